@@ -151,6 +151,7 @@ def misses(
     """
     from rich.console import Console
 
+    from ..sim.files.tables import rich_table
     from ..validation.scoring.misses import coverage_table, misses_of, shipped_misses, write_misses
 
     for path in scores or ():
@@ -163,7 +164,7 @@ def misses(
             ) from None
         for name, of_machine in found.items():
             typer.echo(f"{write_misses(name, of_machine)}: {len(of_machine)} points")
-    Console(width=_WIDTH).print(coverage_table(shipped_misses()))
+    Console(width=_WIDTH).print(rich_table(coverage_table(shipped_misses())))
 
 
 def coverage(

@@ -24,10 +24,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rich.table import Table
-
 from ...calibration.profiles.cost_profile import ProfileError
 from ...scenario.metrics import METRICS
+from ...sim.files.tables import Column, Table
 from ...sim.files.whole_files import write_whole
 
 FORMAT = "dispatchsim-misses/1"
@@ -189,14 +188,14 @@ def write_misses(profile: str, misses: Sequence[Miss], folder: Path = _FOLDER) -
 
 def coverage_table(shipped: Mapping[str, Sequence[Miss]], level: float = LEVEL) -> Table:
     """Return how often intervals of nominally *level* hold what was measured."""
-    table = Table(title=f"points inside intervals of {level:.0%}, each mechanism left out in turn")
-    table.add_column("machine")
-    for figure in FIGURES:
-        table.add_column(METRICS[figure].heading, justify="right")
-    for name, misses in shipped.items():
-        cells: list[str] = []
-        for figure in FIGURES:
-            inside, total = coverage(misses, figure, level)
-            cells.append(f"{inside / total:.1%} of {total}" if total else "too few")
-        table.add_row(name, *cells)
-    return table
+
+    def column(figure: str) -> Column[str]:
+        def held(name: str) -> str:
+            inside, total = coverage(shipped[name], figure, level)
+            return f"{inside / total:.1%} of {total}" if total else "too few"
+
+        return Column(METRICS[figure].heading, held)
+
+    columns = [Column[str]("machine", str, words=True), *map(column, FIGURES)]
+    title = f"points inside intervals of {level:.0%}, each mechanism left out in turn"
+    return Table.of(title, shipped, columns)
