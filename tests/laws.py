@@ -13,8 +13,7 @@ from dispatchsim.sim.kernel.interest_set import is_ready, n_listed
 from dispatchsim.sim.state.client_settings import Closing
 from dispatchsim.sim.state.kinds import NONE, Count, Stage, Status
 from dispatchsim.sim.state.mechanism import Trait
-from dispatchsim.sim.state.threads import InterestSet
-from dispatchsim.sim.state.world import World
+from dispatchsim.sim.state.world import InterestSet, World
 
 
 def check_all(scene: Scene, outcome: Outcome, world: World) -> None:

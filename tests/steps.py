@@ -13,8 +13,7 @@ from dispatchsim.sim.state.client_settings import ClientSettings
 from dispatchsim.sim.state.costs import Costs
 from dispatchsim.sim.state.kinds import Activity
 from dispatchsim.sim.state.settings import RunSettings
-from dispatchsim.sim.state.threads import Cpu
-from dispatchsim.sim.state.world import World
+from dispatchsim.sim.state.world import Cpu, World
 
 Step = tuple[int, int, str]
 _NOTHING_ELSE = RunSettings()

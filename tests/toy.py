@@ -40,8 +40,7 @@ from dispatchsim.sim.state.costs import (
 )
 from dispatchsim.sim.state.kinds import Activity
 from dispatchsim.sim.state.settings import RunSettings
-from dispatchsim.sim.state.threads import Cpu
-from dispatchsim.sim.state.world import World
+from dispatchsim.sim.state.world import Cpu, World
 
 INTERRUPT = InterruptCosts(
     entry_ns=100,

@@ -29,8 +29,7 @@ from ..sim.kernel.interest_set import is_ready, list_ready, take_first
 from ..sim.kernel.sleeping import sleep as sleep_of_servers
 from ..sim.state.kinds import NONE, activity, count
 from ..sim.state.mechanism import Mechanism
-from ..sim.state.threads import Worker
-from ..sim.state.world import World
+from ..sim.state.world import Worker, World
 from .experiments import Case, Experiment, experiment, open_loop, scenario
 
 Wait = Callable[[World, Worker], Iterator[int]]

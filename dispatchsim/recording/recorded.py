@@ -22,8 +22,7 @@ from ..sim.figures.queue_lengths import Measure
 from ..sim.figures.recording import Event, Lengths, NotedColumn, Span
 from ..sim.kernel.interest_set import listed_at
 from ..sim.state.kinds import NONE, Activity, Occurrence, Status
-from ..sim.state.threads import InterestSet
-from ..sim.state.world import World
+from ..sim.state.world import InterestSet, World
 
 SHOWN_MAX = 64
 """Descriptors, or connections of a queue, that a state lists; of further ones it has the number."""

@@ -27,8 +27,7 @@ from dispatchsim.sim.state.columns import MakeColumn
 from dispatchsim.sim.state.kinds import NONE, activity, count
 from dispatchsim.sim.state.mechanism import Mechanism, spend
 from dispatchsim.sim.state.settings import RunSettings
-from dispatchsim.sim.state.threads import InterestSet, Worker
-from dispatchsim.sim.state.world import World
+from dispatchsim.sim.state.world import InterestSet, Worker, World
 
 
 class NewestCosts(NamedTuple):

@@ -21,8 +21,7 @@ from ...sim.kernel import interest_set
 from ...sim.kernel.sleeping import sleep
 from ...sim.state.kinds import NONE, READABLE, activity, count
 from ...sim.state.mechanism import spend, step
-from ...sim.state.threads import InterestSet, Worker
-from ...sim.state.world import World
+from ...sim.state.world import InterestSet, Worker, World
 from ..entry import CSupport, entry
 from ..epoll.epoll_ctlv import EPOLL_CTLV
 from ..epoll.epoll_ctlv import notify as notify_if_told

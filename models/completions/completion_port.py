@@ -31,8 +31,7 @@ from ...sim.state.costs import Curve, curve_ns, flat
 from ...sim.state.kinds import NONE, READABLE, SLEEP, WRITABLE, activity, count
 from ...sim.state.mechanism import Mechanism, Trait, spend
 from ...sim.state.settings import RunSettings
-from ...sim.state.threads import InterestSet, Worker
-from ...sim.state.world import World
+from ...sim.state.world import InterestSet, Worker, World
 from ..entry import entry
 
 

@@ -44,19 +44,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import numpy as np
-
 from ...sim.cpu.interrupts import lengthen_interrupt
 from ...sim.kernel import interest_set, sockets
 from ...sim.kernel.sleeping import sleep
-from ...sim.state.columns import MakeColumn
+from ...sim.state.columns import I8, I32, per_descriptor
 from ...sim.state.costs import sending_ns
 from ...sim.state.kinds import NONE, READABLE, WRITABLE, activity, count
-from ...sim.state.mechanism import Trait, spend, step
+from ...sim.state.mechanism import Trait, kept, spend, step
 from ...sim.state.program_settings import ProgramSettings
-from ...sim.state.settings import RunSettings
-from ...sim.state.threads import Worker
-from ...sim.state.world import World
+from ...sim.state.world import Worker, World
 from ..entry import CSupport, entry
 from ..epoll.epoll_level import EPOLL_LEVEL, leave_to_close
 from ..epoll.epoll_level import notify as notify_of_state
@@ -96,11 +92,12 @@ NOTHING, ITSELF, WHAT_FOLLOWS = 0, 1, 2
 class Submissions:
     """Descriptors of which something is under way in the server or the ring; each list in order."""
 
-    fds: list[int]  # to be submitted; their state determines what
-    linked: list[int]  # what follows their last send is to be done, where the last is the first
-    turn: list[int]  # to be done in this turn, the last one first
-    done: list[int]  # completed, and not seen by the server: a ring
-    under_way: list[int]  # by descriptor: what of it is in one of these, or with the server
+    fds: list[int] = per_descriptor(NONE, I32)  # to be submitted; their state determines what
+    # What follows their last send is to be done, where the last is the first.
+    linked: list[int] = per_descriptor(NONE, I32)
+    turn: list[int] = per_descriptor(NONE, I32)  # to be done in this turn, the last one first
+    done: list[int] = per_descriptor(NONE, I32)  # completed, and not seen by the server: a ring
+    under_way: list[int] = per_descriptor(NOTHING, I8)  # in which of these, or with the server
     n: int = 0
     n_linked: int = 0
     first_done: int = 0
@@ -349,18 +346,6 @@ class IoUringCosts(NamedTuple):
     ended_saved_ns: int = 0
 
 
-def memory(settings: RunSettings, n_fds: int, column: MakeColumn) -> Submissions:
-    """Return an empty ring."""
-    del settings
-    return Submissions(
-        fds=column(n_fds, NONE, np.int32),
-        linked=column(n_fds, NONE, np.int32),
-        turn=column(n_fds, NONE, np.int32),
-        done=column(n_fds, NONE, np.int32),
-        under_way=column(n_fds, NOTHING, np.int8),
-    )
-
-
 def tells(world: World, fd: int) -> bool:
     """Return whether something of *fd* is about to be completed or submitted."""
     ring: Submissions = interest_set.set_of(world, fd).own
@@ -429,7 +414,7 @@ IO_URING = EPOLL_LEVEL._replace(
     rewatch=change_callback,
     unwatch=leave_to_close,
     notify=notify,
-    memory=memory,
+    memory=kept(Submissions),
     wait=enter,
     tells=tells,
     traits=frozenset({Trait.WAKES_ONE}),

@@ -14,17 +14,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ...sim.state.columns import MakeColumn, fill
-from ...sim.state.mechanism import Mechanism, Trait
-from ...sim.state.settings import RunSettings
-from ...sim.state.threads import InterestSet, Worker
-from ...sim.state.world import World
+from ...sim.state.columns import fill
+from ...sim.state.mechanism import Mechanism, Trait, kept
+from ...sim.state.world import InterestSet, Worker, World
 from ..entry import CSupport, entry
 from ..remembering.changes import (
     Changes,
     declaring,
     is_told,
-    no_changes,
     rewatch,
     tells,
     unwatch,
@@ -51,12 +48,6 @@ class CtlvMemory:
     """What the kernel does not know yet."""
 
     changes: Changes
-
-
-def memory(settings: RunSettings, n_fds: int, column: MakeColumn) -> CtlvMemory:
-    """Return an empty list of changes."""
-    del settings
-    return CtlvMemory(no_changes(n_fds, column))
 
 
 def watch_idle(world: World, interests: InterestSet, first_fd: int, end_fd: int) -> None:
@@ -87,7 +78,7 @@ EPOLL_CTLV = Mechanism(
     watch_idle=watch_idle,
     notify=notify,
     wait=wait,
-    memory=memory,
+    memory=kept(CtlvMemory),
     tells=tells,
     traits=frozenset({Trait.IN_EPOLL, Trait.WAKES_ONE}),
 )

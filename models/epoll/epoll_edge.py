@@ -17,19 +17,16 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ...sim.kernel import interest_set
-from ...sim.state.columns import MakeColumn, fill
+from ...sim.state.columns import fill
 from ...sim.state.kinds import NONE, READABLE, WRITABLE, activity, count
-from ...sim.state.mechanism import Mechanism, Trait, spend
-from ...sim.state.settings import RunSettings
-from ...sim.state.threads import InterestSet, Worker
-from ...sim.state.world import World
+from ...sim.state.mechanism import Mechanism, Trait, kept, spend
+from ...sim.state.world import InterestSet, Worker, World
 from ..entry import CSupport, entry
 from ..remembering.readiness import (
     Readiness,
     assume,
     is_pending,
     may_block,
-    no_readiness,
     note,
     wait_with,
     want,
@@ -56,12 +53,6 @@ class EdgeMemory:
     """What was reported to the server; the ready list is the interest set's."""
 
     readiness: Readiness
-
-
-def memory(settings: RunSettings, n_fds: int, column: MakeColumn) -> EdgeMemory:
-    """Return the memory of a server to which nothing was reported."""
-    del settings
-    return EdgeMemory(no_readiness(n_fds, column))
 
 
 def watch(world: World, worker: Worker, fd: int, interest: int) -> Iterator[int]:
@@ -159,7 +150,7 @@ EPOLL_EDGE = Mechanism(
     watch_idle=watch_idle,
     notify=notify,
     wait=wait_with(ask),
-    memory=memory,
+    memory=kept(EdgeMemory),
     blocked=would_block,
     tells=tells,
     traits=frozenset({Trait.IN_EPOLL, Trait.WAKES_ONE}),

@@ -20,8 +20,7 @@ from ...sim.kernel import interest_set
 from ...sim.kernel.sleeping import sleep
 from ...sim.state.kinds import activity, count
 from ...sim.state.mechanism import Mechanism, Trait, spend, step
-from ...sim.state.threads import InterestSet, Worker
-from ...sim.state.world import World
+from ...sim.state.world import InterestSet, Worker, World
 from ..entry import Borrowed, CSupport, entry
 
 

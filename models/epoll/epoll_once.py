@@ -18,8 +18,7 @@ from ...sim.kernel import interest_set
 from ...sim.state.event_calendar import first_due_ns
 from ...sim.state.kinds import NONE, activity, count
 from ...sim.state.mechanism import Trait, spend
-from ...sim.state.threads import InterestSet, Worker
-from ...sim.state.world import World
+from ...sim.state.world import InterestSet, Worker, World
 from ..entry import CSupport, entry
 from .epoll_edge import list_if_any, notify
 from .epoll_level import EPOLL_LEVEL, epoll_wait

@@ -14,8 +14,7 @@ from ...sim.kernel import interest_set
 from ...sim.state.costs import CallCosts
 from ...sim.state.kinds import activity
 from ...sim.state.mechanism import Trait, spend
-from ...sim.state.threads import Worker
-from ...sim.state.world import World
+from ...sim.state.world import Worker, World
 from ..entry import entry
 from ..remembering import readiness
 from ..remembering.changes import Changes, declaring, unwatch_by_close

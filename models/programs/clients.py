@@ -27,8 +27,7 @@ from ...sim.kernel.calling import connect, hang_up, has_all_replies, send_reques
 from ...sim.state.costs import sending_ns
 from ...sim.state.kinds import READABLE, SLEEP, WRITABLE, activity, count
 from ...sim.state.mechanism import Mechanism, Program, spend
-from ...sim.state.threads import Worker
-from ...sim.state.world import World
+from ...sim.state.world import Worker, World
 from ..threads.blocking import take
 
 

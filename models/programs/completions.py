@@ -35,8 +35,7 @@ from ...sim.kernel import sockets
 from ...sim.state.costs import copying_ns, sending_ns
 from ...sim.state.kinds import NONE, READABLE, WRITABLE, activity, count
 from ...sim.state.mechanism import Mechanism, Program, spend
-from ...sim.state.threads import Worker
-from ...sim.state.world import World
+from ...sim.state.world import Worker, World
 from ..completions.completion_port import is_sent, post, receive, send, sleep_in_call
 from ..completions.io_uring import submit
 from ..remembering.overload import control, is_unwanted, note_batch, turn_away

@@ -24,8 +24,7 @@ from ...sim.kernel.request_timeouts import is_late, next_late, take_expiry
 from ...sim.state.costs import sending_ns
 from ...sim.state.kinds import NONE, READABLE, WRITABLE, activity, count
 from ...sim.state.mechanism import Mechanism, Program, Trait, not_noted, spend
-from ...sim.state.threads import Worker
-from ...sim.state.world import World
+from ...sim.state.world import Worker, World
 from ...sim.tcp.listen_queue import pass_listener
 from ..remembering.overload import control, is_unwanted, note_batch, note_reply, turn_away
 

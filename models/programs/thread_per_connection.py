@@ -24,8 +24,7 @@ from ...sim.state.costs import copying_ns, sending_ns
 from ...sim.state.kinds import READABLE, SLEEP, WRITABLE, activity, count
 from ...sim.state.mechanism import Mechanism, Program, spend
 from ...sim.state.program_settings import Threads
-from ...sim.state.threads import Worker
-from ...sim.state.world import World
+from ...sim.state.world import Worker, World
 from ..remembering.overload import control, is_unwanted, turn_away
 from ..threads.blocking import ThreadTable, back_on_cpu_ns, end, has_connection, spawn, take
 

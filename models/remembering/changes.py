@@ -13,14 +13,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from ...sim.kernel import interest_set
-from ...sim.state.columns import MakeColumn
+from ...sim.state.columns import I8, I32, per_descriptor
 from ...sim.state.kinds import NONE, activity, count
 from ...sim.state.mechanism import spend
-from ...sim.state.threads import InterestSet, Worker
-from ...sim.state.world import World
+from ...sim.state.world import InterestSet, Worker, World
 from .readiness import Wait
 
 
@@ -28,19 +25,10 @@ from .readiness import Wait
 class Changes:
     """The list, and what the kernel knows."""
 
-    fds: list[int]  # shape (D,)
-    place: list[int]  # of each descriptor in the list + 1; 0: no change
-    told: list[int]  # 1: the kernel knows the descriptor
+    fds: list[int] = per_descriptor(0, I32)
+    place: list[int] = per_descriptor(0, I32)  # of each descriptor in the list + 1; 0: no change
+    told: list[int] = per_descriptor(0, I8)  # 1: the kernel knows the descriptor
     n: int = 0
-
-
-def no_changes(n_fds: int, column: MakeColumn) -> Changes:
-    """Return an empty list, for a kernel that knows no descriptor."""
-    return Changes(
-        fds=column(n_fds, 0, np.int32),
-        place=column(n_fds, 0, np.int32),
-        told=column(n_fds, 0, np.int8),
-    )
 
 
 def change(world: World, interests: InterestSet, fd: int, interest: int) -> None:

@@ -36,8 +36,7 @@ from ...sim.state.columns import MakeColumn
 from ...sim.state.kinds import activity, count
 from ...sim.state.mechanism import spend
 from ...sim.state.settings import RunSettings
-from ...sim.state.threads import Worker
-from ...sim.state.world import World
+from ...sim.state.world import Worker, World
 
 _MICRO = 1_000_000
 _PERMILLE = 1_000

@@ -17,35 +17,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-import numpy as np
-
 from ...sim.kernel import interest_set
-from ...sim.state.columns import MakeColumn, power_of_two
+from ...sim.state.columns import I8, I32, Per, per_descriptor, per_run
 from ...sim.state.kinds import activity, count
 from ...sim.state.mechanism import spend
-from ...sim.state.threads import InterestSet, Worker
-from ...sim.state.world import World
+from ...sim.state.world import InterestSet, Worker, World
 
 
 @dataclass(slots=True, eq=False)
 class Readiness:
     """What the kernel has reported of the descriptors of one interest set."""
 
-    known: list[int]  # what each was last reported to be ready for, shape (D,)
-    pends: list[int]  # 1: on the list, which may hold some that are pending no longer
-    pending: list[int]  # ring of descriptors
+    known: list[int] = per_descriptor(0, I8)  # what each was last reported to be ready for
+    pends: list[int] = per_descriptor(0, I8)  # 1: on the list, pending or no longer
+    pending: list[int] = per_run(Per.RING, 0, I32)  # ring of descriptors
     first: int = 0
     n: int = 0
     ask_first: bool = False  # the kernel's turn: the last wait returned what is pending
-
-
-def no_readiness(n_fds: int, column: MakeColumn) -> Readiness:
-    """Return the memory of a server to which nothing was reported."""
-    return Readiness(
-        known=column(n_fds, 0, np.int8),
-        pends=column(n_fds, 0, np.int8),
-        pending=column(power_of_two(n_fds), 0, np.int32),
-    )
 
 
 def _append(readiness: Readiness, fd: int) -> None:

@@ -25,21 +25,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import numpy as np
-
 from ...sim.kernel import interest_set
 from ...sim.kernel.sleeping import sleep
-from ...sim.state.columns import MakeColumn, fill, power_of_two, sort_prefix
+from ...sim.state.columns import I8, I32, Per, fill, per_descriptor, per_run, sort_prefix
 from ...sim.state.costs import Curve, curve_ns, flat
 from ...sim.state.event_calendar import first_due_ns
 from ...sim.state.kinds import NONE, READABLE, activity, count
-from ...sim.state.mechanism import Mechanism, spend
-from ...sim.state.settings import RunSettings
-from ...sim.state.threads import InterestSet, Worker
-from ...sim.state.world import World
+from ...sim.state.mechanism import Mechanism, kept, spend
+from ...sim.state.world import InterestSet, Worker, World
 from ..entry import Borrowed, CSupport, entry
 from ..remembering import readiness
-from ..remembering.changes import Changes, declaring, is_told, no_changes, tells
+from ..remembering.changes import Changes, declaring, is_told, tells
 from ..remembering.changes import rewatch as redeclare_later
 from ..remembering.changes import unwatch as withdraw
 from ..remembering.changes import watch as declare_later
@@ -71,25 +67,13 @@ class Items:
 
     changes: Changes
     scan: Scan
-    ring: list[int]  # at least 2 D, a power of two
-    position: list[int]  # of each descriptor + 1; 0: no item
-    held: list[int]  # what the kernel is interested in, of each descriptor
+    ring: list[int] = per_run(Per.LONG_RING, NONE, I32)
+    position: list[int] = per_descriptor()  # of each descriptor + 1; 0: no item
+    held: list[int] = per_descriptor(0, I8)  # what the kernel is interested in, of each descriptor
     first: int = 0
     end: int = 0
     n_narrowed: int = 0  # items to be removed by the next write, and added again by it
     hinted: bool = False  # since the last scan began: then there is no sleep
-
-
-def memory(settings: RunSettings, n_fds: int, column: MakeColumn) -> Items:
-    """Return an empty set."""
-    del settings
-    return Items(
-        no_changes(n_fds, column),
-        Scan(),
-        ring=column(power_of_two(2 * n_fds), NONE, np.int32),
-        position=column(n_fds, 0, np.int64),
-        held=column(n_fds, 0, np.int8),
-    )
 
 
 def is_ready_in_kernel(world: World, fd: int) -> bool:
@@ -280,7 +264,7 @@ DEV_POLL = Mechanism(
     watch_idle=watch_idle,
     notify=notify,
     wait=waiting(declare_changes, hinted=True),
-    memory=memory,
+    memory=kept(Items),
     tells=tells,
 )
 

@@ -14,14 +14,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import numpy as np
-
-from ...sim.state.columns import MakeColumn, fill_range
+from ...sim.state.columns import I32, fill_range, per_descriptor
 from ...sim.state.costs import Curve, flat
 from ...sim.state.kinds import NONE
-from ...sim.state.settings import RunSettings
-from ...sim.state.threads import InterestSet
-from ...sim.state.world import World
+from ...sim.state.mechanism import kept
+from ...sim.state.world import InterestSet, World
 from ..entry import CSupport, entry
 from .scan import ProgramSet, Scan, scanning
 
@@ -41,19 +38,13 @@ class PollCosts(NamedTuple):
     rebuild: Curve = flat(0)
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, kw_only=True)
 class PollArray:
     """The program's array, and where each descriptor is in it."""
 
-    slots: list[int]  # slot -> fd, shape (D,)
-    slot_of: list[int]  # fd -> slot, shape (D,)
+    slots: list[int] = per_descriptor(0, I32)  # slot -> fd
+    slot_of: list[int] = per_descriptor(0, I32)  # fd -> slot
     scan: Scan
-
-
-def memory(settings: RunSettings, n_fds: int, column: MakeColumn) -> PollArray:
-    """Return an empty array."""
-    del settings
-    return PollArray(column(n_fds, 0, np.int32), column(n_fds, 0, np.int32), Scan())
 
 
 def append(interests: InterestSet, fd: int) -> None:
@@ -103,7 +94,8 @@ def call_ns(world: World) -> int:
 
 
 POLL = scanning(
-    "poll", ProgramSet(memory, append, fill_slot, fill_slots, slot_of, fd_at, n_before, call_ns)
+    "poll",
+    ProgramSet(kept(PollArray), append, fill_slot, fill_slots, slot_of, fd_at, n_before, call_ns),
 )
 
 ENTRIES = (

@@ -29,8 +29,7 @@ from ...sim.state.columns import sort_prefix
 from ...sim.state.costs import curve_ns
 from ...sim.state.kinds import NONE, activity, count
 from ...sim.state.mechanism import MakeMemory, Mechanism, spend, step
-from ...sim.state.threads import InterestSet, Worker
-from ...sim.state.world import World
+from ...sim.state.world import InterestSet, Worker, World
 
 
 @dataclass(slots=True, eq=False)

@@ -13,13 +13,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import numpy as np
-
-from ...sim.state.columns import MakeColumn
+from ...sim.state.columns import I32, Per, per_run
 from ...sim.state.costs import Curve, curve_ns, flat
-from ...sim.state.settings import RunSettings
-from ...sim.state.threads import InterestSet
-from ...sim.state.world import World
+from ...sim.state.mechanism import kept
+from ...sim.state.world import InterestSet, World
 from ..entry import CSupport, entry
 from .scan import ProgramSet, Scan, scanning
 
@@ -40,18 +37,12 @@ class SelectCosts(NamedTuple):
     rebuild: Curve = flat(0)
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, kw_only=True)
 class Bitmaps:
     """The program's bitmaps, as how many of their bits lie below each descriptor."""
 
-    tree: list[int]  # a Fenwick tree over watched descriptors, shape (D + 1,)
+    tree: list[int] = per_run(Per.END, 0, I32)  # a Fenwick tree over watched descriptors
     scan: Scan
-
-
-def memory(settings: RunSettings, n_fds: int, column: MakeColumn) -> Bitmaps:
-    """Return empty bitmaps."""
-    del settings
-    return Bitmaps(column(n_fds + 1, 0, np.int32), Scan())
 
 
 def set_bit(interests: InterestSet, fd: int) -> None:
@@ -88,7 +79,8 @@ def call_ns(world: World) -> int:
 
 
 SELECT = scanning(
-    "select", ProgramSet(memory, set_bit, clear_bit, set_bits, itself, itself, n_before, call_ns)
+    "select",
+    ProgramSet(kept(Bitmaps), set_bit, clear_bit, set_bits, itself, itself, n_before, call_ns),
 )
 
 ENTRIES = (

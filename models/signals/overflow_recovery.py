@@ -23,8 +23,7 @@ from ...sim.state.costs import curve_ns
 from ...sim.state.kinds import NONE, activity, count
 from ...sim.state.mechanism import spend
 from ...sim.state.program_settings import Recovery
-from ...sim.state.threads import InterestSet, Worker
-from ...sim.state.world import World
+from ...sim.state.world import InterestSet, Worker, World
 from ..remembering import readiness
 from . import signal_queue
 

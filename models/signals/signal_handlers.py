@@ -33,8 +33,7 @@ from ...sim.state.kinds import activity, count
 from ...sim.state.mechanism import Mechanism, Program, spend
 from ...sim.state.program_settings import Recovery
 from ...sim.state.settings import RunSettings
-from ...sim.state.threads import Worker
-from ...sim.state.world import World
+from ...sim.state.world import Worker, World
 from ..entry import Borrowed, entry
 from ..programs.event_loop import event_loop
 from ..remembering import readiness

@@ -28,10 +28,10 @@ from ...sim.kernel import interest_set
 from ...sim.state.columns import MakeColumn
 from ...sim.state.costs import Curve, flat
 from ...sim.state.kinds import NONE, READABLE, WRITABLE
+from ...sim.state.mechanism import kept
 from ...sim.state.settings import RunSettings
-from ...sim.state.threads import InterestSet
-from ...sim.state.world import World
-from ..remembering.readiness import Readiness, no_readiness
+from ...sim.state.world import InterestSet, World
+from ..remembering.readiness import Readiness
 
 
 class SignalCosts(NamedTuple):
@@ -104,7 +104,7 @@ def signal_memory(
             tails=column(settings.program.signal_numbers, NONE, np.int32),
             queued=column(n_fds, 0, np.int32),
         ),
-        no_readiness(n_fds, column),
+        kept(Readiness)(settings, n_fds, column),
     )
 
 

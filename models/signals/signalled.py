@@ -17,8 +17,7 @@ from ...sim.state.kinds import NONE, READABLE, WRITABLE, activity, count
 from ...sim.state.mechanism import Mechanism, Trait, spend, step
 from ...sim.state.program_settings import Recovery
 from ...sim.state.settings import RunSettings
-from ...sim.state.threads import InterestSet, Worker
-from ...sim.state.world import World
+from ...sim.state.world import InterestSet, Worker, World
 from ..entry import CSupport, entry
 from ..remembering import readiness
 from . import signal_queue

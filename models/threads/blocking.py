@@ -47,8 +47,7 @@ from ...sim.state.kinds import NONE, READABLE, SLEEP, activity, stage
 from ...sim.state.mechanism import Mechanism, Trait, spend
 from ...sim.state.program_settings import Threads
 from ...sim.state.settings import RunSettings
-from ...sim.state.threads import InterestSet, Worker
-from ...sim.state.world import World
+from ...sim.state.world import InterestSet, Worker, World
 from ..entry import CSupport, entry
 
 _POOL = int(Threads.POOL)

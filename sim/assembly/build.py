@@ -16,12 +16,11 @@ from ..load.workload import Trace
 from ..state.columns import I32, I64, DeclaredColumn, MakeColumn, Per, as_lists, power_of_two
 from ..state.costs import Costs
 from ..state.kernel_settings import Packets
-from ..state.kinds import NONE, Activity, Count
+from ..state.kinds import NONE, Activity, Count, weight_of_nice
 from ..state.mechanism import Program, Trait
 from ..state.program_settings import Sharing
 from ..state.settings import FaultKind, RunSettings
-from ..state.threads import Cpu, InterestSet, Listener, Worker, weight_of_nice
-from ..state.world import COLUMNS, World
+from ..state.world import COLUMNS, Cpu, InterestSet, Listener, Worker, World
 from ..wire.paths import loss_draws
 from .checks import check, fds_needed_by, has_timers
 

@@ -24,10 +24,18 @@ from ..figures.outcome import first_known, last_attempts, ledgers_of, samples_of
 from ..figures.tally import Tally
 from ..load.workload import Trace, TraceBlocks
 from ..state.columns import Per
-from ..state.kinds import KIND_BITS, NONE, Occurrence, Stage, Status, packet_connection, packet_kind
+from ..state.kinds import (
+    KIND_BITS,
+    NEVER_NS,
+    NONE,
+    Occurrence,
+    Stage,
+    Status,
+    packet_connection,
+    packet_kind,
+)
 from ..state.mechanism import Mechanism
-from ..state.threads import NEVER_NS, Cpu
-from ..state.world import COLUMNS, World
+from ..state.world import COLUMNS, Cpu, World
 from ..wire.paths import paths_of
 from .build import number_requests
 

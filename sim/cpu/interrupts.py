@@ -18,9 +18,8 @@ from __future__ import annotations
 from ..state.costs import curve_ns
 from ..state.event_calendar import schedule
 from ..state.kinds import activity, count, occurrence, packet_connection, packet_of
-from ..state.threads import Cpu
 from ..state.units import MICROSECOND_NS, PERMILLE
-from ..state.world import World
+from ..state.world import Cpu, World
 from ..wire.way import flow_hash
 from .processor import is_other, progress_ns, thread_of
 

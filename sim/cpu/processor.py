@@ -12,8 +12,8 @@ Who gets a CPU is decided in sim/cpu/scheduling.py; interrupts take precedence o
 
 from __future__ import annotations
 
-from ..state.threads import NEVER_NS, ON_CPU, WEIGHT, Cpu, Worker
-from ..state.world import World
+from ..state.kinds import NEVER_NS, WEIGHT
+from ..state.world import ON_CPU, Cpu, Worker, World
 
 
 def thread_of(world: World, number: int) -> Worker:

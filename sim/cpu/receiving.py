@@ -25,9 +25,8 @@ from ..clients.clients import sent_interrupt
 from ..state.event_calendar import schedule
 from ..state.kernel_settings import Packets
 from ..state.kinds import NONE, count, occurrence, packet_of
-from ..state.threads import Cpu, Worker
 from ..state.units import PERMILLE
-from ..state.world import World
+from ..state.world import Cpu, Worker, World
 from ..wire.retransmission import sent_again
 from .interrupts import delivers_own, interrupt_cpu, steered_to, way_ns
 from .processor import packet_thread

@@ -20,10 +20,9 @@ from __future__ import annotations
 
 from ..state.costs import curve_ns
 from ..state.kernel_settings import Packets
-from ..state.kinds import NONE, SLEEP, activity, count
-from ..state.threads import COMES_BACK, OFF_CPU, ON_CPU, WEIGHT, Cpu, Worker
+from ..state.kinds import NONE, SLEEP, WEIGHT, activity, count
 from ..state.units import MICROSECOND_NS
-from ..state.world import World
+from ..state.world import COMES_BACK, OFF_CPU, ON_CPU, Cpu, Worker, World
 from .processor import is_other, progress_ns, thread_of, weight_of
 
 

@@ -16,8 +16,7 @@ from ..state.columns import fill, fill_range
 from ..state.event_calendar import schedule
 from ..state.kinds import NONE, READABLE, WRITABLE, count, occurrence, stage
 from ..state.mechanism import Program
-from ..state.threads import Worker
-from ..state.world import World
+from ..state.world import Worker, World
 from .disturbances import begin_flood, plan_faults
 from .other_threads import begin_others
 

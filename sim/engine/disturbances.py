@@ -28,8 +28,7 @@ from ..load.streams import generator
 from ..state.event_calendar import schedule
 from ..state.kinds import NONE, count, occurrence
 from ..state.settings import FaultKind, FloodSettings
-from ..state.threads import Cpu
-from ..state.world import World
+from ..state.world import Cpu, World
 
 
 def plan_faults(world: World) -> None:

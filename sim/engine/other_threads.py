@@ -11,8 +11,7 @@ from ..cpu.receiving import NO_CONNECTION, may_be_handled_at_once, take_packet
 from ..cpu.scheduling import begin_step, block, boot, comes_back, slice_of, wake_other
 from ..state.event_calendar import schedule
 from ..state.kinds import NONE, SLEEP, activity, count, occurrence, packet_connection, packet_kind
-from ..state.threads import Cpu
-from ..state.world import World
+from ..state.world import Cpu, World
 from ..tcp.arriving import price_ns
 
 _TOGETHER = 16

@@ -22,8 +22,7 @@ from ..cpu.scheduling import begin_step, block, end_step, wake
 from ..state.event_calendar import RANK_SHIFT, Calendar
 from ..state.kinds import NONE, SLEEP, occurrence
 from ..state.mechanism import Program, step_error
-from ..state.threads import Cpu
-from ..state.world import World
+from ..state.world import Cpu, World
 from .beginning import beginning
 from .happenings import happen
 from .other_threads import resumes

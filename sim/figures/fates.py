@@ -24,8 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..state.kinds import NONE, READABLE, status
-from ..state.threads import Listener
-from ..state.world import World
+from ..state.world import Listener, World
 from .histogram import Integers
 
 

@@ -20,8 +20,7 @@ from typing import Any, NamedTuple
 from ..cpu.processor import due_ns, first_due, is_other, thread_of
 from ..state.event_calendar import first_due_ns
 from ..state.kinds import NONE, activity, count, occurrence, packet_connection, packet_kind
-from ..state.threads import Cpu
-from ..state.world import World
+from ..state.world import Cpu, World
 from .queue_lengths import QUEUES, Measure
 
 _UNSEEN = frozenset({occurrence.SAMPLE, occurrence.MARK})

@@ -14,8 +14,7 @@ from __future__ import annotations
 
 from ..state.event_calendar import schedule
 from ..state.kinds import NONE, READABLE, count, occurrence, stage, status
-from ..state.threads import Worker
-from ..state.world import World
+from ..state.world import Worker, World
 from ..wire.network import send_down, send_up
 from .descriptors import open_fd
 from .sockets import close

@@ -13,8 +13,7 @@ from __future__ import annotations
 
 from ..state.kinds import READABLE
 from ..state.program_settings import Sharing
-from ..state.threads import Worker
-from ..state.world import World
+from ..state.world import Worker, World
 from .descriptors import open_fd
 
 

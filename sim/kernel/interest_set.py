@@ -18,8 +18,7 @@ from __future__ import annotations
 
 from ..cpu.scheduling import wake
 from ..state.kinds import NONE, count
-from ..state.threads import InterestSet, Worker
-from ..state.world import World
+from ..state.world import InterestSet, Worker, World
 
 
 def set_of(world: World, fd: int) -> InterestSet:

@@ -20,9 +20,8 @@ from ..cpu.interrupts import interrupt_cpu
 from ..cpu.receiving import NO_CONNECTION
 from ..cpu.scheduling import wake
 from ..state.event_calendar import post, schedule
-from ..state.kinds import NONE, READABLE, occurrence
-from ..state.threads import NEVER_NS, InterestSet, Worker
-from ..state.world import World
+from ..state.kinds import NEVER_NS, NONE, READABLE, occurrence
+from ..state.world import InterestSet, Worker, World
 from .descriptors import open_fd
 
 

@@ -23,8 +23,7 @@ from collections.abc import Iterator
 from ..state.event_calendar import first_due_ns
 from ..state.kinds import SLEEP, activity, count
 from ..state.mechanism import spend
-from ..state.threads import Worker
-from ..state.world import World
+from ..state.world import Worker, World
 from .interest_set import any_ready
 
 

@@ -25,8 +25,7 @@ from ..state.kinds import (
     stage,
     status,
 )
-from ..state.threads import Worker
-from ..state.world import World
+from ..state.world import Worker, World
 from ..tcp import windows
 from ..tcp.listen_queue import take_connection
 from ..wire.network import send_down, send_up

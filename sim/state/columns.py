@@ -25,6 +25,9 @@ class Per(Enum):
     CONNECTION = auto()
     REQUEST = auto()
     DESCRIPTOR = auto()
+    RING = auto()  # of at least as many as descriptors, a power of two
+    LONG_RING = auto()  # of at least twice as many
+    END = auto()  # of the descriptors below it: one more than there are
     TIMED_DESCRIPTOR = auto()  # one entry, if the server has no timeout of requests
     FREE_DESCRIPTOR = auto()  # a list has only those that are free
     WORKER = auto()
@@ -60,7 +63,7 @@ class DeclaredColumn(NamedTuple):
 def per_run(
     per: Per, first: int = 0, dtype: type[np.signedinteger[Any]] = I64, of: str = ""
 ) -> Any:
-    """Return a field of the world that is a column; parameters as in `DeclaredColumn`.
+    """Return a field of a record that is a column; parameters as in `DeclaredColumn`.
 
     `per_connection(NONE, I32)` is the same for columns with an entry for each connection.
     """
@@ -138,6 +141,16 @@ def as_arrays(
 def power_of_two(n: int) -> int:
     """Return the least power of two that is at least *n*: a ring of it needs no division."""
     return 1 << (n - 1).bit_length()
+
+
+def n_entries(per: Per, n_fds: int) -> int:
+    """Return how many entries a column has of a record that is kept for *n_fds* descriptors."""
+    return {
+        Per.DESCRIPTOR: n_fds,
+        Per.RING: power_of_two(n_fds),
+        Per.LONG_RING: power_of_two(2 * n_fds),
+        Per.END: n_fds + 1,
+    }[per]
 
 
 def heap_push(heap: list[int], n: int, value: int) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Annotated, NamedTuple
 
+from .kinds import NICE_MAX, NICE_MIN
 from .setting import Setting
-from .threads import NICE_MAX, NICE_MIN
 
 
 class Packets(IntEnum):

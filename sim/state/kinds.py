@@ -32,6 +32,32 @@ SERVER_CLOSED, CLIENT_CLOSED, SERVER_RESET = 1, 2, 4
 answered with a reset, after which it knows of no connection."""
 
 
+NEVER_NS = 1 << 62
+"""Later than anything that happens."""
+
+NICE_MIN, NICE_MAX = -20, 19
+_WEIGHTS = (
+    88761, 71755, 56483, 46273, 36291, 29154, 23254, 18705, 14949, 11916,
+    9548, 7620, 6100, 4904, 3906, 3121, 2501, 1991, 1586, 1277,
+    1024, 820, 655, 526, 423, 335, 272, 215, 172, 137,
+    110, 87, 70, 56, 45, 36, 29, 23, 18, 15,
+)  # fmt: skip
+
+
+def weight_of_nice(nice: int) -> int:
+    """Return the weight of a thread of that nice value; threads share a CPU by their weights.
+
+    A step is a factor of about 1.25. Source: Linux kernel/sched/core.c, sched_prio_to_weight.
+
+    >>> weight_of_nice(0), weight_of_nice(-20), weight_of_nice(19)
+    (1024, 88761, 15)
+    """
+    return _WEIGHTS[nice - NICE_MIN]
+
+
+WEIGHT = weight_of_nice(0)
+"""Of all threads but processes that compute, which may be more or less nice."""
+
 KIND_BITS = 5
 Packet = TypeVar("Packet", int, NDArray[np.int64])
 """A packet as one number, its connection and the `occurrence` that it is; or a column of them."""

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_type_hints
 
-from .columns import MakeColumn
+from .columns import DeclaredColumn, MakeColumn, n_entries
 from .settings import RunSettings
-from .threads import InterestSet, Worker
-from .world import World
+from .world import InterestSet, Worker, World
 
 MakeMemory = Callable[[RunSettings, int, MakeColumn], Any]
 """(settings, descriptors, how columns are made) -> dataclass of integers, columns and the like."""
@@ -31,6 +30,27 @@ def no_memory(settings: RunSettings, n_fds: int, column: MakeColumn) -> NoMemory
     """Return nothing to keep."""
     del settings, n_fds, column
     return NoMemory()
+
+
+def kept(record: Any) -> MakeMemory:
+    """Return what makes *record*, whose columns are declared: an entry a descriptor, or a ring.
+
+    A field that is a record is made likewise; others have their first values.
+    """
+
+    def memory(settings: RunSettings, n_fds: int, column: MakeColumn) -> Any:
+        values: dict[str, Any] = {}
+        kinds = get_type_hints(record)
+        for each in fields(record):
+            declared: DeclaredColumn | None = each.metadata.get("column")
+            if declared is not None:
+                n = n_entries(declared.per, n_fds)
+                values[each.name] = column(n, declared.first, declared.dtype)
+            elif is_dataclass(kinds[each.name]):
+                values[each.name] = kept(kinds[each.name])(settings, n_fds, column)
+        return record(**values)
+
+    return memory
 
 
 def no_more_ns(world: World, fd: int) -> int:

@@ -1,23 +1,28 @@
 """The state of one run: what the server's machine and its clients know, as records of integers.
 
-    World ─┬─ cpus      interrupts, steps, ledger            sim/cpu/processor.py
-           ├─ workers   threads of the server program        sim/cpu/processor.py
-           ├─ others    all other threads                    sim/engine/other_threads.py
+    World ─┬─ cpus      interrupts, steps, ledger             sim/cpu/processor.py
+           ├─ workers   threads of the server program         sim/cpu/processor.py
+           ├─ others    all other threads                     sim/engine/other_threads.py
            ├─ sets      interest sets with their ready lists  sim/kernel/interest_set.py
            ├─ listeners accept queues                         sim/tcp/listen_queue.py
            └─ columns   one entry a connection, request or descriptor
+
+    workers        0 ... W-1   threads of the server program, pinned to the CPUs in turn
+    others, by CPU:
+      packet thread   W + k    handles packets that interrupts leave to it (ksoftirqd)
+      stalls      W + C + k    keeps the CPU from all others
+      busy processes           compute, and do nothing else
 
 A column is a plain list in the reference engine and a NumPy array of a compact type in the
 compiled one; the functions over it are the same. Indices: `c` is a connection (the idle population
 first, then the trace in order of start), `fd` a descriptor of the server.
 
-The fields stand in groups, one for each subject. The world is flat: `world.unacked[c]`, whichever
-group declares the column. A column is declared on one line: what has an entry, the first value, the
-type of an array, and its meaning. `assembly.build` makes it from this line, `assembly.row_window`
-moves it with its connection, and the C engine takes its layout.
+The fields of the world stand in groups, one for each subject. The world is flat:
+`world.unacked[c]`, whichever group declares the column. A column is declared on one line: what has
+an entry, the first value, the type of an array, and its meaning. `assembly.build` makes it from
+this line, `assembly.row_window` moves it with its connection, and the C engine takes its layout.
 """
 
-# ruff: noqa: RUF009 (each of the calls returns a field)
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
@@ -39,10 +44,131 @@ from .columns import (
 )
 from .costs import Costs
 from .kernel_settings import KernelSettings, LimitSettings, MachineSettings
-from .kinds import NONE, Status
+from .kinds import NEVER_NS, NONE, WEIGHT, Status
 from .program_settings import OverloadSettings, ProgramSettings
 from .settings import FloodSettings
-from .threads import NEVER_NS, WEIGHT, Cpu, InterestSet, Listener, Worker
+
+
+@dataclass(slots=True, eq=False)
+class InterestSet:
+    """One set of watched descriptors: epoll's instance, or what a program hands to select, poll."""
+
+    number: int
+    one_shot: bool
+    ready: list[int]  # ring of at least D, a power of two
+    waiters: list[int]  # stack of workers that block, or are about to
+    own: Any  # what the mechanism itself keeps: `Mechanism.memory`
+    n_watched: int = 0
+    first_ready: int = 0
+    n_ready: int = 0  # entries, stale ones among them
+    n_stale: int = 0
+    n_waiting: int = 0
+    timer_fd: int = NONE  # of the timer that has the server look for late requests
+
+
+@dataclass(slots=True, eq=False)
+class Listener:
+    """One listening socket: its queues, and the descriptors that workers have of it."""
+
+    number: int
+    queue: list[int]  # ring of at least backlog + 2 connections, a power of two
+    fds: list[int]  # one a worker that listens, shape (workers,)
+    n_fds: int = 0
+    owner: int = 0  # which of them is told of connections, where the listener is handed on
+    first_queued: int = 0
+    n_queued: int = 0
+    n_half: int = 0
+    empty_ns: int = 0  # when nobody waited to be accepted, the last time
+
+
+ON_CPU, OFF_CPU, COMES_BACK = 0, 1, 2
+"""`Worker.slice_state`: the thread goes on; it had to leave its CPU; it is on its way back."""
+
+
+@dataclass(slots=True, eq=False)
+class Cpu:
+    """One CPU: what it does now, and where its time went.
+
+    While it is idle, `runnable_ns` says when the first of its queue may run. A step that is cut
+    ends as soon as no interrupt is running, and another thread goes on.
+    """
+
+    number: int
+    runnable: list[int]  # ring of threads that wait for this CPU
+    ledger_ns: list[int]  # by Activity
+    ledger_mark_ns: list[int]
+    packets: list[int]  # ring of packets that wait for the packet thread
+    first_runnable: int = 0
+    n_runnable: int = 0
+    runnable_ns: int = 0
+    running: int = NONE  # the thread that has the CPU; NONE: idle
+    last: int = NONE  # the thread that has it, or had it last
+    switched: bool = False  # another thread had it before this one
+    handed_over: bool = False  # and it was not idle in between
+    left_work: bool = False  # calls have left some to a thread of the kernel, for the next sleep
+    slice_from_ns: int = 0
+    given_ns: int = 0  # when it was given to the thread that has it
+    idle: bool = False
+    idle_from_ns: int = 0
+    irq_begin_ns: int = 0
+    irq_free_ns: int = NONE
+    stolen_ns: int = 0
+    in_step: bool = False
+    cut: bool = False
+    step_begin_ns: int = 0
+    step_ns: int = 0
+    step_stolen_ns: int = 0
+    first_packet: int = 0
+    n_packets: int = 0
+    in_hand: int = NONE  # the packet that the packet thread is at
+    n_at_once: int = 0  # packets that the interrupt has handled, one after the other
+    tick: int = 0  # the last in which packets were polled for
+    polled_ns: int = 0  # for how long, in that tick
+    awaits_tick: bool = False
+    awaits_delivery: bool = False
+    stalled_until_ns: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class Worker:
+    """One thread: of the server program, and what it works on, or another one.
+
+    A thread that had to leave its CPU needs `back_ns` to come back, and more if it `switches`, and
+    then does what was left of its step.
+    """
+
+    number: int
+    cpu: Cpu
+    interests: InterestSet
+    listener: Listener
+    listener_fd: int
+    event_fd: list[int]  # the descriptors of the last wait, and as much room to sort them in
+    own: Any  # what the program itself keeps: `Program.memory`
+    handed: list[int]  # ring of descriptors that another one has accepted for it
+    n_events: int = 0
+    n_listener_signals: int = 0  # of n_notices, if the program accepts one for each
+    n_listener_left: int = 0  # of the signals that are still queued
+    n_notices: int = 0  # what the kernel told in the last call, where these are not the events
+    n_accepts: int = 0
+    first_handed: int = 0
+    n_handed: int = 0
+    n_handed_on: int = 0  # that it has accepted for others: sim/kernel/handing_over.py
+    spin_ns: int = 0  # what it takes to ask again, for a server that does not block
+    activity: int = 0
+    woken: bool = False
+    blocked: bool = False
+    slice_state: int = ON_CPU
+    left_step_ns: int = 0
+    left_activity: int = 0
+    back_ns: int = 0
+    switches: bool = False  # another thread had its CPU: coming back is a switch
+    slice_used_ns: int = 0  # before it had to leave
+    done_ns: int = 0  # of a step that was cut: what had been done of it
+    left_ns: int = 0  # when it left its CPU
+    had_ns: int = 0  # how long it has had a CPU so far, by its weight
+    timer_ns: int = NEVER_NS  # when the time of a read is over that it sleeps in
+    timed_out: bool = False
+
 
 Column = list[int]
 """A column of integers: a list, or a NumPy array behind the same operations."""

@@ -16,8 +16,7 @@ from ..clients.clients import syn_ack_received
 from ..cpu.interrupts import interrupt, steered_to
 from ..state.event_calendar import post, schedule
 from ..state.kinds import NONE, WRITABLE, count, occurrence, stage, status
-from ..state.threads import Listener
-from ..state.world import World
+from ..state.world import Listener, World
 from ..wire.network import send_down, send_syn_ack, send_up
 from ..wire.retransmission import data_retry_ns, repeated_after, syn_ack_retry_ns, syn_lost
 from .listen_queue import drops_syn, enters_queue, listener_of, no_memory_left

@@ -19,8 +19,7 @@ from __future__ import annotations
 
 from ..state.event_calendar import post
 from ..state.kinds import NONE, READABLE, count, stage
-from ..state.threads import Listener
-from ..state.world import World
+from ..state.world import Listener, World
 from ..wire.way import flow_hash
 
 TIME_WAIT_BYTES = 256

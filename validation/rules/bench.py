@@ -36,8 +36,8 @@ from ...sim.state.kernel_settings import KernelSettings
 from ...sim.state.kinds import NONE, READABLE, SLEEP, stage
 from ...sim.state.mechanism import Program
 from ...sim.state.settings import RunSettings, having
-from ...sim.state.threads import Worker
 from ...sim.state.units import SECOND_NS
+from ...sim.state.world import Worker
 from ...sim.tcp.arriving import request_handled
 from ...sim.tcp.closing import fin_handled, gone_handled
 from ...sim.tcp.listen_queue import enters_queue, listener_of

@@ -26,9 +26,8 @@ from ...sim.state.kinds import (
     stage,
 )
 from ...sim.state.mechanism import Program
-from ...sim.state.threads import Cpu, Worker
 from ...sim.state.units import MILLISECOND_NS, SECOND_NS
-from ...sim.state.world import World
+from ...sim.state.world import Cpu, Worker, World
 from ...sim.tcp.closing import TIME_WAIT_NS
 from ...sim.tcp.handshake import syn_handled
 from ...sim.tcp.listen_queue import drops_syn

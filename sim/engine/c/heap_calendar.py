@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...state.threads import NEVER_NS
+from ...state.kinds import NEVER_NS
 
 Words = NDArray[np.int64]
 

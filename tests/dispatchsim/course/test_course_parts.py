@@ -14,8 +14,7 @@ from dispatchsim.course.drawing import looks_of
 from dispatchsim.course.experiments import Experiment
 from dispatchsim.scenario.errors import UserError
 from dispatchsim.sim.state.mechanism import Mechanism
-from dispatchsim.sim.state.threads import Worker
-from dispatchsim.sim.state.world import World
+from dispatchsim.sim.state.world import Worker, World
 from dispatchsim.validation.drawing.looks import look_of
 
 FOLDER = Path(course.__file__).parent

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dispatchsim.calibration.fit.packets import FloodPrices
-from dispatchsim.sim.state.threads import weight_of_nice
+from dispatchsim.sim.state.kinds import weight_of_nice
 
 PASS_PACKETS = 64
 """net.core.dev_weight."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dispatchsim.sim.state.threads import Worker
-from dispatchsim.sim.state.world import World
+from dispatchsim.sim.state.world import Worker, World
 
 
 def never_yields(world: World, worker: Worker) -> Iterator[int]:

@@ -32,8 +32,7 @@ from dispatchsim.sim.state.event_calendar import first_due_ns, schedule
 from dispatchsim.sim.state.kinds import Count, activity, occurrence
 from dispatchsim.sim.state.mechanism import Mechanism, spend
 from dispatchsim.sim.state.settings import RunSettings
-from dispatchsim.sim.state.threads import Worker
-from dispatchsim.sim.state.world import World
+from dispatchsim.sim.state.world import Worker, World
 
 
 def spin(world: World, worker: Worker) -> Iterator[int]:
