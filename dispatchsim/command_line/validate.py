@@ -17,6 +17,7 @@ from ..sim.files.parallel import cpu_count
 from .door import Stopped, compiling, keeping, people, progress_bar
 from .observed import OfRuns, habits_told, observed_runs
 from .options import check_absent, grouped, options_given
+from .rules import OfRules, validate_rules
 from .working import check_measured
 
 if TYPE_CHECKING:
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
     from ..calibration.records.measured_runs import RunRecord
     from ..validation.forecast.provenance import MachineRuns
 
-PAPERS = "papers"
-"""What stands in the place of a FOLDER for the literature."""
+PAPERS, RULES = "papers", "rules"
+"""What stands in the place of a FOLDER for the literature, and for the kernel's rules."""
 _DRAWS = 20
 _NOT_OF_PAPERS = "unless `papers` stands in place of a FOLDER"
 
@@ -56,9 +57,9 @@ def validate(
     folders: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="FOLDER...|papers",
+            metavar="FOLDER...|papers|rules",
             help="Machines' folders, as `measure` makes them; or the word papers, for the "
-            "literature; absent with --runs.",
+            "literature; or rules, for those of Linux; absent with --runs.",
         ),
     ] = None,
     *,
@@ -90,12 +91,14 @@ def validate(
     ] = None,
     of_papers: OfPapers,
     of_runs: OfRuns,
+    of_rules: OfRules,
 ) -> None:
     """Set forecasts beside the runs measured in each FOLDER, and write one report.
 
     Runs of the emulated target have no noise: each is forecast by itself. With the word papers
-    in place of a FOLDER, claims of the literature are simulated and scored instead; with --runs, a
-    --profile is held against runs of your own server.
+    in place of a FOLDER, claims of the literature are simulated and scored instead; with the word
+    rules, Linux and the simulator answer the same questions; with --runs, a --profile is held
+    against runs of your own server.
     """
     n_workers = workers or cpu_count()
     n_draws = _DRAWS if draws is None else draws
@@ -109,6 +112,11 @@ def validate(
     check_absent(options_given(of_runs), "without --runs")
     if not folders:
         raise UserError("FOLDER: must be given, or --profile and --runs")
+    if folders == [Path(RULES)]:
+        check_absent(options_given(of_papers), _NOT_OF_PAPERS)
+        validate_rules(of_rules, output)
+        return
+    check_absent(options_given(of_rules), "unless `rules` stands in place of a FOLDER")
     if folders == [Path(PAPERS)]:
         from .papers import validate_papers
 

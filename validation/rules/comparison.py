@@ -13,13 +13,13 @@ import functools
 import json
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...calibration.rules.asked import Answer, Rule, Value, catalogue
-from ...sim.files.tables import Column, Table
+from ...sim.files.tables import Column, Table, markdown
 from . import connections, waits
 from .bench import SCENES
 
@@ -104,17 +104,38 @@ def _compared(rule: Rule, release: str, linux: Answer) -> Compared:
     return Compared(rule, linux, ours, Verdict.DIFFERS, why)
 
 
+def _shown(value: Value | None) -> str:
+    return "" if value is None else json.dumps(value)
+
+
+_RULE = Column[Compared]("Rule", lambda row: row.rule.name, words=True)
+_LINUX = Column[Compared]("Linux", lambda row: row.linux.value, _shown, words=True)
+_OURS = Column[Compared]("Ours", lambda row: row.ours, _shown, words=True)
+_VERDICT = Column[Compared]("Verdict", lambda row: str(row.verdict), words=True)
+_SOURCE = Column[Compared]("Kernel", lambda row: row.rule.source, words=True)
+_WHY = Column[Compared]("Why", lambda row: row.why, words=True)
+
+
 def rules_table(rows: Iterable[Compared]) -> Table:
-    """Return the table of rules, with the lines of the kernel that decide each."""
-    columns = (
-        Column[Compared]("Rule", lambda row: row.rule.name, words=True),
-        Column[Compared]("Kernel", lambda row: row.rule.source, words=True),
-        Column[Compared]("Linux", lambda row: row.linux.value, _shown, words=True),
-        Column[Compared]("Ours", lambda row: row.ours, _shown, words=True),
-        Column[Compared]("Verdict", lambda row: row.verdict, words=True),
-        Column[Compared]("Why", lambda row: row.why, words=True),
-    )
-    return Table.of("Rules of the kernel", rows, columns)
+    """Return the table of both answers to each rule, with the lines of the kernel that decide."""
+    return Table.of("Rules of the kernel", rows, (_RULE, _LINUX, _OURS, _VERDICT, _SOURCE))
+
+
+def differences_table(rows: Iterable[Compared]) -> Table:
+    """Return the table of why the simulator's rules are not Linux'."""
+    return Table.of("Why they differ", rows, (_RULE, _WHY))
+
+
+def rules_page(rows: Sequence[Compared], release: str) -> str:
+    """Return all there is to say of each rule, as Markdown: question, source and both answers."""
+    parts = [f"# The kernel's rules: Linux {release} and the simulator", ""]
+    parts += [markdown(families_table(rows), 2), ""]
+    for row in rows:
+        parts += [f"## {row.rule.name}: {row.verdict}", "", row.rule.question, ""]
+        parts += [f"- Linux: `{_shown(row.linux.value)}` ({row.rule.answer})"]
+        parts += [f"- Ours: `{_shown(row.ours)}`", f"- Kernel: {row.rule.source}"]
+        parts += [f"- Why: {row.why}"] * bool(row.why) + [""]
+    return "\n".join(parts)
 
 
 def families_table(rows: Iterable[Compared]) -> Table:
@@ -127,7 +148,3 @@ def families_table(rows: Iterable[Compared]) -> Table:
         (name, *(str(found[verdict]) for verdict in Verdict)) for name, found in counts.items()
     ]
     return Table.of_cells("Rules by family", ("Family", *Verdict), cells)
-
-
-def _shown(value: Value | None) -> str:
-    return "" if value is None else json.dumps(value)

@@ -83,11 +83,11 @@ def test_an_end_is_an_end_in_the_models_words(rule: str, linux: list[int], model
 def test_the_tables_have_a_row_for_each_rule_and_each_family(rows: list[Compared]) -> None:
     assert len(rules_table(rows).rows) == len(rows)
     row = next(row for row in rules_table(rows).rows if row[0] == "accept_empty_at_limit")
-    assert row[1:5] == (
-        "net/socket.c __sys_accept4_file(): the number is taken first",
+    assert row[1:] == (
         '"EMFILE"',
         '"EAGAIN"',
         "differs",
+        "net/socket.c __sys_accept4_file(): the number is taken first",
     )
     families = families_table(rows)
     assert families.rows[-1][0] == "all"

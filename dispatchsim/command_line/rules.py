@@ -1,0 +1,115 @@
+"""`dispatchsim validate rules`: the kernel's rules, asked of Linux and of the simulator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..scenario.errors import UserError, nearest
+from .door import notes, people
+
+if TYPE_CHECKING:
+    from ..calibration.rules.asked import Answers, Source
+
+
+@dataclass(frozen=True, kw_only=True)
+class OfRules:
+    """What is asked of the kernel's rules alone."""
+
+    only: Annotated[
+        str | None, typer.Option(help="Of rules: this one, or this family, such as epoll.")
+    ] = None
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Of rules: leave out those that take over a minute.")
+    ] = False
+    emulated: Annotated[
+        bool, typer.Option("--emulated", help="Of rules: ask the kernel of the emulated target.")
+    ] = False
+    kept: Annotated[
+        str | None,
+        typer.Option(metavar="RELEASE", help="Of rules: what that Linux answered, as kept here."),
+    ] = None
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Of rules: keep the answers beside the catalogue.")
+    ] = False
+
+
+def validate_rules(of_rules: OfRules, output: Path | None) -> None:
+    """Ask Linux and the simulator, and print where they agree; write a page into *output*.
+
+    Raises
+    ------
+    UserError
+        If there is no such rule or family, or no answers of a release are kept.
+    """
+    from ..calibration.rules.asked import keep
+    from ..sim.files.tables import rich_table
+    from ..sim.files.whole_files import write_whole
+    from ..validation.rules.comparison import (
+        Verdict,
+        compare,
+        differences_table,
+        families_table,
+        rules_page,
+        rules_table,
+    )
+
+    _check(of_rules)
+    answers, source = _answers(of_rules)
+    rows = compare(answers, source.release, of_rules.only)
+    console = people()
+    console.print(rich_table(rules_table(rows)))
+    differing = [row for row in rows if row.verdict is Verdict.DIFFERS]
+    if differing:
+        console.print(rich_table(differences_table(differing)))
+    console.print(rich_table(families_table(rows)))
+    if output is not None:
+        output.mkdir(parents=True, exist_ok=True)
+        write_whole(output / "rules.md", rules_page(rows, source.release))
+    if of_rules.keep:
+        notes().print(f"kept in {keep(answers, source)}")
+
+
+def _check(of_rules: OfRules) -> None:
+    from ..calibration.rules.asked import catalogue
+
+    families = {rule.family for rule in catalogue().values()}
+    names = [*catalogue(), *families]
+    if of_rules.only not in (None, *names):
+        near = nearest(of_rules.only or "", names)
+        raise UserError(f'--only: must be a rule or a family{near}, got "{of_rules.only}"')
+    if of_rules.kept and (of_rules.emulated or of_rules.quick or of_rules.keep):
+        raise UserError("--kept: must be absent where Linux is asked")
+    if of_rules.keep and (of_rules.only or of_rules.quick):
+        raise UserError("--keep: must be absent unless all rules are asked")
+    if of_rules.quick and of_rules.emulated:
+        raise UserError("--quick: must be absent with --emulated, whose clock does not wait")
+
+
+def _answers(of_rules: OfRules) -> tuple[Answers, Source]:
+    from ..calibration.rules.asked import (
+        Source,
+        ask,
+        ask_guest,
+        guest,
+        kept,
+        kept_files,
+        release_of,
+        this_machine,
+    )
+
+    if of_rules.kept:
+        files = {release_of(path): path for path in kept_files()}
+        if of_rules.kept not in files:
+            raise UserError(f'--kept: must be one of {", ".join(files)}, got "{of_rules.kept}"')
+        return kept(files[of_rules.kept]), Source(of_rules.kept, "", {})
+    try:
+        if of_rules.emulated:
+            return ask_guest(only=of_rules.only), guest()
+        notes().print("asking Linux: that takes 80 s, or some seconds with --quick")
+        return ask(only=of_rules.only, quick=of_rules.quick), this_machine()
+    except ValueError as error:
+        raise UserError(f"Linux cannot be asked: {error}") from None

@@ -1,0 +1,79 @@
+"""`validate rules`: what it prints of Linux and the simulator, what it writes, what it refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import Result
+
+from dispatchsim.calibration.rules import asked
+from dispatchsim.calibration.rules.asked import Answer, Source, kept
+
+Call = Callable[..., Result]
+KEPT = ("validate", "rules", "--kept", "6.18.44")
+
+
+def test_a_rule_is_printed_with_both_answers_and_the_lines_of_the_kernel(call: Call) -> None:
+    result = call(*KEPT, "--only", "accept_empty_at_limit")
+    assert result.exit_code == 0, result.stderr
+    words = " ".join(result.stdout.split())
+    assert '"EMFILE" "EAGAIN" differs' in words
+    assert "__sys_accept4_file()" in words
+    assert "accept looks at its queue before it takes a descriptor" in words
+
+
+def test_a_page_holds_the_questions(call: Call, tmp_path: Path) -> None:
+    result = call(*KEPT, "--only", "scans", "--output", tmp_path / "out")
+    assert result.exit_code == 0, result.stderr
+    page = (tmp_path / "out" / "rules.md").read_text()
+    assert page.startswith("# The kernel's rules: Linux 6.18.44 and the simulator\n")
+    assert "## select_order: agrees\n" in page
+    assert "Which does select report" in page
+
+
+def test_answers_are_kept_and_read_again(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = {"select_order": Answer([3, 2, 1])}
+    monkeypatch.setattr(asked, "ask", lambda **_: answers)
+    monkeypatch.setattr(asked, "this_machine", lambda: Source("9.9", "a command", {}))
+    keep = asked.keep
+    monkeypatch.setattr(asked, "keep", lambda found, source: keep(found, source, tmp_path))
+    result = call("validate", "rules", "--keep")
+    assert result.exit_code == 0, result.stderr
+    assert kept(tmp_path / "linux-9.9.json") == answers
+    assert "[3, 2, 1]" in result.stdout
+
+
+def test_a_program_that_fails_is_said_in_a_sentence(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(**_: object) -> None:
+        raise ValueError("no pipes here")
+
+    monkeypatch.setattr(asked, "ask", fail)
+    result = call("validate", "rules")
+    assert result.exit_code == 2
+    assert result.stderr.splitlines()[-1] == "error: Linux cannot be asked: no pipes here"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("rules", "--only", "epol"), '--only: must be a rule or a family (did you mean "epoll"?)'),
+        (("rules", "--kept", "2.2"), "--kept: must be one of 6.1.192, 6.18.44"),
+        (("rules", "--kept", "6.18.44", "--quick"), "--kept: must be absent where Linux is asked"),
+        (("rules", "--keep", "--quick"), "--keep: must be absent unless all rules are asked"),
+        (("rules", "--emulated", "--quick"), "--quick: must be absent with --emulated"),
+        (("rules", "--fast"), "--fast: must be absent unless `papers` stands"),
+        (("papers", "--emulated"), "--emulated: must be absent unless `rules` stands"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(
+    call: Call, arguments: tuple[str, ...], words: str
+) -> None:
+    result = call("validate", *arguments)
+    assert result.exit_code == 2
+    assert words in " ".join(result.stderr.split())
