@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -48,66 +48,35 @@ _USERS = 64
 ONE_WAIT = BASELINES[0]
 
 
-class HeldOut(NamedTuple):
-    """A point that no fit has seen: replies a second, as measured, forecast and by a formula."""
-
-    mechanism: str
-    idle: int
-    measured_per_s: float
-    forecast_per_s: float
-    formula_per_s: float
-
-    @property
-    def error_percent(self) -> float:
-        """Of the forecast."""
-        return 100 * (self.forecast_per_s / self.measured_per_s - 1)
-
-    @property
-    def formula_error_percent(self) -> float:
-        """Of the formula."""
-        return 100 * (self.formula_per_s / self.measured_per_s - 1)
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Judgement:
-    """Forecasts beside what was measured."""
+    """Forecasts beside what was measured: points that no fit has seen.
 
-    points: tuple[HeldOut, ...]
+    Attributes
+    ----------
+    frame:
+        One row a point: replies a second, as measured, forecast and by a formula, and the errors of
+        both in percent.
+    """
+
+    frame: pd.DataFrame
 
     @property
     def worst_percent(self) -> float:
         """The largest error of a forecast."""
-        return max(abs(point.error_percent) for point in self.points)
+        return float(self.frame["error_percent"].abs().max())
 
     @property
     def formula_worst_percent(self) -> float:
         """The largest error of the formula."""
-        return max(abs(point.formula_error_percent) for point in self.points)
-
-    @property
-    def frame(self) -> pd.DataFrame:
-        """One row a point."""
-        import pandas as pd
-
-        rows = [
-            {
-                **point._asdict(),
-                "error_percent": point.error_percent,
-                "formula_error_percent": point.formula_error_percent,
-            }
-            for point in self.points
-        ]
-        return pd.DataFrame(rows)
+        return float(self.frame["formula_error_percent"].abs().max())
 
     def picture(self, mechanism: str) -> Picture:
         """Return the picture of one mechanism: capacity by idle connections."""
-        own = [point for point in self.points if point.mechanism == mechanism]
-        idle = [float(point.idle) for point in own]
-        lines = {
-            "measured": (idle, [p.measured_per_s for p in own]),
-            "forecast": (idle, [p.forecast_per_s for p in own]),
-            f"formula: {ONE_WAIT}": (idle, [p.formula_per_s for p in own]),
-        }
+        own = self.frame[self.frame["mechanism"] == mechanism]
+        idle = own["idle"].astype(float).tolist()
+        named = {"measured": "measured", "forecast": "forecast", f"formula: {ONE_WAIT}": "formula"}
+        lines = {name: (idle, own[f"{of}_per_s"].tolist()) for name, of in named.items()}
         title = f"{mechanism}, {_USERS} users"
         drawing = lines_figure(
             title, "idle connections", "replies per second", lines,
@@ -116,10 +85,8 @@ class Judgement:
         return Picture(drawing, f"{title}: the forecast is near what was measured, at each point")
 
     def _repr_html_(self) -> str:
-        pictures = "".join(
-            self.picture(name)._repr_html_()
-            for name in dict.fromkeys(point.mechanism for point in self.points)
-        )
+        names = self.frame["mechanism"].unique()
+        pictures = "".join(self.picture(name)._repr_html_() for name in names)
         table = self.frame.to_html(index=False, border=0, float_format="{:,.0f}".format)
         return f"{pictures}<details><summary>The numbers</summary>{table}</details>"
 
@@ -153,20 +120,13 @@ def prices(profile: Profile, keys: Sequence[str] = SHOWN) -> pd.DataFrame:
     """Return some costs of *profile* with their intervals, in ns, and where they come from."""
     import pandas as pd
 
-    rows = []
+    rows = {}
     for key in (*keys, "application.request_ns"):
         table, name = key.split(".")
         cost = profile.cost[table][name]
-        rows.append(
-            {
-                "cost": key,
-                "ns": cost.value[0],
-                "low": cost.low[0],
-                "high": cost.high[0],
-                "source": cost.source,
-            }
-        )
-    return pd.DataFrame(rows).set_index("cost")
+        rows[key] = (cost.value[0], cost.low[0], cost.high[0], cost.source)
+    frame = pd.DataFrame.from_dict(rows, orient="index", columns=["ns", "low", "high", "source"])
+    return frame.rename_axis("cost")
 
 
 def judged(profile: Profile, mechanisms: Sequence[str] = ("poll", "epoll_level")) -> Judgement:
@@ -179,13 +139,18 @@ def judged(profile: Profile, mechanisms: Sequence[str] = ("poll", "epoll_level")
     mechanisms:
         Of the servers.
     """
+    import pandas as pd
+
     points = [
         entry
         for entry in _measured()
         if entry.measured and entry.point.mechanism in mechanisms and _is_plain(entry.point)
     ]
     points.sort(key=lambda entry: (mechanisms.index(entry.point.mechanism), entry.point.idle))
-    return Judgement(tuple(_held_out(entry, profile) for entry in points))
+    frame = pd.DataFrame([_held_out(entry, profile) for entry in points])
+    for error, of in (("error_percent", "forecast"), ("formula_error_percent", "formula")):
+        frame[error] = 100 * (frame[f"{of}_per_s"] / frame["measured_per_s"] - 1)
+    return Judgement(frame)
 
 
 def with_changed_cost(profile: Profile, key: str, factor: float) -> Profile:
@@ -201,7 +166,7 @@ def answer_for_wrong_price() -> HiddenAnswer:
     """Return the answer to "Which points tell that the price of a scan is wrong by half?"."""
     wrong = with_changed_cost(fitted(), "poll.scan", 0.5)
     of = judged(wrong, ("poll",))
-    errors = {point.idle: point.error_percent for point in of.points}
+    errors = of.frame.set_index("idle")["error_percent"]
     return answer(
         "With 6,000 idle connections the forecast is {many}% too high, without any {none}% off. "
         "An error that grows with what a price is paid for names the price: this is how one finds "
@@ -233,7 +198,7 @@ def _is_plain(point: Point) -> bool:
     return point == Point(mechanism=point.mechanism, idle=point.idle, loop="closed", users=_USERS)
 
 
-def _held_out(entry: MeasuredPoint, profile: Profile) -> HeldOut:
+def _held_out(entry: MeasuredPoint, profile: Profile) -> dict[str, Any]:
     point = entry.point
     job = Job.of(point, profile, 1, _LENGTHS)
     settings = settings_of(
@@ -244,10 +209,10 @@ def _held_out(entry: MeasuredPoint, profile: Profile) -> HeldOut:
     trace = trace_for(point, 1, seconds, rows=rows)
     summary = summarise(simulate(point.mechanism, trace, job.costs, settings, engine="reference"))
     said = baselines(point, job.costs, job.network_delay_ns, None)[ONE_WAIT].throughput_per_s
-    return HeldOut(
-        mechanism=point.mechanism,
-        idle=point.idle,
-        measured_per_s=entry.median.throughput_per_s,
-        forecast_per_s=summary.throughput_per_s,
-        formula_per_s=np.nan if said is None else said,
-    )
+    return {
+        "mechanism": point.mechanism,
+        "idle": point.idle,
+        "measured_per_s": entry.median.throughput_per_s,
+        "forecast_per_s": summary.throughput_per_s,
+        "formula_per_s": np.nan if said is None else said,
+    }

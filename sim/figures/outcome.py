@@ -125,16 +125,12 @@ class Outcome:
     @property
     def ledger_ns(self) -> Integers:
         """CPU time by `Activity` over the run, of all CPUs together."""
-        return self._of_all_cpus(self.cpu_ledger_ns)
+        return np.asarray(self.cpu_ledger_ns.sum(axis=0), np.int64)
 
     @property
     def ledger_mark_ns(self) -> Integers:
         """CPU time by `Activity` up to the mark, of all CPUs together."""
-        return self._of_all_cpus(self.cpu_ledger_mark_ns)
-
-    @staticmethod
-    def _of_all_cpus(ledger_ns: Integers) -> Integers:
-        return np.asarray(ledger_ns.sum(axis=0), np.int64)
+        return np.asarray(self.cpu_ledger_mark_ns.sum(axis=0), np.int64)
 
     def fates(self) -> Integers:
         """Return what became of each connection that was due, as in `Fate`, shape (n,)."""

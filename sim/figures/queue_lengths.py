@@ -6,51 +6,21 @@ from collections.abc import Callable, Mapping
 
 from ..kernel.interest_set import n_listed
 from ..state.event_calendar import schedule
-from ..state.kinds import NONE, Count, count, occurrence
+from ..state.kinds import NONE, count, occurrence
 from ..state.world import World
-
-_CONNECTIONS_OPEN = int(Count.CONNECTIONS_OPEN)
 
 Measure = Callable[[World], int]
 """Reads the length of a queue off the world."""
 
 
-def _half_open(world: World) -> int:
-    return sum(listener.n_half for listener in world.listeners)
-
-
-def _accept_queue(world: World) -> int:
-    return sum(listener.n_queued for listener in world.listeners)
-
-
-def _ready(world: World) -> int:
-    return sum(n_listed(interests) for interests in world.sets)
-
-
-def _connections_open(world: World) -> int:
-    return world.counts[_CONNECTIONS_OPEN]
-
-
-def _watched(world: World) -> int:
-    return sum(interests.n_watched for interests in world.sets)
-
-
-def _runnable(world: World) -> int:
-    return sum(cpu.n_runnable for cpu in world.cpus)
-
-
-def _packets_waiting(world: World) -> int:
-    return sum(cpu.n_packets for cpu in world.cpus)
-
-
 QUEUES: Mapping[str, Measure] = {
-    "half_open": _half_open,
-    "accept_queue": _accept_queue,
-    "ready": _ready,
-    "connections_open": _connections_open,
-    "watched": _watched,
-    "runnable": _runnable,
-    "packets_waiting": _packets_waiting,
+    "half_open": lambda world: sum(listener.n_half for listener in world.listeners),
+    "accept_queue": lambda world: sum(listener.n_queued for listener in world.listeners),
+    "ready": lambda world: sum(n_listed(interests) for interests in world.sets),
+    "connections_open": lambda world: world.counts[count.CONNECTIONS_OPEN],
+    "watched": lambda world: sum(interests.n_watched for interests in world.sets),
+    "runnable": lambda world: sum(cpu.n_runnable for cpu in world.cpus),
+    "packets_waiting": lambda world: sum(cpu.n_packets for cpu in world.cpus),
 }
 """Lengths that every server has.
 

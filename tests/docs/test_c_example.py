@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from tests.sim.engine.c.translated import functions_c
 
 from dispatchsim.sim.engine.c.layout import record_type
 from dispatchsim.sim.engine.c.shapes import Records
-from dispatchsim.sim.engine.c.translate import functions_c
 
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "how-a-model-becomes-c.md"
 

@@ -9,7 +9,7 @@ bounds every frame.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from importlib import resources
 from typing import Any
 
@@ -23,18 +23,18 @@ from ..other_threads import resumes, start_other_cpus
 from . import bodies
 from .emit import Structures, c_of
 from .infer import Inference
-from .shapes import BOOL, INT, Record, Records, Reference, Shape
+from .shapes import BOOL, INT, Record, Records, Reference
 from .source import FaultError, Reads
 from .tree import Function, Native
 
-_STEP, _NO_STEP = Native("step"), Native("no_step", pure=True)
+STEP, NO_STEP = Native("step"), Native("no_step", pure=True)
 _NATIVES: dict[Callable[..., Any], Native] = {
     columns.heap_push: Native("give_fd"),
     columns.heap_pop: Native("take_fd", INT),
     event_calendar.schedule: Native("schedule"),
     event_calendar.first_due_ns: Native("first_due_ns", INT, pure=True),
 }
-_REPLACED: dict[Callable[..., Any], Callable[..., Any]] = {
+REPLACED: dict[Callable[..., Any], Callable[..., Any]] = {
     columns.fill: bodies.fill,
     columns.fill_range: bodies.fill_range,
     columns.sort_prefix: bodies.sort_prefix,
@@ -60,19 +60,19 @@ def engine_c(
     """
     inference = Inference(
         world,
-        _STEP,
-        _NO_STEP,
+        STEP,
+        NO_STEP,
         dict(_NATIVES),
-        dict(_REPLACED),
+        dict(REPLACED),
         assumed=dict(assumed or {}),
     )
     roots = _roots(inference, program, world)
     inference.errors.raise_if_any()
     structures = Structures()
-    reached = _reached(roots.values())
+    needed = reached(roots.values())
     for kind in _needed_by_engine(world):  # first, so that they have the names of engine/*.h
         structures.c(kind)
-    functions = [c_of(f, structures) for f in inference.functions if f in reached]
+    functions = [c_of(f, structures) for f in inference.functions if f in needed]
     sizes = f"enum {{ STACK_BYTES = {stack_bytes(_depth(inference.functions))} }};"
     constants = [
         _constant("N_CPUS", "(world)->m_cpus.n", inference, "len World.cpus"),
@@ -83,54 +83,18 @@ def engine_c(
     ]
     names = [f"#define model_{name} f_{function.name}" for name, function in roots.items()]
     parts = [
-        _own("prelude.h"),
+        runtime_file("prelude.h"),
         structures.text(),
         sizes,
-        _own("calendar.h"),
-        _own("stacks.h"),
-        _own("step.h"),
+        runtime_file("calendar.h"),
+        runtime_file("stacks.h"),
+        runtime_file("step.h"),
         *functions,
         *constants,
         *names,
-        _own("loop.h"),
+        runtime_file("loop.h"),
     ]
     return "\n".join(parts), inference.reads
-
-
-def functions_c(
-    wanted: Sequence[tuple[Callable[..., Any], Sequence[Shape]]], world: Record
-) -> tuple[str, list[Function]]:
-    """Return the C of functions without an engine around them, and what each is called there.
-
-    C that is put behind it has to define `fail`, `return_to_python`, `step` and `no_step`
-    (engine/prelude.h and engine/step.h document them).
-
-    Parameters
-    ----------
-    wanted:
-        Functions, each with the types of its arguments.
-
-    Raises
-    ------
-    CannotTranslateError
-        As `engine_c`.
-    """
-    inference = Inference(world, _STEP, _NO_STEP, replaced=dict(_REPLACED))
-    found = []
-    for python, kinds in wanted:
-        try:
-            found.append(inference.function(python, list(kinds)))
-        except FaultError as fault:
-            code = python.__code__
-            errors = inference.errors
-            errors.add(code.co_filename, code.co_firstlineno, python.__name__, str(fault))
-    inference.errors.raise_if_any()
-    structures = Structures()
-    taken = f"({structures.declared(world, '')}, struct R_Worker *, int64_t);"
-    declared = [f"static void {name}{taken}" for name in ("step", "no_step")]
-    reached = _reached(found)
-    functions = [c_of(f, structures) for f in inference.functions if f in reached]
-    return "\n".join([_own("prelude.h"), structures.text(), *declared, *functions]), found
 
 
 def _roots(inference: Inference, program: Program, world: Record) -> dict[str, Function]:
@@ -163,7 +127,7 @@ def _roots(inference: Inference, program: Program, world: Record) -> dict[str, F
     return found
 
 
-def _reached(roots: Iterable[Function]) -> set[Function]:
+def reached(roots: Iterable[Function]) -> set[Function]:
     """Return the functions that are called: not those of which only a constant was left."""
     found: set[Function] = set()
     waiting = list(roots)
@@ -202,7 +166,7 @@ def _depth(functions: list[Function]) -> int:
     return max(depth.values(), default=0)
 
 
-def _own(name: str) -> str:
+def runtime_file(name: str) -> str:
     """Return the C file *name* of the engine."""
     text = resources.files(__package__).joinpath("runtime", name).read_text(encoding="utf-8")
     return f'#line 1 "sim/engine/c/runtime/{name}"\n{text}'

@@ -350,15 +350,15 @@ def test_forecasts_of_held_out_runs_are_nearer_than_a_formula() -> None:
     judged = course.calibrating.judged(course.calibrating.fitted())
     assert judged.worst_percent < 12
     assert judged.formula_worst_percent > 80
-    assert all(point.error_percent < 0 for point in judged.points)  # something shared is too dear
-    assert {point.idle for point in judged.points} == {0, 250, 1_000, 6_000}
+    assert (judged.frame["error_percent"] < 0).all()  # something shared is too dear
+    assert set(judged.frame["idle"]) == {0, 250, 1_000, 6_000}
 
 
 def test_a_wrong_price_shows_where_it_is_paid() -> None:
     profile = course.calibrating.fitted()
     wrong = course.calibrating.with_changed_cost(profile, "poll.scan", 0.5)
     right_of, wrong_of = (
-        {p.idle: p.forecast_per_s for p in course.calibrating.judged(known, ["poll"]).points}
+        course.calibrating.judged(known, ["poll"]).frame.set_index("idle")["forecast_per_s"]
         for known in (profile, wrong)
     )
     assert wrong_of[0] == pytest.approx(right_of[0], rel=0.01)

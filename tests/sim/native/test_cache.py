@@ -11,7 +11,8 @@ import pytest
 from tests import children
 from tests.sim.native.compilers import ANSWER, Compilations
 
-from dispatchsim.sim.native import cache, load
+from dispatchsim.sim.native import cache
+from dispatchsim.sim.native.library import load
 
 DAY_S = 24 * 3600
 HOLDING = """
@@ -26,7 +27,7 @@ with cache.locked(Path({path!r}), wait_s=0):
 """
 USING = f"""
 import time
-from dispatchsim.sim.native import load
+from dispatchsim.sim.native.library import load
 
 print(load("answer", {ANSWER!r}).answer(), flush=True)
 time.sleep(600)

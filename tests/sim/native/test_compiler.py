@@ -17,8 +17,9 @@ import pytest
 from tests import children
 from tests.sim.native.compilers import ANSWER
 
-from dispatchsim.sim.native import CompilerFailedError, NoCompilerError, compiler, load
-from dispatchsim.sim.native.compiler import find_compiler
+from dispatchsim.sim.native import compiler
+from dispatchsim.sim.native.compiler import CompilerFailedError, NoCompilerError, find_compiler
+from dispatchsim.sim.native.library import load
 
 Does = Callable[[str], None]
 

@@ -18,12 +18,13 @@ import pytest
 from tests import children
 from tests.sim.native.compilers import ANSWER, Compilations
 
-from dispatchsim.sim.native import CacheWarning, is_ready, library, load
-from dispatchsim.sim.native.library import load_shipped
+from dispatchsim.sim.native import library
+from dispatchsim.sim.native.cache import CacheWarning
+from dispatchsim.sim.native.library import is_ready, load, load_shipped
 
 LOADING = f"""
 import warnings
-from dispatchsim.sim.native import load
+from dispatchsim.sim.native.library import load
 
 warnings.simplefilter("always")
 print(load("answer", {ANSWER!r}).answer())

@@ -16,12 +16,11 @@ from typing import Any
 import hypothesis
 from hypothesis import HealthCheck, Phase, given
 from tests.sim.engine.c.programs import NAME, PRELUDE, Program, programs
-from tests.sim.engine.c.translated import Translated, by_cpython, kinds_of
+from tests.sim.engine.c.translated import Translated, by_cpython, functions_c, kinds_of
 from tests.sim.engine.c.worlds import BeyondError, fits, world_of
 
 from dispatchsim.sim.engine.c.layout import record_type
 from dispatchsim.sim.engine.c.source import CannotTranslateError
-from dispatchsim.sim.engine.c.translate import functions_c
 
 BATCH = 60
 """Programs in one C file."""

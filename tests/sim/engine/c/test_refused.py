@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.sim.engine.c import refused as r
-from tests.sim.engine.c.translated import kinds_of
+from tests.sim.engine.c.translated import functions_c, kinds_of
 from tests.sim.engine.c.worlds import world_of
 
 from dispatchsim.sim.engine.c.layout import record_type
 from dispatchsim.sim.engine.c.shapes import INT, Record
 from dispatchsim.sim.engine.c.source import CannotTranslateError
-from dispatchsim.sim.engine.c.translate import functions_c
 
 FILE = Path(r.__file__)
 

@@ -13,13 +13,54 @@ from typing import Any
 
 from tests.sim.engine.c.worlds import World, world_of
 
+from dispatchsim.sim.engine.c import tree
+from dispatchsim.sim.engine.c.emit import Structures, c_of
+from dispatchsim.sim.engine.c.infer import Inference
 from dispatchsim.sim.engine.c.layout import Memory
 from dispatchsim.sim.engine.c.run import Failure, error_of
 from dispatchsim.sim.engine.c.shapes import BOOL, INT, Record, Records, Shape
-from dispatchsim.sim.engine.c.translate import functions_c
+from dispatchsim.sim.engine.c.source import FaultError
+from dispatchsim.sim.engine.c.translate import NO_STEP, REPLACED, STEP, reached, runtime_file
 from dispatchsim.sim.native.compiler import FLAGS
 
 Function = Callable[..., Any]
+
+
+def functions_c(
+    wanted: Sequence[tuple[Callable[..., Any], Sequence[Shape]]], world: Record
+) -> tuple[str, list[tree.Function]]:
+    """Return the C of functions without an engine around them, and what each is called there.
+
+    C that is put behind it has to define `fail`, `return_to_python`, `step` and `no_step`
+    (engine/prelude.h and engine/step.h document them).
+
+    Parameters
+    ----------
+    wanted:
+        Functions, each with the types of its arguments.
+
+    Raises
+    ------
+    CannotTranslateError
+        As `engine_c`.
+    """
+    inference = Inference(world, STEP, NO_STEP, replaced=dict(REPLACED))
+    found = []
+    for python, kinds in wanted:
+        try:
+            found.append(inference.function(python, list(kinds)))
+        except FaultError as fault:
+            code = python.__code__
+            errors = inference.errors
+            errors.add(code.co_filename, code.co_firstlineno, python.__name__, str(fault))
+    inference.errors.raise_if_any()
+    structures = Structures()
+    taken = f"({structures.declared(world, '')}, struct R_Worker *, int64_t);"
+    declared = [f"static void {name}{taken}" for name in ("step", "no_step")]
+    needed = reached(found)
+    functions = [c_of(f, structures) for f in inference.functions if f in needed]
+    return "\n".join([runtime_file("prelude.h"), structures.text(), *declared, *functions]), found
+
 
 # A failure ends the call by a jump back to where it came from; so does a loop without an end.
 _AROUND = """
