@@ -112,7 +112,7 @@ def test_an_entry_that_is_being_built_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_a_use_is_noted_once_a_day(folder: Path, compilations: Compilations) -> None:
-    script = f"from dispatchsim.sim.native import load\nload('answer', {ANSWER!r})"
+    script = f"from dispatchsim.sim.native.library import load\nload('answer', {ANSWER!r})"
     children.run(script)
     (path,) = folder.glob("answer-*.so")
     for days, is_noted in ((0.5, False), (2.0, True)):

@@ -194,7 +194,7 @@ def test_ctrl_c_ends_a_compilation_at_once(
     compiler_does(
         f'sleep 600 & echo $! > "{tmp_path}/part"; mv "{tmp_path}/part" "{started}"\nwait'
     )
-    script = f"from dispatchsim.sim.native import load\nload('answer', {ANSWER!r})"
+    script = f"from dispatchsim.sim.native.library import load\nload('answer', {ANSWER!r})"
     with children.start(script) as child:
         wait_until(started.exists)
         child.send_signal(signal.SIGINT)
