@@ -22,17 +22,7 @@ from .signals import signal_handlers, signalled
 from .signals.signal_handlers import interrupted_loop
 from .threads import blocking
 
-__all__ = [
-    "CATALOGUE",
-    "CLIENTS",
-    "MECHANISMS",
-    "CSupport",
-    "Entry",
-    "client_of",
-    "client_with",
-    "making_programs",
-    "server_of",
-]
+__all__ = ["CSupport", "Entry"]  # handed on
 
 _FILES = (
     *(select_fdset, poll_pollfd, dev_poll),

@@ -24,7 +24,7 @@ from ..scenario.errors import UserError
 from ..sim.figures.recording import Span
 from ..sim.files.whole_files import write_whole
 from ..sim.state.kinds import NONE, Activity, Occurrence
-from .recorded import Recorded
+from .recorded import IN_INTERRUPT, Recorded
 
 BYTES_MAX = 64_000_000
 """Of a trace file: what the viewers take without complaint."""
@@ -37,7 +37,6 @@ _PROCESSES = {
     CLIENTS: "clients",
     QUEUES: "queues",
 }
-_IN_INTERRUPT = frozenset({Activity.INTERRUPT, Activity.INTERRUPT_IDLE, Activity.INTERRUPT_OTHER})
 Fields = dict[str, Any]
 
 
@@ -135,7 +134,7 @@ def _cpu_slices(recording: Recorded) -> Iterator[Fields]:
 
 def _interrupt_slices(recording: Recorded) -> Iterator[Fields]:
     for span in recording.spans:
-        if span.activity in _IN_INTERRUPT:
+        if span.activity in IN_INTERRUPT:
             name = "interrupt" if span.kind == NONE else Occurrence(span.kind).name
             yield _slice(span, INTERRUPTS, span.cpu + 1, name, "interrupt")
 

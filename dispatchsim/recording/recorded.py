@@ -24,6 +24,8 @@ from ..sim.kernel.interest_set import listed_at
 from ..sim.state.kinds import NONE, Activity, Occurrence, Status
 from ..sim.state.world import InterestSet, World
 
+IN_INTERRUPT = frozenset({Activity.INTERRUPT, Activity.INTERRUPT_IDLE, Activity.INTERRUPT_OTHER})
+"""What a CPU does for packets that interrupt it, whomever it takes the time from."""
 SHOWN_MAX = 64
 """Descriptors, or connections of a queue, that a state lists; of further ones it has the number."""
 

@@ -24,7 +24,7 @@ from ..sim.figures.recording import Span
 from ..sim.files.whole_files import write_whole
 from ..sim.state.kinds import NONE, Activity, Occurrence
 from ..validation.drawing.looks import colour_of, is_dark
-from .recorded import Recorded, State
+from .recorded import IN_INTERRUPT, Recorded, State
 
 _ARRIVES = {
     Occurrence.SYN: "{who} opens a connection: its SYN arrives",
@@ -63,7 +63,7 @@ _DOES: dict[int, str] = {
 def sentence_of(span: Span, who: Callable[[int], str]) -> str:
     """Return what happens in *span*, which is no wait; *who* names the client of a connection."""
     activity = Activity(span.activity)
-    if activity in (Activity.INTERRUPT, Activity.INTERRUPT_IDLE, Activity.INTERRUPT_OTHER):
+    if activity in IN_INTERRUPT:
         return _interrupt(span, who)
     if activity == Activity.ACCEPT and span.found == 0:
         return "accept() finds nobody in the queue (EAGAIN)"
@@ -108,7 +108,6 @@ def _interrupt(span: Span, who: Callable[[int], str]) -> str:
 FRAMES = 1_000
 """Of a page at most: a quarter of an hour at the speed it begins with."""
 _SCANS = ("select", "poll")
-_INTERRUPTS = (Activity.INTERRUPT, Activity.INTERRUPT_IDLE, Activity.INTERRUPT_OTHER)
 _HEIGHT_PX = 760
 _PACKETS_MAX = 8
 """Of an interrupt that are drawn."""
@@ -226,7 +225,7 @@ def _frames(recording: Recorded, who: Who) -> Iterator[Frame]:
 
 def _frame(recording: Recorded, span: Span) -> Frame:
     colour = colour_of(Activity(span.activity).name)
-    is_interrupt = span.activity in _INTERRUPTS
+    is_interrupt = span.activity in IN_INTERRUPT
     thread = "" if span.thread == NONE else recording.thread_name(span.thread)
     return {
         "at": span.begin_ns - recording.begin_ns,

@@ -34,7 +34,7 @@ from ..sim.state.kinds import NONE, Activity, Occurrence
 from ..sim.state.units import MICROSECOND_NS, MILLISECOND_NS
 from ..validation.drawing.figures import NOTE_POINTS, ShownFigure, style
 from ..validation.drawing.looks import OKABE_ITO, colour_of, is_dark
-from .recorded import Recorded
+from .recorded import IN_INTERRUPT, Recorded
 
 SPANS_MAX = 800
 """Of a lane that are drawn one by one: on a wide page each has more than a pixel, on average."""
@@ -201,12 +201,11 @@ _QUEUES = {
     "packets_waiting": "wait for the\nkernel (packets)",
 }
 _ALWAYS = ("accept_queue", "ready", "connections_open")
-_INTERRUPTS = (Activity.INTERRUPT, Activity.INTERRUPT_IDLE, Activity.INTERRUPT_OTHER)
 _ARRIVALS = (Occurrence.SYN, Occurrence.REQUEST)
 _LABELS = {
     "watching": (Activity.WATCH, Activity.REWATCH, Activity.UNWATCH),
     "sleep, wake": (Activity.SLEEP, Activity.WAKE),
-    "interrupt": _INTERRUPTS,
+    "interrupt": tuple(IN_INTERRUPT),
 }
 """What activities of one colour are called together."""
 Draw = Callable[[Axes, float], object]
@@ -260,7 +259,7 @@ def _lanes(recording: Recorded, window: Window) -> list[tuple[str, Draw]]:
     lanes: list[tuple[str, Draw]] = [_ticks("arrivals", arrivals, window)]
     for cpu in range(recording.n_cpus):
         own = [span for span in recording.spans if span.cpu == cpu]
-        by_interrupt = [span for span in own if span.activity in _INTERRUPTS]
+        by_interrupt = [span for span in own if span.activity in IN_INTERRUPT]
         lanes.append((f"CPU {cpu}", _bars(recording, own, window)))
         if by_interrupt:
             lanes.append(("interrupts", _bars(recording, by_interrupt, window)))
@@ -275,7 +274,7 @@ def _lanes(recording: Recorded, window: Window) -> list[tuple[str, Draw]]:
 
 def _bars(recording: Recorded, spans: Sequence[Span], window: Window) -> Draw:
     def name_of(span: Span) -> str:
-        if span.activity in _INTERRUPTS and span.kind != NONE:
+        if span.activity in IN_INTERRUPT and span.kind != NONE:
             return str(Occurrence(span.kind).name)
         return recording.name_of(span.activity)
 

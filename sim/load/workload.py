@@ -19,17 +19,7 @@ from .reply_sizes import ReplyMix, size_drawer
 from .streams import generator
 from .trace_file import COLUMNS, CONNECTIONS_MAX, REPLY_BYTES_MIN, Loop, Trace, TraceError
 
-__all__ = [
-    "REPLY_BYTES_MIN",
-    "ClosedLoopBlocks",
-    "Load",
-    "OpenLoopBlocks",
-    "Trace",
-    "TraceBlocks",
-    "TraceError",
-    "closed_loop",
-    "open_loop",
-]
+__all__ = ["REPLY_BYTES_MIN", "Trace", "TraceError"]  # handed on
 
 Columns = tuple[NDArray[np.int64], ...]
 """In the order of `trace_file.COLUMNS`."""
