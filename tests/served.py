@@ -20,7 +20,8 @@ class Served(dict[str, Any]):
 
     def __getattr__(self, name: str) -> Any:
         """Return the setting *name*, whichever record it belongs to."""
-        found = [record for record in self.values() if hasattr(record, name)]
+        given = [record for record in self.values() if hasattr(record, name)]
+        found = given or [record for record in _DEFAULTS if hasattr(record, name)]
         if len(found) != 1:
             raise AttributeError(f"{name} must be in one record, is in {found}")
         return getattr(found[0], name)
