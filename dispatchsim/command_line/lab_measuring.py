@@ -11,11 +11,11 @@ from typing import Annotated
 import typer
 
 from ..scenario.errors import UserError
-from .door import Stopped, keeping, notes
-from .working import check_known
+from .door import keeping, notes
+from .options import AsJson
+from .working import building, check_known, conclude
 
 REPEATS, QUICK_REPEATS = 4, 1
-_GOES_ON = "the same command goes on from there"
 Servers = Annotated[
     list[str] | None, typer.Option("--server", help="Only this one; again for another.")
 ]
@@ -55,7 +55,7 @@ def measure_servers(
     A server that is not installed is left out.
     """
     from ..calibration.measure.campaign import alone, interruptible, note_machine
-    from ..calibration.measure.campaign_progress import campaign_bar, summary_text
+    from ..calibration.measure.campaign_progress import campaign_bar
     from ..calibration.measure.macro import Timing
     from ..calibration.observed.observing import Bench
     from ..calibration.testbed.c_build import build
@@ -86,9 +86,7 @@ def measure_servers(
                     summary = measure_cases(
                         output / name, cases, n_repeats, bench, trace=traced, progress=progress
                     )
-                typer.echo(f"{name}: {summary_text(summary)}")
-                if summary.interrupted:
-                    raise Stopped(f"finished work is in {output}, {_GOES_ON}")
+                conclude(summary, output, name)
     except RunError as error:
         raise UserError(str(error)) from None
 
@@ -134,19 +132,15 @@ def measure_unmerged(
 
     A kernel that has them is built first if need be (minutes, once).
     """
-    from ..calibration.emulated.kernel_build import UnfinishedBuild
     from ..calibration.emulated.kernel_mechanisms.unmerged_target import ID, unmerged_target
     from ..calibration.measure.campaign import check_machine
-    from ..calibration.measure.campaign_progress import building_bar, campaign_bar, summary_text
+    from ..calibration.measure.campaign_progress import campaign_bar
     from ..calibration.measure.machine_campaigns import run_campaign
 
     folder = output or Path("measured") / ID
     check_machine(folder, ID)
-    try:
-        with building_bar(notes()) as building:
-            target = unmerged_target(building)
-    except UnfinishedBuild as stop:
-        raise Stopped(str(stop)) from None
+    with building() as bar:
+        target = unmerged_target(bar)
     with keeping(folder), campaign_bar(notes()) as progress:
         summary = run_campaign(
             target,
@@ -155,10 +149,7 @@ def measure_unmerged(
             quick=quick,
             progress=progress,
         )
-    typer.echo(summary_text(summary))
-    if summary.interrupted:
-        raise Stopped(f"finished work is in {folder}, {_GOES_ON}")
-    typer.echo(f"results are in {folder}; a second run of this command adds what is missing")
+    conclude(summary, folder)
 
 
 def unmerged_tables(
@@ -184,7 +175,7 @@ def instructions(
     backlog: Annotated[int, typer.Option(help="Of the listener.")] = 4096,
     repeat: Annotated[int, typer.Option(help="Which repeat: its arrivals are its own.")] = 0,
     window_s: Annotated[float, typer.Option(help="How long is counted, in seconds.")] = 0.4,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Print where the instructions of one operating point go, on the emulated target."""
     from ..calibration.emulated.instructions.instruction_profile import (

@@ -12,11 +12,11 @@ import typer
 
 from ..scenario.errors import UserError
 from . import measure_server as of_server
-from .door import Stopped, keeping, notes, people
+from .door import keeping, notes
 from .options import grouped
+from .working import building, conclude
 
 if TYPE_CHECKING:
-    from ..calibration.measure.campaign import CampaignSummary
     from ..calibration.measure.machine_campaigns import Kind as CampaignKind
     from ..calibration.measure.target import Target
     from ..calibration.testbed.testbed import Steering
@@ -127,7 +127,7 @@ def measure(
         campaign = run_overload_campaign if kind is Kind.OVERLOAD else run_flood_campaign
         with keeping(folder), campaign_bar(notes()) as progress:
             summary = campaign(folder, repeats=repeats, quick=quick, progress=progress)
-        _conclude(summary, folder)
+        conclude(summary, folder)
         return
     with _opened(target, steering, names) as machine:
         folder = output or Path("measured") / str(machine.facts()["id"])
@@ -140,7 +140,7 @@ def measure(
                 quick=quick,
                 progress=progress,
             )
-    _conclude(summary, folder)
+    conclude(summary, folder)
 
 
 def _check_only_server(
@@ -154,15 +154,6 @@ def _check_only_server(
     if mechanisms is not None or quick:
         option = "--quick" if quick else "--mechanisms"
         raise UserError(f"{option}: must be absent with --server and --pid")
-
-
-def _conclude(summary: CampaignSummary, folder: Path) -> None:
-    from ..calibration.measure.campaign_progress import summary_text
-
-    people().print(summary_text(summary), markup=False)
-    if summary.interrupted:
-        raise Stopped(f"finished work is in {folder}, the same command goes on from there")
-    people().print(f"results are in {folder}", markup=False)
 
 
 def _check_namespaces(
@@ -217,15 +208,10 @@ def _opened(
         ) as hardware:
             yield hardware
         return
-    from ..calibration.emulated.kernel_build import UnfinishedBuild
     from ..calibration.emulated.target import emulated_target
-    from ..calibration.measure.campaign_progress import building_bar
 
     if steering is not None:
         raise UserError(f"--steering: must be absent for an emulated target, got {steering}")
-    try:
-        with building_bar(notes()) as progress:
-            emulated = emulated_target(progress)
-    except UnfinishedBuild as stop:
-        raise Stopped(str(stop)) from None
+    with building() as progress:
+        emulated = emulated_target(progress)
     yield emulated

@@ -17,10 +17,10 @@ from ..calibration.running.preparation import check_mechanisms
 from ..scenario.errors import UserError
 from ..scenario.quantities import RATE
 from ..sim.files.tables import rich_table
-from .door import Stopped, keeping, notes, people
+from .door import keeping, notes, people
 from .observed import recognised_sentences, runs_table
 from .options import options_given
-from .working import quantity
+from .working import conclude, quantity
 
 if TYPE_CHECKING:
     from ..calibration.observed.measuring_server import ServerPlan
@@ -228,7 +228,7 @@ def measure_black_box(
     options: ServerOptions, output: Path | None, repeats: int | None, steering: Steering | None
 ) -> None:
     """Measure a server, then show its runs and what was recognised of it."""
-    from ..calibration.measure.campaign_progress import campaign_bar, summary_text
+    from ..calibration.measure.campaign_progress import campaign_bar
     from ..calibration.observed.measuring_server import measure_server
     from ..calibration.observed.operating_point import counted
 
@@ -246,10 +246,7 @@ def measure_black_box(
             notes().print(doubt, style="yellow", markup=False, soft_wrap=True)
     for sentence in recognised_sentences(measured.counted):
         people().print(sentence, markup=False)
-    people().print(summary_text(measured.summary), markup=False)
-    if measured.summary.interrupted:
-        raise Stopped(f"finished work is in {folder}, the same command goes on from there")
-    people().print(f"results are in {folder}", markup=False)
+    conclude(measured.summary, folder)
 
 
 def _plan(options: ServerOptions, repeats: int | None) -> ServerPlan:

@@ -14,7 +14,7 @@ from ..scenario.metrics import metric_text
 from ..sim.files.tables import Column, Table, rich_table
 from ..sim.files.whole_files import to_json
 from .door import notes, people
-from .options import STORE
+from .options import STORE, AsJson
 
 if TYPE_CHECKING:  # they take their time to import
     from ..store.records import Record
@@ -42,7 +42,7 @@ def results(
         Path | None,
         typer.Option(help="Write these rows to a .parquet, .csv or .json file instead."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """List the results in FOLDER: one line a scenario, with what differs between them."""
     from ..studies.listing import Condition, check_fields, matching, points_of

@@ -28,12 +28,13 @@ from ..store.cluster import cluster
 from ..store.work import Progress
 from ..studies.axis import at_value
 from ..studies.factors import MECHANISM, PROFILE, Factor, read_factor
-from .door import Bar, Stopped, compiling, keeping, notes, progress_bar
+from .door import Bar, Stopped, compiling, keeping, notes, people, progress_bar
 from .options import Changes, Hardware, Place, Study, Wanted
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from ..calibration.measure.campaign import CampaignSummary
     from ..store.store import Store
 
 
@@ -372,3 +373,39 @@ def forced(asked: Asked, profile: str | None, vary: Sequence[str] | None) -> Pro
     if profile is not None or CHANGED_FROM in asked.profile.machine:
         raise UserError(f"--profile, --clock, --crossing: must be absent where {PROFILE} is varied")
     return None
+
+
+@contextlib.contextmanager
+def building() -> Iterator[Callable[[str, int, int], None]]:
+    """Yield what draws how far the build of a kernel is; say what is left of one that was stopped.
+
+    Raises
+    ------
+    Stopped
+        On Ctrl-C.
+    """
+    from ..calibration.emulated.kernel_build import UnfinishedBuild
+    from ..calibration.measure.campaign_progress import building_bar
+
+    try:
+        with building_bar(notes()) as progress:
+            yield progress
+    except UnfinishedBuild as stop:
+        raise Stopped(str(stop)) from None
+
+
+def conclude(summary: CampaignSummary, folder: Path, name: str = "") -> None:
+    """Print how the measuring into *folder* ended, of the server *name* if there are several.
+
+    Raises
+    ------
+    Stopped
+        If it was interrupted.
+    """
+    from ..calibration.measure.campaign_progress import summary_text
+
+    people().print(f"{name}: {summary_text(summary)}".removeprefix(": "), markup=False)
+    if summary.interrupted:
+        raise Stopped(f"finished work is in {folder}, the same command goes on from there")
+    if not name:
+        people().print(f"results are in {folder}", markup=False)
