@@ -21,12 +21,13 @@ those of `calibration.observed.counting` they are of the very load that is timed
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import re
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from ... import calibration
@@ -36,12 +37,11 @@ from ...calibration.observed.measuring_server import store_keys
 from ...calibration.observed.observed_run import Habits, ObservedRun, read_observed
 from ...calibration.observed.observing import Bench, observe
 from ...calibration.observed.recognising import Recognised, n_replies, recognise
-from ...calibration.observed.server_process import started
+from ...calibration.observed.server_process import BlackBox, started
 from ...calibration.observed.tracers import TRACERS, Call, tracing
 from ...calibration.records.measured_runs import RunRecord, append, read_rows
 from ...calibration.records.noise import Series, judge, limits_for
 from ...calibration.testbed.processes import RunError
-from ...calibration.testbed.testbed import Testbed
 from .plan import Case, RealServer
 
 FIT_FILE, HELD_OUT_FILE, CALLS_FILE = "fit.jsonl", "heldout.jsonl", "calls.jsonl"
@@ -115,20 +115,10 @@ def measured(case: Case, bench: Bench, *, seed: int) -> ObservedRun:
     RunError
         If the server cannot be started, ends, or does not take what is asked of it.
     """
-    server, variant = case.server, case.variant
     # Of many that connect at once most wait for longer if they are accepted one by one.
-    load = dataclasses.replace(case.load, accept_limit=variant.habits.accept_limit)
-    with tempfile.TemporaryDirectory(prefix="dispatchsim-server-") as name:
-        command = variant.prepared(Path(name), bench.testbed)
-        with started(
-            command,
-            server.port,
-            testbed=bench.testbed,
-            programs=bench.programs,
-            environment=variant.environment,
-        ) as box:
-            with_keys(server, bench.testbed)
-            run = observe(box, load, server.asking, bench, seed=seed)
+    load = dataclasses.replace(case.load, accept_limit=case.variant.habits.accept_limit)
+    with serving(case, bench) as box:
+        run = observe(box, load, case.server.asking, bench, seed=seed)
     if failed := run.errors.get("status"):
         raise RunError(f"{case.label}: {failed} of {run.replied} replies were errors")
     return judged(run, case)
@@ -145,16 +135,29 @@ def judged(run: ObservedRun, case: Case) -> ObservedRun:
     return run.model_copy(update={"server": case.said, "accepted": accepted, "reason": reason})
 
 
-def with_keys(server: RealServer, testbed: Testbed) -> None:
-    """Store what clients will ask for, if *server* has keys.
+@contextlib.contextmanager
+def serving(case: Case, bench: Bench) -> Iterator[BlackBox]:
+    """Yield the server of *case*, in a folder of its own, with the keys that it will be asked for.
 
     Raises
     ------
     RunError
-        If the server does not take it.
+        If it cannot be started, or does not take the keys.
     """
-    if server.value_bytes:
-        store_keys(server.name, server.port, server.asking, server.value_bytes, testbed)
+    server, variant, testbed = case.server, case.variant, bench.testbed
+    with (
+        tempfile.TemporaryDirectory(prefix="dispatchsim-server-") as folder,
+        started(
+            variant.prepared(Path(folder), testbed),
+            server.port,
+            testbed=testbed,
+            programs=bench.programs,
+            environment=variant.environment,
+        ) as box,
+    ):
+        if server.value_bytes:
+            store_keys(server.name, server.port, server.asking, server.value_bytes, testbed)
+        yield box
 
 
 def why_absent(server: RealServer) -> str:
@@ -189,25 +192,15 @@ def traced(case: Case, bench: Bench) -> ObservedRun:
     RunError
         If strace is not there, or the server does something else than its configuration says.
     """
-    variant, server = case.variant, case.server
     bench = dataclasses.replace(bench, timing=_TIMING)
-    with (
-        tempfile.TemporaryDirectory(prefix="dispatchsim-server-") as folder,
-        # What the tracer writes is nowhere that the server, or whoever else is its user, reaches.
-        tempfile.TemporaryDirectory(prefix="dispatchsim-calls-") as calls_folder,
-    ):
-        output = Path(calls_folder) / "calls"
-        with started(
-            variant.prepared(Path(folder), bench.testbed),
-            server.port,
-            testbed=bench.testbed,
-            programs=bench.programs,
-            environment=variant.environment,
-        ) as box:
-            with_keys(server, bench.testbed)
-            cpu = bench.testbed.server_cpu
-            with tracing(STRACE, box, output, programs=bench.programs, cpu=cpu):
-                run = observe(box, case.load, server.asking, bench, seed=1)
+    # What the tracer writes is nowhere that the server, or whoever else is its user, reaches.
+    with tempfile.TemporaryDirectory(prefix="dispatchsim-calls-") as folder:
+        output = Path(folder) / "calls"
+        with (
+            serving(case, bench) as box,
+            tracing(STRACE, box, output, programs=bench.programs, cpu=bench.testbed.server_cpu),
+        ):
+            run = observe(box, case.load, case.server.asking, bench, seed=1)
         calls = STRACE.read(output.read_text(), case.label)
     n_replied = n_replies(calls)
     if n_replied == 0:
