@@ -304,7 +304,6 @@ def _httperf_doubts(told: Printed, run: ObservedRun, rate: float) -> list[str]:
 
 
 _TIME = r"([0-9.]+(?:us|ms|s|m|h))"
-_COUNT_SIZES = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9}
 _FIRST_S = 10.0
 
 
