@@ -9,12 +9,7 @@ from ..sim.kernel.descriptors import FIRST_FD
 from ..sim.load.workload import Trace
 from ..sim.state.kernel_settings import LimitSettings
 from ..sim.state.mechanism import Mechanism, Trait
-from ..sim.state.settings import RunSettings, changed_for_server
-
-LOOKED_AT = frozenset(
-    (*("busy", "max_events", "fd_limit", "fd_setsize", "send_buffer_bytes", "workers"),)
-)
-"""Settings of a server that a client looks at, too."""
+from ..sim.state.settings import RunSettings, given_to_server
 
 
 def client_settings(mechanism: Mechanism, trace: Trace, settings: RunSettings) -> RunSettings:
@@ -31,11 +26,11 @@ def client_settings(mechanism: Mechanism, trace: Trace, settings: RunSettings) -
     limits = settings.limits
     blocks = Trait.IN_CALLS in mechanism.traits
     check(settings, mechanism.fds, one_at_a_time=blocks)
-    for name, value, default in changed_for_server(settings):
-        if name not in LOOKED_AT:
+    for given in given_to_server(settings):
+        if given.is_changed and not given.declared.setting.of_client:
             raise ValueError(
-                f"{name} must be {json.dumps(default)} with a client, which accepts nothing, "
-                f"got {json.dumps(value)}"
+                f"{given.declared.name} must be {json.dumps(given.declared.default)} "
+                f"with a client, which accepts nothing, got {json.dumps(given.value)}"
             )
     for name in ("timeout_ns", "idle_life_ns", "retries", "ports", "closing"):
         if getattr(settings.client, name) != 0:
@@ -56,8 +51,8 @@ def client_settings(mechanism: Mechanism, trace: Trace, settings: RunSettings) -
             f"workers must be {workers} with a client that has {why}, "
             f"got {settings.program.workers}"
         )
-    if mechanism.name == "select" and limits.fd_setsize > 0:
-        limits = limits._replace(fd_limit=min(limits.fd_limit, limits.fd_setsize))
+    if mechanism.name == "select" and settings.scans.fd_setsize > 0:
+        limits = limits._replace(fd_limit=min(limits.fd_limit, settings.scans.fd_setsize))
     fds_needed = client_fds(mechanism, users=trace.users, idle=settings.client.idle)
     if limits.fd_limit < fds_needed:
         raise ValueError(

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from ..models.catalogue import CLIENTS, MECHANISMS
-from ..models.client_settings import LOOKED_AT, client_fds, client_threads_of
+from ..models.client_settings import client_fds, client_threads_of
 from ..sim.state.mechanism import Trait
 from ..sim.state.program_settings import THREADS_MAX
+from ..sim.state.settings import RunSettings, given_to_server
 from .declared import written
 from .load import Load
 from .quantities import DURATION, SIZE
 from .sections import Idle, Machine
 from .server import Server
 
-_KEYS = {"mechanism"} | {Server.keys[setting] for setting in LOOKED_AT}
+_KEYS = {"mechanism"} | {
+    given.declared.key
+    for given in given_to_server(RunSettings())
+    if given.declared.setting.of_client
+}
 """Of [server], those that a client looks at."""
 _WHERE = 'where machine.role is "client"'
 

@@ -6,9 +6,8 @@ section of a file ─► record of settings
 
 from __future__ import annotations
 
-import itertools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar, get_args
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictInt
@@ -51,16 +50,16 @@ class SettingsSection(Section):
     keys: ClassVar[dict[str, str]] = {}
     """Name of a setting of its records -> what a scenario file calls it."""
 
-    def __init_subclass__(cls, settings: tuple[Any, ...], **config: Any) -> None:
+    def __init_subclass__(cls, settings: Iterable[Any], **config: Any) -> None:
         """Make the keys before pydantic looks at the class."""
         super().__init_subclass__(**config)
         own = cls.__annotations__
-        declarations = itertools.chain.from_iterable(map(declared, settings))
+        declarations = [each for record in settings for each in declared(record)]
         known = [each for each in declarations if each.key not in own]
         missing = [each.name for each in known if each.setting.key is not None and not each.help]
         assert not missing, f"a sentence must stand below {', '.join(missing)}"
         made = [each for each in known if _is_key(each)]
-        cls.keys = {each.name: each.key for each in itertools.chain(*map(declared, settings))}
+        cls.keys = {each.name: each.key for each in declarations}
         cls.made_from = frozenset(each.name for each in made)
         for each in made:
             own[each.key] = _type_in_file(each)

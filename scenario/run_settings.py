@@ -8,7 +8,7 @@ from ..models.completions.io_uring import with_habits
 from ..sim.state.client_settings import ClientSettings, Closing, NetworkSettings
 from ..sim.state.kernel_settings import EVERY_CPU, KernelSettings, MachineSettings
 from ..sim.state.program_settings import ProgramSettings
-from ..sim.state.settings import RunSettings
+from ..sim.state.settings import RunSettings, having
 from ..sim.state.units import SECOND_NS
 from .declared import settings_from
 from .faults import faults_of, flood_of
@@ -67,8 +67,9 @@ def settings_of(
 def _of_server(scenario: Scenario, kernel: str) -> RunSettings:
     server = scenario.server
     settings = server.run_settings
-    program = settings.program
-    if scenario.machine.role == "client":
-        workers = client_threads_of(MECHANISMS[server.mechanism], scenario.load.users or 1)
-        program = program._replace(workers=workers, wake_one=ProgramSettings().wake_one)
-    return settings._replace(program=with_habits(program, server.mechanism, kernel))
+    completions = with_habits(settings.completions, server.mechanism, kernel)
+    settings = settings._replace(completions=completions)
+    if scenario.machine.role == "server":
+        return settings
+    workers = client_threads_of(MECHANISMS[server.mechanism], scenario.load.users or 1)
+    return having(settings, workers=workers, wake_one=ProgramSettings().wake_one)

@@ -8,17 +8,19 @@ from pydantic import Field, StrictStr, field_validator, model_validator
 
 from ..models.catalogue import CATALOGUE, MECHANISMS
 from ..models.program_settings import broken_rule, ignored_settings, threads_max
-from ..sim.state.kernel_settings import LimitSettings
 from ..sim.state.mechanism import Trait
-from ..sim.state.program_settings import WORKERS_MAX, OverloadSettings, ProgramSettings
-from ..sim.state.settings import RunSettings
+from ..sim.state.program_settings import WORKERS_MAX
+from ..sim.state.settings import FOR_SERVER, RunSettings
 from .declared import SettingsSection, settings_from, written
 from .errors import nearest
 from .programs import with_program
 from .quantities import DURATION
 
+_RECORDS = {field: type(RunSettings._field_defaults[field]) for field in FOR_SERVER}
+"""Records of settings that make the keys of [server], by field of `RunSettings`."""
 
-class BrokenRule(NamedTuple):
+
+class BrokenKey(NamedTuple):
     """A key whose value does not go with a mechanism, and what such mechanisms are."""
 
     key: str
@@ -27,7 +29,7 @@ class BrokenRule(NamedTuple):
     others: str
 
 
-class Server(SettingsSection, settings=(ProgramSettings, OverloadSettings, LimitSettings)):
+class Server(SettingsSection, settings=_RECORDS.values()):
     """The server program: how it waits, how it accepts, what it may hold."""
 
     program: StrictStr | None = Field(
@@ -69,27 +71,25 @@ class Server(SettingsSection, settings=(ProgramSettings, OverloadSettings, Limit
     @property
     def threads_max(self) -> int:
         """How many threads, or processes, there can be at once: processes have a space each."""
-        return threads_max(self.run_settings.program)
+        return threads_max(self.run_settings)
 
     @property
     def run_settings(self) -> RunSettings:
         """What the program is told and granted in a run; nothing of other sections is in it."""
-        return RunSettings(
-            program=settings_from(self, ProgramSettings, wake_one=self.wakes_one),
-            overload=settings_from(self, OverloadSettings),
-            limits=settings_from(self, LimitSettings),
-        )
+        records = {field: settings_from(self, record) for field, record in _RECORDS.items()}
+        settings = RunSettings(**records)
+        return settings._replace(program=settings.program._replace(wake_one=self.wakes_one))
 
-    def broken_rule(self, mechanism: str) -> BrokenRule | None:
+    def broken_rule(self, mechanism: str) -> BrokenKey | None:
         """Return which of these settings does not go with *mechanism*, if any."""
         rule = broken_rule(CATALOGUE[mechanism], self.run_settings)
         if rule is None:
             return None
-        key = self.keys[rule.setting]
+        key = self.keys[rule.given.declared.name]
         default = "all" if key == "wake" else type(self).model_fields[key].default
         value = written(getattr(self, key))
         must = f"be {written(default)}" if rule.refused is None else f"not be {value}"
-        return BrokenRule(f"server.{key}", value, must, rule.others)
+        return BrokenKey(f"server.{key}", value, must, rule.others)
 
     @property
     def ignored(self) -> list[tuple[str, str]]:

@@ -85,6 +85,8 @@ def plain(scene: Scene) -> Scene:
         program=as_folded(run.program)._replace(workers=1),
         overload=as_folded(run.overload),
         limits=as_folded(run.limits),
+        signals=as_folded(run.signals),
+        blocking=as_folded(run.blocking),
         machine=as_folded(run.machine)._replace(cpus=1),
         network=as_folded(run.network)._replace(paths=()),
         client=as_folded(run.client),

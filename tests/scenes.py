@@ -21,9 +21,10 @@ from dispatchsim.sim.state.client_settings import (
     PathSettings,
 )
 from dispatchsim.sim.state.costs import NO_CLIENT, ApplicationCosts, ClientCosts, Costs, Curve, flat
+from dispatchsim.sim.state.family_settings import Recovery, Threads
 from dispatchsim.sim.state.kernel_settings import EVERY_CPU, Packets
 from dispatchsim.sim.state.mechanism import Trait
-from dispatchsim.sim.state.program_settings import Recovery, Sharing, Threads
+from dispatchsim.sim.state.program_settings import Sharing
 from dispatchsim.sim.state.settings import Fault, FaultKind, FloodSettings, RunSettings
 from dispatchsim.sim.state.units import SECOND_NS
 from dispatchsim.sim.state.world import World

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dispatchsim.sim.state.settings import RunSettings, having
+from dispatchsim.sim.state.settings import FOR_SERVER, RunSettings, having
 
 _DEFAULTS = RunSettings()
 
@@ -38,7 +38,7 @@ def on_server(**settings: Any) -> Served:
 
 def served(run: RunSettings) -> Served:
     """Return the records of *run* that are of its server and machine."""
-    found = {field: getattr(run, field) for field in ("program", "overload", "limits", "machine")}
+    found = {field: getattr(run, field) for field in (*FOR_SERVER, "machine")}
     if run.kernel != _DEFAULTS.kernel:
         found["kernel"] = run.kernel
     return Served(found)

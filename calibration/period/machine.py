@@ -23,15 +23,14 @@ from ...models.simulate import simulate
 from ...sim.figures.metrics import Summary, summarise
 from ...sim.load.workload import Load
 from ...sim.state.client_settings import ClientSettings, Closing, NetworkSettings
-from ...sim.state.kernel_settings import LimitSettings
-from ...sim.state.program_settings import ProgramSettings
-from ...sim.state.settings import RunSettings
+from ...sim.state.settings import RunSettings, having
 from ...sim.state.units import SECOND_NS
 from ..profiles.cost import CONNECTION, REQUEST, Cost
 from ..profiles.cost_profile import Profile, period_folder, shipped_profiles
 
 SEED = 1
 _ROWS_PER_S = 30_000
+_AS_BY_DEFAULT: dict[str, bool | int] = {}
 
 
 class Operation(NamedTuple):
@@ -43,16 +42,15 @@ class Operation(NamedTuple):
         How the server learns of readiness.
     load:
         Who comes. Clients close by a FIN.
-    program, limits, idle, link_bits_per_s:
-        The server's settings, silent connections, and the link each way (0: no bound).
+    server, idle, link_bits_per_s:
+        The server's settings by name, silent connections, and the link each way (0: no bound).
     warm_up_ns, window_ns:
         How long it is watched, after how long.
     """
 
     mechanism: str
     load: Load
-    program: ProgramSettings = ProgramSettings()
-    limits: LimitSettings = LimitSettings()
+    server: Mapping[str, bool | int] = _AS_BY_DEFAULT
     idle: int = 0
     link_bits_per_s: int = 100_000_000
     window_ns: int = SECOND_NS
@@ -63,8 +61,6 @@ class Operation(NamedTuple):
         costs = profile.costs(self.mechanism, open_connections=self.idle, free_clients=True)
         duration_ns = self.warm_up_ns + self.window_ns
         settings = RunSettings(
-            program=self.program,
-            limits=self.limits,
             network=NetworkSettings(
                 delay_ns=profile.network_delay_ns,
                 up_bits_per_s=self.link_bits_per_s,
@@ -75,6 +71,7 @@ class Operation(NamedTuple):
             warm_up_ns=self.warm_up_ns,
             sample_every_ns=0,
         )
+        settings = having(settings, **self.server)
         seconds = duration_ns / SECOND_NS
         rows = round(_ROWS_PER_S * seconds / self.load.requests) + 4 * self.load.users
         trace = self.load.trace(SEED, seconds, rows)

@@ -13,8 +13,9 @@ from ...models.completions.io_uring import with_habits
 from ...sim.load.trace_file import COLUMNS
 from ...sim.load.workload import Trace
 from ...sim.state.client_settings import ClientSettings, NetworkSettings
+from ...sim.state.family_settings import CompletionSettings, SignalSettings, Threads, ThreadSettings
 from ...sim.state.kernel_settings import KernelSettings, LimitSettings
-from ...sim.state.program_settings import ProgramSettings, Sharing, Threads
+from ...sim.state.program_settings import ProgramSettings, Sharing
 from ...sim.state.settings import RunSettings
 from ...sim.state.units import SECOND_NS
 from .points import Point, Share
@@ -94,17 +95,18 @@ def settings_of(
         read_after_accept=point.read_after_accept,
         max_events=point.max_events,
         workers=point.workers or 1,
-        threads=int(threads[point.threads]),
         sharing=int(_SHARING[point.share]),
         # Linux wakes one of those that sleep in accept.
         wake_one=point.blocks or point.wake == "one",
     )
     return RunSettings(
-        program=with_habits(program, point.mechanism, kernel),
+        program=program,
+        completions=with_habits(CompletionSettings(), point.mechanism, kernel),
+        blocking=ThreadSettings(threads=int(threads[point.threads])),
+        signals=SignalSettings(signal_queue=point.signal_queue or FDS_MAX),
         limits=LimitSettings(
             backlog=point.backlog,
             syn_cookies=False,  # as the testbeds set net.ipv4.tcp_syncookies
-            signal_queue=point.signal_queue or FDS_MAX,
             fd_limit=point.fd_limit or FDS_MAX,
         ),
         kernel=KernelSettings(slice_ns=_TICK_NS) if point.has_loops else KernelSettings(),

@@ -70,7 +70,7 @@ class Port:
 def memory(settings: RunSettings, n_fds: int, column: MakeColumn) -> Port:
     """Return an empty queue, for which all threads wait."""
     return Port(
-        running_max=settings.program.concurrent_threads or settings.machine.cpus,
+        running_max=settings.completions.concurrent_threads or settings.machine.cpus,
         packets=column(power_of_two(n_fds + settings.limits.backlog + 2), NONE, np.int32),
         waiting=column(settings.program.workers, np.arange(settings.program.workers), np.int32),
         sends=column(n_fds, 0, np.int8),

@@ -49,9 +49,9 @@ from ...sim.kernel import interest_set, sockets
 from ...sim.kernel.sleeping import sleep
 from ...sim.state.columns import I8, I32, per_descriptor
 from ...sim.state.costs import sending_ns
+from ...sim.state.family_settings import CompletionSettings
 from ...sim.state.kinds import NONE, READABLE, WRITABLE, activity, count
 from ...sim.state.mechanism import Trait, kept, spend, step
-from ...sim.state.program_settings import ProgramSettings
 from ...sim.state.world import Worker, World
 from ..entry import CSupport, entry
 from ..epoll.epoll_level import EPOLL_LEVEL, leave_to_close
@@ -63,21 +63,21 @@ _ALL = 0
 _IN_ORDER_SINCE, _NO_LOOK_SINCE, _SOME_SINCE = (6, 5), (6, 10), (6, 13)
 
 
-def with_habits(program: ProgramSettings, mechanism: str, kernel: str) -> ProgramSettings:
-    """Return *program* as *kernel* runs it with *mechanism*; a kernel without a version is new.
+def with_habits(settings: CompletionSettings, mechanism: str, kernel: str) -> CompletionSettings:
+    """Return *settings* as *kernel* runs it with *mechanism*; a kernel without a version is new.
 
-    >>> with_habits(ProgramSettings(), "io_uring", "6.1.0").due_last_first
+    >>> with_habits(CompletionSettings(), "io_uring", "6.1.0").due_last_first
     True
-    >>> with_habits(ProgramSettings(), "io_uring", "6.18.44-cloud").due_at_once
+    >>> with_habits(CompletionSettings(), "io_uring", "6.18.44-cloud").due_at_once
     20
     """
     version = re.match(r"(\d+)\.(\d+)", kernel)
     if mechanism != "io_uring" or version is None:
-        return program
+        return settings
     known = (int(version[1]), int(version[2]))
     if known >= _SOME_SINCE:
-        return program
-    return program._replace(
+        return settings
+    return settings._replace(
         due_at_once=_ALL,
         due_last_first=known < _IN_ORDER_SINCE,
         accept_looks_again=known < _NO_LOOK_SINCE,
@@ -180,7 +180,7 @@ def _send_what_fits(world: World, worker: Worker, fd: int) -> Iterator[int]:
 def _queue_what_follows(world: World, worker: Worker, fd: int) -> None:
     ring: Submissions = worker.interests.own
     ring.under_way[fd] = WHAT_FOLLOWS
-    if world.program.due_last_first:
+    if world.completions.due_last_first:
         ring.linked[ring.n_linked] = fd
         ring.n_linked += 1
     else:
@@ -244,7 +244,7 @@ def _accept_all(world: World, worker: Worker) -> Iterator[int]:
             world.interest[worker.listener_fd] = 0
             _complete(worker, worker.listener_fd)
             return
-        checks_again = world.program.accept_looks_again or listener.n_queued > 0
+        checks_again = world.completions.accept_looks_again or listener.n_queued > 0
         _complete(worker, fd)
         yield from spend(worker, activity.ACCEPT, costs.complete_ns)
     if checks_again:
@@ -303,7 +303,7 @@ def _do_last_first(world: World, worker: Worker) -> Iterator[int]:
 
 def do_due(world: World, worker: Worker, n_most: int) -> Iterator[int]:
     """Do what is queued: at most *n_most* pieces of it; with 0 all, until the queue is empty."""
-    if world.program.due_last_first:
+    if world.completions.due_last_first:
         yield from _do_last_first(world, worker)
     else:
         yield from _do_first_first(world, worker, n_most)
@@ -391,7 +391,7 @@ def enter(world: World, worker: Worker) -> Iterator[int]:
         yield from do_submitted(world, worker, ring.fds[i])
     # The kernel does what is due after the submissions, if there are any, and before it sleeps.
     for _ in range(1 if n_submitted == 0 else 2):
-        yield from do_due(world, worker, world.program.due_at_once)
+        yield from do_due(world, worker, world.completions.due_at_once)
     while ring.n_done == 0:
         yield from await_completion(world, worker)
     _take_completions(world, worker)
@@ -399,7 +399,7 @@ def enter(world: World, worker: Worker) -> Iterator[int]:
 
 def await_completion(world: World, worker: Worker) -> Iterator[int]:
     """Sleep if nothing is due, and do what is due then."""
-    spins, at_once = world.program.busy, world.program.due_at_once
+    spins, at_once = world.program.busy, world.completions.due_at_once
     if interest_set.n_listed(worker.interests) == 0:
         yield from sleep(world, worker)
         if not spins:

@@ -133,7 +133,7 @@ def port_pool(mechanism: Mechanism) -> Program:
         yield from spend(worker, activity.WRITE, sending_ns(call, n_bytes))
         n_left = sockets.write(world, fd, n_bytes)
         yield from spend(worker, activity.WRITE, call.write_after_ns)
-        if world.program.sends_block:
+        if world.completions.sends_block:
             yield from send_blocking(world, worker, fd, n_left)
             yield from go_on(world, worker, fd)
         else:

@@ -74,7 +74,7 @@ def event_loop(mechanism: Mechanism) -> Program:
             if fd < 0:
                 return
             n_left -= 1
-            if world.program.passes_listener and len(world.workers) > 1:
+            if world.signals.passes_listener and len(world.workers) > 1:
                 yield from spend(worker, activity.REWATCH, pass_ns(world, worker.listener_fd))
                 pass_listener(worker.listener, worker.number)
             if is_unwanted(world, worker, fd):
@@ -214,9 +214,9 @@ def is_handed_connections(world: World, worker: Worker) -> bool:
 
 def accepts_allowed(world: World, worker: Worker) -> int:
     """Return how many connections *worker* may accept before it serves others."""
-    program = world.program
-    if program.accept_each_signal and worker.n_listener_signals > 0:
+    if world.signals.accept_each_signal and worker.n_listener_signals > 0:
         return worker.n_listener_signals
-    if program.accept_each_signal and worker.n_listener_left > 0:
+    if world.signals.accept_each_signal and worker.n_listener_left > 0:
         return 0  # each connection in the queue has a signal that is yet to be taken
-    return program.accept_limit if program.accept_limit > 0 else UNLIMITED
+    limit = world.program.accept_limit
+    return limit if limit > 0 else UNLIMITED

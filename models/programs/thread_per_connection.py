@@ -21,9 +21,9 @@ from ...sim.kernel import sockets
 from ...sim.kernel.request_timeouts import was_in_vain
 from ...sim.kernel.sleeping import fall_asleep
 from ...sim.state.costs import copying_ns, sending_ns
+from ...sim.state.family_settings import Threads
 from ...sim.state.kinds import READABLE, SLEEP, WRITABLE, activity, count
 from ...sim.state.mechanism import Mechanism, Program, spend
-from ...sim.state.program_settings import Threads
 from ...sim.state.world import Worker, World
 from ..remembering.overload import control, is_unwanted, turn_away
 from ..threads.blocking import ThreadTable, back_on_cpu_ns, end, has_connection, spawn, take
@@ -41,7 +41,7 @@ def thread_per_connection(mechanism: Mechanism) -> Program:
 
     def serve(world: World, worker: Worker) -> Iterator[int]:
         """Run a thread of the pool, the thread that accepts, or one that it begins."""
-        if world.program.threads != _POOL and worker.number > 0:
+        if world.blocking.threads != _POOL and worker.number > 0:
             yield from live(world, worker)
         while True:
             if not has_connection(worker):
@@ -52,7 +52,7 @@ def thread_per_connection(mechanism: Mechanism) -> Program:
     def live(world: World, worker: Worker) -> Iterator[int]:
         """Begin when there is a connection in hand, serve it and end; again and again."""
         costs = world.costs.mechanism
-        is_process = world.program.threads == _PROCESSES
+        is_process = world.blocking.threads == _PROCESSES
         while True:
             if not has_connection(worker):
                 yield SLEEP
@@ -70,7 +70,7 @@ def thread_per_connection(mechanism: Mechanism) -> Program:
             return
         if is_unwanted(world, worker, fd):
             yield from turn_away(world, worker, fd)
-        elif world.program.threads == _POOL:
+        elif world.blocking.threads == _POOL:
             take(world, worker, fd)
             yield from watch(world, worker, fd, READABLE)
         else:
@@ -99,7 +99,7 @@ def thread_per_connection(mechanism: Mechanism) -> Program:
             yield from spend(worker, activity.CLOSE, world.costs.call.close_ns)
             sockets.close(world, worker, fd)
             return
-        is_process = world.program.threads == _PROCESSES
+        is_process = world.blocking.threads == _PROCESSES
         yield from spend(worker, activity.SPAWN, costs.fork_ns if is_process else costs.spawn_ns)
         world.counts[count.SPAWNS] += 1
         yield from watch(world, worker, fd, READABLE)

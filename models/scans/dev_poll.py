@@ -280,7 +280,7 @@ def rewatch_adding(world: World, worker: Worker, fd: int, interest: int) -> Iter
     items: Items = worker.interests.own
     if items.changes.told[fd] == 0:
         items.held[fd] = interest  # the write that adds it is still to come
-    elif world.program.removes_first and items.held[fd] & ~interest:
+    elif world.scans.removes_first and items.held[fd] & ~interest:
         items.n_narrowed += 1
         items.changes.told[fd] = 0
         items.position[fd] = 0

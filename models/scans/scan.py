@@ -105,7 +105,7 @@ def _scan_until_found(
 
 def _rebuilding_ns(world: World, worker: Worker) -> int:
     """Return the CPU time of building the set anew, for a server that does so for each call."""
-    if not world.program.array_rebuilt:
+    if not world.scans.array_rebuilt:
         return 0
     return curve_ns(world.costs.mechanism.rebuild, worker.interests.n_watched)
 

@@ -20,9 +20,9 @@ from ...sim.kernel import interest_set
 from ...sim.kernel.sleeping import sleep
 from ...sim.state.columns import sort_prefix
 from ...sim.state.costs import curve_ns
+from ...sim.state.family_settings import Recovery
 from ...sim.state.kinds import NONE, activity, count
 from ...sim.state.mechanism import spend
-from ...sim.state.program_settings import Recovery
 from ...sim.state.world import InterestSet, Worker, World
 from ..remembering import readiness
 from . import signal_queue
@@ -41,10 +41,10 @@ def recover(world: World, worker: Worker) -> Iterator[int]:
     flush_ns = costs.flush_ns + queue.n * costs.discard_ns
     yield from spend(worker, activity.WAIT, flush_ns)
     signal_queue.flush(queue)
-    if world.program.recovery_hands_over:
+    if world.signals.recovery_hands_over:
         transfer_ns = interests.n_watched * costs.transfer_ns
         yield from spend(worker, activity.WAIT, transfer_ns)
-    if world.program.recovery == _POLL:
+    if world.signals.recovery == _POLL:
         yield from poll_all(world, worker)
     else:
         interests.own.polls = True
@@ -57,7 +57,7 @@ def ask_by_poll(world: World, worker: Worker) -> Iterator[int]:
     world.counts[count.ASKS] += 1
     blocks = readiness.may_block(world, worker)
     n_ready = yield from poll_all(world, worker)
-    if world.program.recovery != _FOR_EVER and n_ready < world.program.calm_below:
+    if world.signals.recovery != _FOR_EVER and n_ready < world.signals.calm_below:
         interests.own.polls = False
         return
     worker.spin_ns = poll_ns(world, interests)
@@ -77,7 +77,7 @@ def poll_ns(world: World, interests: InterestSet) -> int:
     costs, n = world.costs.mechanism, interests.n_watched
     world.counts[count.SCANNED] += n
     cost_ns = curve_ns(costs.poll, n)
-    if world.program.recovery_array_kept:
+    if world.signals.recovery_array_kept:
         cost_ns = max(0, cost_ns - curve_ns(costs.rebuild, n))
     return cost_ns
 

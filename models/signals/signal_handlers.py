@@ -29,9 +29,9 @@ from typing import NamedTuple
 from ...sim.kernel.sleeping import sleep
 from ...sim.state.columns import MakeColumn
 from ...sim.state.costs import Curve, flat
+from ...sim.state.family_settings import Recovery
 from ...sim.state.kinds import activity, count
 from ...sim.state.mechanism import Mechanism, Program, spend
-from ...sim.state.program_settings import Recovery
 from ...sim.state.settings import RunSettings
 from ...sim.state.world import Worker, World
 from ..entry import Borrowed, entry
@@ -96,11 +96,11 @@ def let_in(world: World, worker: Worker) -> Iterator[int]:
     queue, interrupted = signal_queue.queue_of(worker.interests), worker.activity
     while is_let_in(worker):
         # One is taken all the same, or a full queue would have the server poll again for ever.
-        own.polls = 0 < world.program.poll_above <= queue.n
+        own.polls = 0 < world.signals.poll_above <= queue.n
         own.blocked = True
         if queue.sigio:
             queue.sigio = False
-            own.recovers = world.program.recovery != _NOTHING
+            own.recovers = world.signals.recovery != _NOTHING
         else:
             entry = signal_queue.dequeue(queue)
             readiness.note(

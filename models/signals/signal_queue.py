@@ -92,7 +92,7 @@ def signal_memory(
     settings: RunSettings, n_fds: int, column: MakeColumn, *, coalesced: bool = False
 ) -> SignalMemory:
     """Return an empty queue with the bound of *server*, for a worker that knows nothing."""
-    bound = settings.limits.signal_queue
+    bound = settings.signals.signal_queue
     return SignalMemory(
         SignalQueue(
             bound=bound,
@@ -100,8 +100,8 @@ def signal_memory(
             fds=column(bound, 0, np.int32),
             what=column(bound, 0, np.int8),
             after=column(bound, NONE, np.int32),
-            heads=column(settings.program.signal_numbers, NONE, np.int32),
-            tails=column(settings.program.signal_numbers, NONE, np.int32),
+            heads=column(settings.signals.signal_numbers, NONE, np.int32),
+            tails=column(settings.signals.signal_numbers, NONE, np.int32),
             queued=column(n_fds, 0, np.int32),
         ),
         kept(Readiness)(settings, n_fds, column),

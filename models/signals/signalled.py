@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator
 from ...sim.kernel import interest_set
 from ...sim.kernel.sleeping import sleep
 from ...sim.state.columns import MakeColumn, fill
+from ...sim.state.family_settings import Recovery
 from ...sim.state.kinds import NONE, READABLE, WRITABLE, activity, count
 from ...sim.state.mechanism import Mechanism, Trait, spend, step
-from ...sim.state.program_settings import Recovery
 from ...sim.state.settings import RunSettings
 from ...sim.state.world import InterestSet, Worker, World
 from ..entry import CSupport, entry
@@ -55,7 +55,7 @@ def disarm(world: World, worker: Worker, fd: int) -> Iterator[int]:
 def keep_ns(world: World) -> int:
     """Return the CPU time of a change in the array for poll, if it is kept up to date."""
     cost_ns: int = world.costs.mechanism.keep_ns
-    return cost_ns if world.program.recovery_array_kept else 0
+    return cost_ns if world.signals.recovery_array_kept else 0
 
 
 def pass_ns(world: World, fd: int) -> int:
@@ -87,7 +87,7 @@ def tells(world: World, fd: int) -> bool:
     interests = interest_set.set_of(world, fd)
     queue = signal_queue.queue_of(interests)
     memory: signal_queue.SignalMemory = interests.own
-    recovers = memory.recovers or (queue.sigio and world.program.recovery != _NOTHING)
+    recovers = memory.recovers or (queue.sigio and world.signals.recovery != _NOTHING)
     return queue.queued[fd] > 0 or readiness.is_pending(world, fd) or recovers or memory.polls
 
 
@@ -110,10 +110,10 @@ def asking(n_max: int) -> readiness.Wait:
         yield from step(worker, activity.WAIT, costs.call_ns)
         while blocks and queue.n == 0 and not queue.sigio:
             yield from sleep(world, worker)
-        if 0 < world.program.poll_above <= queue.n:
+        if 0 < world.signals.poll_above <= queue.n:
             memory.polls = True
         lost = _take_sigio(world, queue)
-        memory.recovers = lost and world.program.recovery != _NOTHING
+        memory.recovers = lost and world.signals.recovery != _NOTHING
         n_room = min(n_max, world.program.max_events) if n_max > 1 else 1
         n_taken = 1 if lost else 0
         n_taken += take_signals(world, worker, n_room - n_taken)
@@ -131,7 +131,7 @@ def asking(n_max: int) -> readiness.Wait:
 
 def _take_sigio(world: World, queue: signal_queue.SignalQueue) -> bool:
     """Take SIGIO off the queue if it is the next signal; return whether it was."""
-    is_next = queue.sigio and (queue.n == 0 or not world.program.overflow_told_last)
+    is_next = queue.sigio and (queue.n == 0 or not world.signals.overflow_told_last)
     if is_next:
         queue.sigio = False
     return is_next

@@ -43,9 +43,9 @@ from ...sim.kernel.request_timeouts import times_its_read
 from ...sim.kernel.sleeping import fall_asleep, on_cpu_ns
 from ...sim.state.columns import MakeColumn, power_of_two
 from ...sim.state.costs import Curve, curve_ns, flat
+from ...sim.state.family_settings import Threads
 from ...sim.state.kinds import NONE, READABLE, SLEEP, activity, stage
 from ...sim.state.mechanism import Mechanism, Trait, spend
-from ...sim.state.program_settings import Threads
 from ...sim.state.settings import RunSettings
 from ...sim.state.world import InterestSet, Worker, World
 from ..entry import CSupport, entry
@@ -69,7 +69,7 @@ class ThreadTable:
 def thread_table(settings: RunSettings, n_fds: int, column: MakeColumn) -> ThreadTable:
     """Return the threads before the run: a pool sleeps in accept(), or one thread does."""
     n = settings.program.workers
-    n_accepting = n if settings.program.threads == _POOL else 1
+    n_accepting = n if settings.blocking.threads == _POOL else 1
     room = power_of_two(n)
     return ThreadTable(
         thread_of=column(n_fds, NONE, np.int32),
@@ -84,7 +84,7 @@ def hold_idle(world: World, interests: InterestSet, first_fd: int, end_fd: int) 
     """Give each of a range of descriptors a thread, which sleeps in read()."""
     threads: ThreadTable = interests.own
     n_idle = end_fd - first_fd
-    if world.program.threads == _POOL:
+    if world.blocking.threads == _POOL:
         first = 0
         threads.first_accepting += n_idle
         threads.n_accepting -= n_idle
@@ -160,7 +160,7 @@ def somebody_will_accept(world: World) -> bool:
         or world.requests[world.connection_of[worker.event_fd[0]]] > 0
         or world.client.idle_life_ns > 0
         for worker in world.workers
-        if world.program.threads == _POOL or worker.number == 0
+        if world.blocking.threads == _POOL or worker.number == 0
     )
 
 
@@ -229,7 +229,7 @@ def back_on_cpu_ns(world: World, worker: Worker) -> int:
     cost_ns: int = on_cpu_ns(world, worker, costs.saved_ns)
     if not cpu.switched:
         return cost_ns
-    if world.program.threads == _PROCESSES:
+    if world.blocking.threads == _PROCESSES:
         return cost_ns + curve_ns(costs.process_switch, cpu.n_runnable)
     return cost_ns + curve_ns(costs.switch, cpu.n_runnable)
 

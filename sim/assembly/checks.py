@@ -6,7 +6,7 @@ from ..state.client_settings import NetworkSettings
 from ..state.kernel_settings import Packets
 from ..state.program_settings import THREADS_MAX, WORKERS_MAX, ProgramSettings, Sharing
 from ..state.setting import check_bounds
-from ..state.settings import Fault, FaultKind, RunSettings
+from ..state.settings import FOR_SERVER, Fault, FaultKind, RunSettings
 from ..state.units import MILLIONTHS, PERMILLE
 
 
@@ -30,11 +30,9 @@ def check(settings: RunSettings, own_fds: int = 1, *, one_at_a_time: bool = Fals
     ValueError
         With the name, the rule and the value of the first that is out of its range.
     """
-    program, client, network = settings.program, settings.client, settings.network
+    client, network = settings.client, settings.network
     for of, record in (
-        ("", program),
-        ("", settings.overload),
-        ("", settings.limits),
+        *(("", getattr(settings, field)) for field in FOR_SERVER),
         ("", network),
         ("client ", client),
         ("", settings.kernel),
@@ -54,8 +52,9 @@ def check(settings: RunSettings, own_fds: int = 1, *, one_at_a_time: bool = Fals
             "request_pieces must be 1 where set_up is 0: a request that comes along with its SYN "
             f"is whole, got {client.request_pieces}"
         )
-    if program.due_last_first and program.due_at_once != 0:
-        raise ValueError(f"due_at_once must be 0 with due_last_first, got {program.due_at_once}")
+    due_at_once = settings.completions.due_at_once
+    if settings.completions.due_last_first and due_at_once != 0:
+        raise ValueError(f"due_at_once must be 0 with due_last_first, got {due_at_once}")
     if kernel.coalesce_ns > 0 and kernel.packets != Packets.SOFTIRQ:
         raise ValueError(
             f"coalesce_ns must be 0 unless packets are {Packets.SOFTIRQ!r}, "

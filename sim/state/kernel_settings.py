@@ -6,7 +6,7 @@ from enum import IntEnum
 from typing import Annotated, NamedTuple
 
 from .kinds import NICE_MAX, NICE_MIN
-from .setting import Setting
+from .setting import Kind, Setting
 
 
 class Packets(IntEnum):
@@ -28,10 +28,8 @@ class LimitSettings(NamedTuple):
     many half-open connections without remembering it, as Linux does by default
     (net.ipv4.tcp_syncookies = 1); without, such a SYN is lost.
 
-    fd_limit is the highest number of descriptors (RLIMIT_NOFILE); fd_setsize the highest that a
-    bitmap can hold (0: no bound); send_buffer_bytes what Linux lets a send buffer grow to
-    (net.ipv4.tcp_wmem). signal_queue bounds the signals that may be queued (RLIMIT_SIGPENDING), of
-    which other processes hold signals_elsewhere.
+    fd_limit is the highest number of descriptors (RLIMIT_NOFILE); send_buffer_bytes what Linux lets
+    a send buffer grow to (net.ipv4.tcp_wmem).
 
     epoll_watches bounds the descriptors in all epoll sets together (fs.epoll.max_user_watches: what
     4 % of the memory hold), epoll_instances the sets (fs.epoll.max_user_instances); 0: no bound.
@@ -44,24 +42,25 @@ class LimitSettings(NamedTuple):
     """What a full backlog does: drop (the client tries again) or refuse."""
     syn_cookies: Annotated[bool, Setting()] = True
     """Answer SYNs even when the backlog of half-open connections is full (Linux)."""
-    signal_queue: Annotated[int, Setting(least=1, most=10_000_000)] = 1024
-    """Signals that may be queued (ulimit -i), where events are told by signals."""
-    signals_elsewhere: Annotated[int, Setting(least=0, most=10_000_000)] = 0
-    """Of these, how many another process holds."""
     fd_limit: Annotated[
-        int, Setting(least=8, file_least=16, most=20_000_000, key="descriptors")
+        int, Setting(least=8, file_least=16, most=20_000_000, key="descriptors", of_client=True)
     ] = 1_048_576
     """Open descriptors allowed (ulimit -n)."""
-    fd_setsize: Annotated[int, Setting(least=0, most=20_000_000)] = 0
-    """Bits in select's bitmap; 0: as many as needed."""
-    send_buffer_bytes: Annotated[int, Setting(least=1, file_least="1 KiB", most="1 GiB")] = (
-        4_194_304
-    )
+    send_buffer_bytes: Annotated[
+        int, Setting(least=1, file_least="1 KiB", most="1 GiB", of_client=True)
+    ] = 4_194_304
     """Send buffer of a connection."""
-    epoll_watches: Annotated[int, Setting(least=0, most=2_000_000_000)] = 0
+    epoll_watches: Annotated[
+        int,
+        Setting(
+            least=0, most=2_000_000_000, needs=Kind.WATCHES_ONE_BY_ONE, looked_at_by=Kind.IN_EPOLL
+        ),
+    ] = 0
     """Descriptors that all epoll sets may hold (fs.epoll.max_user_watches), above which connections
     are closed; 0: no bound."""
-    epoll_instances: Annotated[int, Setting(least=0, most=1_000_000)] = 0
+    epoll_instances: Annotated[
+        int, Setting(least=0, most=1_000_000, looked_at_by=Kind.IN_EPOLL)
+    ] = 0
     """Epoll sets that there may be (fs.epoll.max_user_instances); 0: no bound."""
 
 

@@ -15,11 +15,37 @@ import functools
 import inspect
 import itertools
 import textwrap
-from enum import IntEnum
+from collections.abc import Mapping
+from enum import Enum, IntEnum
+from types import MappingProxyType
 from typing import Any, NamedTuple, get_type_hints
 
 UNITS = {"_ns": "duration", "_bytes": "size", "_bits_per_s": "bandwidth", "_permille": "share"}
 """What the end of a setting's name says of its unit; a file leaves the end away."""
+
+
+class Kind(Enum):
+    """What a mechanism, with its program, may be; the value says what all others are.
+
+    models/program_settings.py knows which mechanism is what.
+    """
+
+    LOOPS = "whose program is no event loop"
+    HAS_TIMERS = "whose programs have no timers here"
+    BLOCKS = "whose workers are there from the beginning"
+    ASKS = "whose threads sleep in their calls"
+    TELLS_STATES = "whose servers are not told that they still can"
+    TAKES_OVER = "whose workers are not told of connections that another one has accepted"
+    SHARES_READY_LIST = "whose workers have no ready list in common"
+    WAKES_ONE = "which leaves no choice"
+    BY_SIGNALS = "whose events are not told by signals"
+    WATCHES_ONE_BY_ONE = "whose calls watch many at once"
+    IN_EPOLL = "whose sets are not epoll's"
+    BY_PORT = "whose threads take nothing from a port"
+    IO_URING = "which is not io_uring"
+    SELECT = "which is not select"
+    SCANS = "whose sets are not handed over at each call"
+    ONLY_ADDS = "whose interests can be reduced"
 
 
 class Setting(NamedTuple):
@@ -40,6 +66,16 @@ class Setting(NamedTuple):
         Names of its values 0, 1, 2 ... in a scenario file, or an enumeration of all values.
     absent_is_0:
         Whether a scenario file says 0 by leaving the key away.
+    needs:
+        What a mechanism must be to go with another value than the default; others refuse it.
+    value_needs:
+        The same of one value.
+    of_several:
+        Whether it is nothing to a single worker, so that *needs* counts from two on.
+    looked_at_by:
+        What a mechanism is that looks at it; others ignore it.
+    of_client:
+        Whether a client looks at it, too.
     """
 
     least: int | None = None
@@ -49,6 +85,11 @@ class Setting(NamedTuple):
     key: str | None = ""
     words: tuple[str, ...] | type[IntEnum] = ()
     absent_is_0: bool = False
+    needs: Kind | None = None
+    value_needs: Mapping[int, Kind] = MappingProxyType({})
+    of_several: bool = False
+    looked_at_by: Kind | None = None
+    of_client: bool = False
 
 
 class DeclaredSetting(NamedTuple):

@@ -7,9 +7,10 @@ from enum import IntEnum
 from typing import Annotated, Any, NamedTuple
 
 from .client_settings import ClientSettings, NetworkSettings
+from .family_settings import CompletionSettings, ScanSettings, SignalSettings, ThreadSettings
 from .kernel_settings import KernelSettings, LimitSettings, MachineSettings
 from .program_settings import OverloadSettings, ProgramSettings
-from .setting import Setting
+from .setting import DeclaredSetting, Setting, declared
 from .units import SECOND_NS
 
 
@@ -55,6 +56,10 @@ class RunSettings(NamedTuple):
     program: ProgramSettings = ProgramSettings()
     overload: OverloadSettings = OverloadSettings()
     limits: LimitSettings = LimitSettings()
+    signals: SignalSettings = SignalSettings()
+    blocking: ThreadSettings = ThreadSettings()
+    completions: CompletionSettings = CompletionSettings()
+    scans: ScanSettings = ScanSettings()
     network: NetworkSettings = NetworkSettings()
     client: ClientSettings = ClientSettings()
     kernel: KernelSettings = KernelSettings()
@@ -67,19 +72,28 @@ class RunSettings(NamedTuple):
     seed: Annotated[int, Setting(least=0, key=None)] = 1
 
 
-FOR_SERVER = ("program", "overload", "limits")
+FOR_SERVER = ("program", "overload", "limits", "signals", "blocking", "completions", "scans")
 """Fields of `RunSettings` that tell the server program how it works and what it is granted."""
 _BY_NAME = (*FOR_SERVER, "machine", "kernel")
 
 
-def changed_for_server(settings: RunSettings) -> Iterator[tuple[str, Any, Any]]:
-    """Yield name, value and default of each setting of the server that is not its default."""
-    for field in FOR_SERVER:
-        record = getattr(settings, field)
-        for name, value in record._asdict().items():
-            default = record._field_defaults[name]
-            if value != default:
-                yield name, value, default
+class Given(NamedTuple):
+    """A setting of the server in one run: how it is declared, and its value."""
+
+    declared: DeclaredSetting
+    value: Any
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether it is not its default."""
+        return bool(self.value != self.declared.default)
+
+
+def given_to_server(settings: RunSettings) -> Iterator[Given]:
+    """Yield each setting of the server, with its value in *settings*."""
+    for record in (getattr(settings, field) for field in FOR_SERVER):
+        for each in declared(type(record)):
+            yield Given(each, getattr(record, each.name))
 
 
 def having(settings: RunSettings, **changes: Any) -> RunSettings:

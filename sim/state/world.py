@@ -43,6 +43,7 @@ from .columns import (
     per_run,
 )
 from .costs import Costs
+from .family_settings import CompletionSettings, ScanSettings, SignalSettings, ThreadSettings
 from .kernel_settings import KernelSettings, LimitSettings, MachineSettings
 from .kinds import NEVER_NS, NONE, WEIGHT, Status
 from .program_settings import OverloadSettings, ProgramSettings
@@ -345,6 +346,10 @@ class World(Accounts, Disturbances, Clients, Links, Descriptors, Flights, Connec
     program: ProgramSettings
     overload: OverloadSettings
     limits: LimitSettings
+    signals: SignalSettings
+    blocking: ThreadSettings
+    completions: CompletionSettings
+    scans: ScanSettings
     network: NetworkSettings
     client: ClientSettings
     kernel: KernelSettings

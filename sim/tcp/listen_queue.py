@@ -76,7 +76,7 @@ def enters_queue(world: World, c: int) -> bool:
     world.stage[c] = stage.QUEUED
     world.queued_ns[c] = world.now_ns
     _queue(listener, c, world.now_ns)
-    if world.program.passes_listener:
+    if world.signals.passes_listener:
         post(world, listener.fds[listener.owner], READABLE)
     else:
         for i in range(listener.n_fds):

@@ -14,8 +14,8 @@ from tests.toy import LENGTHEN_INTERRUPTS, MECHANISMS, THREADED, VARIANTS
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.load.workload import open_loop
 from dispatchsim.sim.state.client_settings import ClientSettings
+from dispatchsim.sim.state.family_settings import Threads
 from dispatchsim.sim.state.kinds import Activity, Count
-from dispatchsim.sim.state.program_settings import Threads
 from dispatchsim.sim.state.settings import RunSettings
 
 

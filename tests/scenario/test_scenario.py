@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.served import served
 
 from dispatchsim.scenario.errors import ScenarioError, nearest
 from dispatchsim.scenario.examples import example_scenarios, first_sentence
 from dispatchsim.scenario.run_settings import settings_of
 from dispatchsim.scenario.scenario import Scenario, scenario_schema
-from dispatchsim.sim.state.program_settings import Threads
+from dispatchsim.sim.state.family_settings import Threads
 
 MINIMAL: dict[str, Any] = {
     "server": {"mechanism": "poll"},
@@ -391,7 +392,7 @@ def test_a_scenario_of_threads_says_how_many_there_can_be() -> None:
             address_space="3 GiB",
         )
     )
-    server = settings_of(scenario, 0, seed=1).program
+    server = served(settings_of(scenario, 0, seed=1))
     assert (server.threads, server.workers) == (Threads.ON_DEMAND, 20_000)
     assert (server.stack_bytes, server.address_space_bytes) == (8 << 20, 3 << 30)
     assert scenario.server.threads_max == 384

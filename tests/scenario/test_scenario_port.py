@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.served import served
 
 from dispatchsim.scenario.errors import ScenarioError
 from dispatchsim.scenario.run_settings import settings_of
@@ -47,7 +48,7 @@ def test_what_does_not_go_with_a_completion_port_is_refused(
 def test_a_port_is_told_how_many_run_and_how_they_send() -> None:
     server = {"mechanism": "completion_port", "concurrent_threads": 3, "sends": "blocking"}
     scenario = Scenario.of(server={**server, "workers": 2_000}, load=LOAD)
-    settings = settings_of(scenario, 0, seed=1).program
+    settings = served(settings_of(scenario, 0, seed=1))
     assert (settings.workers, settings.concurrent_threads, settings.sends_block) == (2_000, 3, True)
 
 

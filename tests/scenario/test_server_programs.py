@@ -16,7 +16,7 @@ from dispatchsim.scenario.programs import PROGRAMS
 from dispatchsim.scenario.run_settings import settings_of
 from dispatchsim.scenario.scenario import Scenario
 from dispatchsim.scenario.server import Server
-from dispatchsim.sim.state.program_settings import Recovery
+from dispatchsim.sim.state.family_settings import Recovery
 
 LOAD = {"loop": "open", "rate": "2000/s"}
 

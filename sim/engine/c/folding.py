@@ -9,6 +9,7 @@ import functools
 from typing import Any
 
 from ...state.client_settings import ClientSettings, NetworkSettings
+from ...state.family_settings import SignalSettings, ThreadSettings
 from ...state.kernel_settings import KernelSettings, LimitSettings, MachineSettings
 from ...state.program_settings import OverloadSettings, ProgramSettings
 from ...state.settings import FloodSettings
@@ -16,13 +17,15 @@ from ...state.world import World
 
 _LEFT_ALONE: dict[Any, str] = {
     ProgramSettings: """
-        accept_limit accept_each_signal listener_last read_after_accept remembers
-        request_timeout_ns busy sharing wake_one passes_listener threads closes_first
+        accept_limit listener_last read_after_accept remembers
+        request_timeout_ns busy sharing wake_one closes_first
         drops_half_closed writes_when_told
     """,
     OverloadSettings: """
         limiter_gain_permille queue_deadline_ns concurrency_tolerance_permille drop_above
     """,
+    SignalSettings: "accept_each_signal passes_listener",
+    ThreadSettings: "threads",
     LimitSettings: "refuse syn_cookies epoll_watches epoll_instances",
     NetworkSettings: """
         up_bits_per_s down_bits_per_s service_ns window_segments receive_window_bytes set_up
@@ -69,7 +72,7 @@ def fits(world: World) -> list[str]:
     """Return what speaks against the folded variant in *world*: nothing, where it may be taken."""
     tables = (
         *(world, world.program, world.overload, world.limits, world.network, world.client),
-        *(world.kernel, world.machine, world.flood),
+        *(world.signals, world.blocking, world.kernel, world.machine, world.flood),
     )
     by_label = {type(table).__name__: table for table in tables}
     wrong = []

@@ -25,7 +25,8 @@ from dispatchsim.calibration.points.points import (
 )
 from dispatchsim.calibration.profiles.cost import MECHANISM_TABLES
 from dispatchsim.calibration.profiles.lent_costs import LENDERS
-from dispatchsim.sim.state.program_settings import Sharing, Threads
+from dispatchsim.sim.state.family_settings import Threads
+from dispatchsim.sim.state.program_settings import Sharing
 
 
 def test_no_held_out_point_is_seen_by_a_fit() -> None:
@@ -120,7 +121,7 @@ def test_threads_that_block_are_the_servers_and_the_simulators() -> None:
     options = server_options(point)
     assert options[-4:] == ["--threads", "on-demand", "--workers", "8"]
     run = settings_of(point, warm_up_ns=0, window_ns=1, network_delay_ns=0)
-    assert (run.program.workers, run.program.threads) == (8, Threads.ON_DEMAND)
+    assert (run.program.workers, run.blocking.threads) == (8, Threads.ON_DEMAND)
     assert run.program.wake_one
     others = [replace(point, workers=9), replace(point, threads="pool")]
     assert len({one.seed(0) for one in (point, *others)}) == 3
@@ -130,8 +131,9 @@ def test_threads_that_block_are_the_servers_and_the_simulators() -> None:
 
 def test_an_event_loop_is_told_of_no_threads() -> None:
     assert "--threads" not in server_options(FIT_POINT)
-    server = settings_of(FIT_POINT, warm_up_ns=0, window_ns=1, network_delay_ns=0).program
-    assert (server.workers, server.threads, server.wake_one) == (1, Threads.POOL, False)
+    server = settings_of(FIT_POINT, warm_up_ns=0, window_ns=1, network_delay_ns=0)
+    program, blocking = server.program, server.blocking
+    assert (program.workers, blocking.threads, program.wake_one) == (1, Threads.POOL, False)
 
 
 def test_several_event_loops_are_threads_on_one_cpu() -> None:

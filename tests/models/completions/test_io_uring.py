@@ -8,8 +8,8 @@ from tests.toy import arrivals, timeline
 
 from dispatchsim.models.completions.io_uring import with_habits
 from dispatchsim.sim.state.client_settings import ClientSettings
+from dispatchsim.sim.state.family_settings import CompletionSettings
 from dispatchsim.sim.state.kinds import Activity, Count
-from dispatchsim.sim.state.program_settings import ProgramSettings
 from dispatchsim.sim.state.settings import RunSettings
 
 ONE = arrivals(10_000)
@@ -43,9 +43,9 @@ def test_io_uring_takes_a_call_for_each_step_of_a_connection() -> None:
 
 
 def test_before_linux_6_10_it_looked_in_vain_after_the_last_connection() -> None:
-    old = with_habits(ProgramSettings(), "io_uring", "6.1.0")
+    old = with_habits(CompletionSettings(), "io_uring", "6.1.0")
     _, now = timeline("io_uring", ONE, WHILE)
-    _, then = timeline("io_uring", ONE, WHILE._replace(program=old))
+    _, then = timeline("io_uring", ONE, WHILE._replace(completions=old))
     assert then.counts[Count.ACCEPT_AGAIN] == 1
     assert then.ledger_ns[Activity.ACCEPT] - now.ledger_ns[Activity.ACCEPT] == 100
 
@@ -91,8 +91,8 @@ def test_before_linux_6_5_what_was_queued_last_is_done_first() -> None:
     two = arrivals(10_000, 10_000, requests=2, think_ns=100_000)
     _, level = timeline("epoll_level", two, LONGER)
     _, now = timeline("io_uring", two, LONGER)
-    old = with_habits(ProgramSettings(), "io_uring", "6.1.0")
-    _, then = timeline("io_uring", two, LONGER._replace(program=old))
+    old = with_habits(CompletionSettings(), "io_uring", "6.1.0")
+    _, then = timeline("io_uring", two, LONGER._replace(completions=old))
     assert level.done_ns[0] < level.done_ns[1]
     assert now.done_ns[0] < now.done_ns[1]
     assert then.done_ns[0] > then.done_ns[1]
@@ -131,10 +131,10 @@ def test_since_linux_6_13_what_is_due_is_done_in_parts(at_once: int, batches: li
 def test_a_kernel_decides_how_much_is_done_and_in_which_order(
     kernel: str, at_once: int, last_first: bool, looks_again: bool
 ) -> None:
-    server = with_habits(ProgramSettings(), "io_uring", kernel)
+    server = with_habits(CompletionSettings(), "io_uring", kernel)
     assert (server.due_at_once, server.due_last_first) == (at_once, last_first)
     assert server.accept_looks_again == looks_again
-    assert with_habits(ProgramSettings(), "poll", kernel) == ProgramSettings()
+    assert with_habits(CompletionSettings(), "poll", kernel) == CompletionSettings()
 
 
 def test_only_all_can_be_done_from_its_end() -> None:

@@ -13,8 +13,8 @@ from tests.toy import SIGNALLED, arrivals, timeline
 
 from dispatchsim.models.catalogue import CATALOGUE
 from dispatchsim.models.program_settings import ignored_settings
+from dispatchsim.sim.state.family_settings import Recovery
 from dispatchsim.sim.state.kinds import Count, Status
-from dispatchsim.sim.state.program_settings import Recovery
 from dispatchsim.sim.state.settings import RunSettings
 
 AT_ONCE = arrivals(10_000, 10_000, 10_000, 10_000)

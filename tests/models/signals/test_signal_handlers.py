@@ -12,8 +12,8 @@ from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.figures.fates import Missing
 from dispatchsim.sim.figures.metrics import Verdict, summarise
 from dispatchsim.sim.state.client_settings import ClientSettings
+from dispatchsim.sim.state.family_settings import Recovery
 from dispatchsim.sim.state.kinds import Activity, Count
-from dispatchsim.sim.state.program_settings import Recovery
 from dispatchsim.sim.state.settings import RunSettings
 
 NAME = "rt_signals_handler"

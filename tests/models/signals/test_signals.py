@@ -20,8 +20,8 @@ from dispatchsim.sim.figures.fates import Missing
 from dispatchsim.sim.figures.outcome import Outcome
 from dispatchsim.sim.state.client_settings import ClientSettings
 from dispatchsim.sim.state.costs import ClientCosts, per_item
+from dispatchsim.sim.state.family_settings import Recovery
 from dispatchsim.sim.state.kinds import NONE, READABLE, WRITABLE, Activity, Count
-from dispatchsim.sim.state.program_settings import Recovery
 from dispatchsim.sim.state.settings import RunSettings
 from dispatchsim.sim.state.world import World
 

@@ -18,8 +18,9 @@ from dispatchsim.sim.figures.fates import Missing
 from dispatchsim.sim.figures.metrics import Verdict, summarise
 from dispatchsim.sim.figures.outcome import Outcome
 from dispatchsim.sim.state.client_settings import ClientSettings
+from dispatchsim.sim.state.family_settings import Threads
 from dispatchsim.sim.state.kinds import Activity, Count, Status
-from dispatchsim.sim.state.program_settings import Sharing, Threads
+from dispatchsim.sim.state.program_settings import Sharing
 from dispatchsim.sim.state.settings import RunSettings
 from dispatchsim.sim.state.units import MILLISECOND_NS
 
