@@ -77,8 +77,9 @@ def _is_key(setting: DeclaredSetting) -> bool:
 
 def _type_in_file(each: DeclaredSetting) -> Any:
     """Return the type of a key, with its bounds, for pydantic."""
-    _, most, file_least, *_ = each.setting
-    least: Any = each.setting.least if file_least is None else file_least
+    setting = each.setting
+    most = setting.run_most if setting.most is None else setting.most
+    least = setting.least if setting.file_least is None else setting.file_least
     kind: Any
     if each.words:
         kind = Literal[each.words]
@@ -87,19 +88,27 @@ def _type_in_file(each: DeclaredSetting) -> Any:
     elif each.unit in _UNITS:
         unit = _UNITS[each.unit]
         zero = "0 s" if unit is DURATION else f"0 {unit.base}"
-        kind = Annotated[int, Bounded(unit, str(file_least or zero), str(most))]
+        kind = Annotated[int, Bounded(unit, str(setting.file_least or zero), str(most))]
     elif each.unit == "share":
-        if file_least is None and least:
-            least /= PERMILLE
-        kind = Annotated[float, Field(ge=least, le=most), AfterValidator(_in_thousandths)]
+        bounds = Field(ge=_share(least), le=_share(most))
+        kind = Annotated[float, bounds, AfterValidator(_in_thousandths)]
     else:
         kind = Annotated[StrictInt, Field(ge=least, le=most)]
     return kind | None if each.setting.absent_is_0 else kind
 
 
+def _share(thousandths: int | str | None) -> float:
+    """Return a bound as a file has it: 1 is 0.001, 1000 is 1."""
+    assert isinstance(thousandths, int)
+    whole, rest = divmod(thousandths, PERMILLE)
+    return thousandths / PERMILLE if rest else whole
+
+
 def _in_file(each: DeclaredSetting) -> Any:
     """Return the default of a key as it stands in the model of a section."""
     value = each.default
+    if value is ...:
+        return ...
     if each.setting.absent_is_0 and value == 0:
         return None
     if each.words:

@@ -6,31 +6,26 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, StrictInt, model_validator
 
-from ..sim.state.program_settings import WORKERS_MAX
+from ..sim.state.kernel_settings import CPUS_MAX
 from ..sim.state.settings import Fault, FaultKind, FloodSettings
 from ..sim.state.units import PERMILLE, SECOND_NS
-from .declared import Section, Thousandths
+from .declared import SettingsSection, Thousandths, settings_from
 from .load import Rate
-from .quantities import BANDWIDTH, DURATION, Bounded
+from .quantities import BANDWIDTH
 from .sections import Bandwidth, Pause
 
-FaultLength = Annotated[int, Bounded(DURATION, "1 us", "1 h")]
 _KEYS = {"stall": "cpu", "link": "bandwidth", "signals": "signals", "stops reading": "share"}
 BURSTS_MAX = 20_000_000
 """Of one run: each is an occurrence to simulate, about 10 million a second."""
 
 
-class Flood(Section):
+class Flood(SettingsSection, settings=(FloodSettings,)):
     """Datagrams to a socket that nobody reads: work for interrupts, and nothing else."""
 
     rate: Rate | None = Field(default=None, description="Datagrams a second; absent: no flood.")
     arrivals: Literal["poisson", "constant"] = Field(
         default="poisson", description="How bursts are spaced."
     )
-    burst: StrictInt = Field(
-        default=1, ge=1, le=10_000, description="Datagrams that arrive together."
-    )
-    at: Pause = Field(default=0, description="When it begins.")
     length: Pause = Field(default=0, description="How long it lasts; 0 s: to the end of the run.")
 
     @model_validator(mode="after")
@@ -41,7 +36,7 @@ class Flood(Section):
         return self
 
 
-class FaultSection(Section):
+class FaultSection(SettingsSection, settings=(Fault,)):
     """What goes wrong for a while."""
 
     kind: Literal["stall", "link", "signals", "stops reading"] = Field(
@@ -49,12 +44,8 @@ class FaultSection(Section):
         "swapping); link: another bandwidth; signals: another process holds queued signals; "
         "stops reading: some clients do not read, so that what they are sent fills buffers."
     )
-    at: Pause = Field(description="When it begins.")
-    length: FaultLength = Field(
-        description="How long it lasts; a stall lasts longer by what interrupts take of it."
-    )
     cpu: StrictInt = Field(
-        default=0, ge=0, lt=WORKERS_MAX, description="Of a stall: which CPU, from 0."
+        default=0, ge=0, lt=CPUS_MAX, description="Of a stall: which CPU, from 0."
     )
     bandwidth: Bandwidth | None = Field(
         default=None, description="Of a link: what it has meanwhile, each way."
@@ -89,11 +80,11 @@ def flood_of(flood: Flood) -> FloodSettings:
     """Return the settings of *flood*."""
     if flood.rate is None:
         return FloodSettings()
-    return FloodSettings(
+    return settings_from(
+        flood,
+        FloodSettings,
         gap_ns=max(1, round(flood.burst * SECOND_NS / flood.rate)),
-        burst=flood.burst,
         is_poisson=flood.arrivals == "poisson",
-        from_ns=flood.at,
         until_ns=flood.at + flood.length if flood.length else 0,
     )
 
@@ -101,7 +92,7 @@ def flood_of(flood: Flood) -> FloodSettings:
 def faults_of(sections: tuple[FaultSection, ...]) -> tuple[Fault, ...]:
     """Return the settings of the faults in *sections*."""
     return tuple(
-        Fault(int(kind), each.at, each.length, value)
+        settings_from(each, Fault, kind=int(kind), value=value)
         for each in sections
         for kind, value in [_kind_and_value(each)]
     )

@@ -53,7 +53,6 @@ def settings_of(
         machine=settings_from(
             machine,
             MachineSettings,
-            cpus=machine.cpus,
             interrupt_cpu=EVERY_CPU if machine.interrupts == "every cpu" else 0,
         ),
         flood=flood_of(scenario.flood),

@@ -12,9 +12,8 @@ from pydantic import Field, StrictInt, StrictStr, model_validator
 from ..models.simulate import Engine
 from ..sim.state.client_settings import NetworkSettings, PathSettings
 from ..sim.state.kernel_settings import KernelSettings, MachineSettings
-from ..sim.state.program_settings import WORKERS_MAX
 from ..sim.state.units import MILLIONTHS, PERMILLE
-from .declared import Section, SettingsSection, Thousandths
+from .declared import Section, SettingsSection, Thousandths, settings_from
 from .quantities import BANDWIDTH, DURATION, SIZE, Bounded
 
 Pause = Annotated[int, Bounded(DURATION, "0 s", "1 h")]
@@ -86,7 +85,7 @@ class Run(Section):
         return self
 
 
-class Machine(SettingsSection, settings=(KernelSettings, MachineSettings)):
+class Machine(SettingsSection, settings=(MachineSettings, KernelSettings)):
     """What things cost, and the CPUs of the server."""
 
     profile: StrictStr | None = Field(
@@ -101,12 +100,6 @@ class Machine(SettingsSection, settings=(KernelSettings, MachineSettings)):
         default="server",
         description="Which side of the connections the machine is. client: one process that asks "
         "for all users of a closed loop, and waits as [server] says; the far end has no limits.",
-    )
-    cpus: StrictInt = Field(
-        default=1,
-        ge=1,
-        le=WORKERS_MAX,
-        description="CPUs of the server; workers are put on them in turn.",
     )
     interrupts: Literal["one cpu", "every cpu"] = Field(
         default="one cpu",
@@ -149,7 +142,7 @@ class Machine(SettingsSection, settings=(KernelSettings, MachineSettings)):
         return self
 
 
-class PathSection(Section):
+class PathSection(SettingsSection, settings=(PathSettings,)):
     """A class of clients by their way to the link: a LAN, a WAN, a modem."""
 
     name: StrictStr | None = Field(
@@ -161,9 +154,6 @@ class PathSection(Section):
     share: Annotated[Thousandths, Field(gt=0, le=1)] = Field(
         description="Of all connections, to a thousandth; those of all paths add up to 1."
     )
-    delay: Delay = Field(default=0, description="One way, besides that of the link.")
-    up: Bandwidth | None = Field(default=None, description="From the client; absent: no limit.")
-    down: Bandwidth | None = Field(default=None, description="To the client; absent: no limit.")
     loss: Annotated[float, Field(ge=0, lt=1)] = Field(
         default=0.0, description="Share of segments that are lost, each way, to a millionth."
     )
@@ -194,11 +184,10 @@ def path_names(sections: tuple[PathSection, ...]) -> list[str]:
 def paths_of(sections: tuple[PathSection, ...]) -> tuple[PathSettings, ...]:
     """Return the settings of the paths in *sections*."""
     return tuple(
-        PathSettings(
+        settings_from(
+            each,
+            PathSettings,
             share_permille=round(each.share * PERMILLE),
-            delay_ns=each.delay,
-            up_bits_per_s=each.up or 0,
-            down_bits_per_s=each.down or 0,
             loss_millionths=round(each.loss * MILLIONTHS),
         )
         for each in sections

@@ -6,7 +6,7 @@ from enum import IntEnum
 from typing import Annotated, NamedTuple
 
 from .setting import Setting
-from .units import PERMILLE, SECOND_NS
+from .units import MILLIONTHS, PERMILLE, SECOND_NS
 
 
 class Closing(IntEnum):
@@ -34,11 +34,18 @@ class PathSettings(NamedTuple):
     loss_millionths are lost, each way.
     """
 
-    share_permille: int
-    delay_ns: int = 0
-    up_bits_per_s: int = 0
-    down_bits_per_s: int = 0
-    loss_millionths: int = 0
+    share_permille: Annotated[int, Setting(least=0, key=None)]
+    delay_ns: Annotated[int, Setting(least=0, most="10 s")] = 0
+    """One way, besides that of the link."""
+    up_bits_per_s: Annotated[
+        int, Setting(least=0, file_least="1 kbit/s", most="1000 Gbit/s", absent_is_0=True)
+    ] = 0
+    """From the client; absent: no limit."""
+    down_bits_per_s: Annotated[
+        int, Setting(least=0, file_least="1 kbit/s", most="1000 Gbit/s", absent_is_0=True)
+    ] = 0
+    """To the client; absent: no limit."""
+    loss_millionths: Annotated[int, Setting(least=0, run_most=MILLIONTHS - 1, key=None)] = 0
 
 
 class NetworkSettings(NamedTuple):
@@ -82,7 +89,7 @@ class NetworkSettings(NamedTuple):
         int, Setting(least=0, file_least="1 KiB", most="1048576 GiB", absent_is_0=True)
     ] = 0
     """What a client takes before it acknowledges; absent: no bound."""
-    set_up: int = 1
+    set_up: Annotated[int, Setting(least=0, run_most=2, key=None)] = 1
     paths: tuple[PathSettings, ...] = ()
     timer_tick_ns: Annotated[int, Setting(least=0, most="100 ms")] = 0
     """Of kernels whose timers send again what was lost: at a tick, and in steps of 8 after 63
@@ -134,17 +141,13 @@ class ClientSettings(NamedTuple):
     ports: Annotated[int, Setting(least=0, file_least=1, most=2**40, absent_is_0=True)] = 0
     """Ports of all clients together, 28232 an address on Linux; absent: no bound."""
     time_wait_ns: Annotated[int, Setting(least=0, key=None)] = 0
-    request_pieces: Annotated[
-        int, Setting(least=1, most=PIECES_MAX, run_most=PIECES_MAX, key="pieces")
-    ] = 1
+    request_pieces: Annotated[int, Setting(least=1, run_most=PIECES_MAX, key="pieces")] = 1
     """Of a request: each is an event and a read, and only the last is answered."""
     piece_pause_ns: Annotated[int, Setting(least=0, most="1 h")] = 0
     """Between two of them."""
-    pieces_permille: Annotated[
-        int, Setting(least=0, most=1, run_most=PERMILLE, key="piece_share")
-    ] = 1_000
+    pieces_permille: Annotated[int, Setting(least=0, run_most=PERMILLE, key="piece_share")] = 1_000
     """Of the connections whose requests come in pieces."""
-    retries: Annotated[int, Setting(least=0, most=RETRIES_MAX, run_most=RETRIES_MAX)] = 0
+    retries: Annotated[int, Setting(least=0, run_most=RETRIES_MAX)] = 0
     """How often a client whose connection failed opens another one, at most; each has the whole
     time-out."""
     retry_pause_ns: Annotated[int, Setting(least=0, most="1 h", run_most=PAUSE_MAX_NS)] = 0
@@ -153,10 +156,10 @@ class ClientSettings(NamedTuple):
         int, Setting(least=0, file_least="0 s", most="1 h", run_most=PAUSE_MAX_NS, absent_is_0=True)
     ] = 0
     """The pause doubles each time, up to this; absent: it stays the same."""
-    retry_jitter_permille: Annotated[int, Setting(least=0, most=1, run_most=PERMILLE)] = 0
+    retry_jitter_permille: Annotated[int, Setting(least=0, run_most=PERMILLE)] = 0
     """The largest share of a pause, drawn for each, that is not waited."""
     retry_budget_permille: Annotated[
-        int, Setting(least=0, file_least=0.001, most=10, absent_is_0=True)
+        int, Setting(least=0, file_least=1, most=10 * PERMILLE, absent_is_0=True)
     ] = 0
     """Repetitions of all clients together per connection that they have begun, of which ten may be
     saved up; absent: without bound."""

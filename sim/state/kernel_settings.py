@@ -7,6 +7,7 @@ from typing import Annotated, NamedTuple
 
 from .kinds import NICE_MAX, NICE_MIN
 from .setting import Kind, Setting
+from .units import PERMILLE
 
 
 class Packets(IntEnum):
@@ -17,6 +18,8 @@ class Packets(IntEnum):
     POLLING = 2  # after one interrupt they are polled for, in a bounded share of the time
 
 
+CPUS_MAX = 1024
+"""CPUs of one server."""
 EVERY_CPU = -1
 """Packets go to the CPU that their flow's hash says (RSS, RPS)."""
 
@@ -103,7 +106,7 @@ class KernelSettings(NamedTuple):
     coalesce_ns: Annotated[int, Setting(least=0, most="100 ms")] = 0
     """How long a device waits after a packet for others that come along, before it interrupts
     (ethtool -C rx-usecs)."""
-    polling_share_permille: Annotated[int, Setting(least=1, most=1)] = 750
+    polling_share_permille: Annotated[int, Setting(least=1, most=PERMILLE)] = 750
     """Share of each 10 ms in which packets may be polled for, to a thousandth."""
     polling_tick_ns: Annotated[int, Setting(least=1, key=None)] = 10_000_000
     wake_preemption: Annotated[bool, Setting()] = False
@@ -133,9 +136,10 @@ class MachineSettings(NamedTuple):
     of a CPU that others want, too (sched_prio_to_weight).
     """
 
-    cpus: Annotated[int, Setting(least=1, key=None)] = 1
+    cpus: Annotated[int, Setting(least=1, run_most=CPUS_MAX)] = 1
+    """CPUs of the server; workers are put on them in turn."""
     interrupt_cpu: Annotated[int, Setting(least=EVERY_CPU, key=None)] = 0
     busy_processes: Annotated[int, Setting(least=0, most=1000)] = 0
     """Other processes that do nothing but compute, on the CPUs in turn."""
-    busy_nice: Annotated[int, Setting(least=NICE_MIN, run_most=NICE_MAX, most=19)] = 0
+    busy_nice: Annotated[int, Setting(least=NICE_MIN, run_most=NICE_MAX)] = 0
     """How nice these are: 19 takes least of a CPU."""

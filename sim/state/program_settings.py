@@ -6,7 +6,7 @@ from enum import IntEnum
 from typing import Annotated, NamedTuple
 
 from .setting import Kind, Setting
-from .units import SECOND_NS
+from .units import PERMILLE, SECOND_NS
 
 
 class Sharing(IntEnum):
@@ -19,7 +19,7 @@ class Sharing(IntEnum):
 
 
 WORKERS_MAX = 1024
-"""Event loops, or CPUs, of one server."""
+"""Event loops of one server."""
 THREADS_MAX = 32_768
 """Threads that block in their calls: Linux kernel.pid_max, by default."""
 
@@ -115,7 +115,7 @@ class OverloadSettings(NamedTuple):
     SYNs are lost (0: never).
     """
 
-    limiter_gain_permille: Annotated[int, Setting(least=0, most=1, needs=Kind.ASKS)] = 0
+    limiter_gain_permille: Annotated[int, Setting(least=0, most=PERMILLE, needs=Kind.ASKS)] = 0
     """Overload control by a running mean of the events told of in a call, of this gain, to a
     thousandth; 0: none."""
     limiter_threshold: Annotated[int, Setting(least=0, most=1_000_000)] = 18
@@ -126,7 +126,7 @@ class OverloadSettings(NamedTuple):
     queue_interval_ns: Annotated[int, Setting(least=0, most="1 h")] = 100_000_000
     """The same where the queue was empty in between; and what counts as always."""
     concurrency_tolerance_permille: Annotated[
-        int, Setting(least=0, most=1000, needs=Kind.LOOPS)
+        int, Setting(least=0, most=1000 * PERMILLE, needs=Kind.LOOPS)
     ] = 0
     """Overload control by a limit on open connections that shrinks when the latency of a first
     reply is more than so many times the least seen; 0: none, else at least 1."""

@@ -56,7 +56,8 @@ class Setting(NamedTuple):
     least:
         The least that a run takes, and a file unless it has `file_least`; None: any.
     most, file_least:
-        Bounds in a scenario file, with a unit where the setting has one; None: any.
+        Bounds in a scenario file: numbers are in the unit of the setting, texts have a unit of
+        their own ("1 h"). Without *most* a file takes what a run does.
     run_most:
         The most that a run takes; None: any.
     key:
@@ -79,8 +80,8 @@ class Setting(NamedTuple):
     """
 
     least: int | None = None
-    most: float | str | None = None
-    file_least: float | str | None = None
+    most: int | str | None = None
+    file_least: int | str | None = None
     run_most: int | None = None
     key: str | None = ""
     words: tuple[str, ...] | type[IntEnum] = ()
@@ -93,7 +94,10 @@ class Setting(NamedTuple):
 
 
 class DeclaredSetting(NamedTuple):
-    """A setting in its record: name, type, default, unit ("": none), key in a file, help."""
+    """A setting in its record: name, type, default, unit ("": none), key in a file, help.
+
+    The default of one that must be given is `...`.
+    """
 
     name: str
     kind: type
@@ -125,7 +129,7 @@ def _declared(record: Any) -> tuple[DeclaredSetting, ...]:
         for setting in getattr(hint, "__metadata__", ()):
             end = next((end for end in UNITS if name.endswith(end)), "")
             key = setting.key or name.removesuffix(end)
-            kind, default = hint.__origin__, record._field_defaults[name]
+            kind, default = hint.__origin__, record._field_defaults.get(name, ...)
             text = texts.get(name, "")
             found.append(
                 DeclaredSetting(name, kind, default, UNITS.get(end, ""), key, text, setting)

@@ -30,9 +30,11 @@ class FloodSettings(NamedTuple):
     """
 
     gap_ns: Annotated[int, Setting(least=0, key=None)] = 0
-    burst: Annotated[int, Setting(least=1, key=None)] = 1
+    burst: Annotated[int, Setting(least=1, most=10_000)] = 1
+    """Datagrams that arrive together."""
     is_poisson: bool = True
-    from_ns: Annotated[int, Setting(least=0, key=None)] = 0
+    from_ns: Annotated[int, Setting(least=0, most="1 h", key="at")] = 0
+    """When it begins."""
     until_ns: Annotated[int, Setting(least=0, key=None)] = 0  # 0: to the end of the run
 
 
@@ -44,10 +46,12 @@ class Fault(NamedTuple):
     thousandths of the clients do not read.
     """
 
-    kind: int
-    at_ns: int
-    length_ns: int
-    value: int = 0
+    kind: Annotated[int, Setting(words=FaultKind, key=None)]
+    at_ns: Annotated[int, Setting(least=0, most="1 h")]
+    """When it begins."""
+    length_ns: Annotated[int, Setting(least=1, file_least="1 us", most="1 h")]
+    """How long it lasts; a stall lasts longer by what interrupts take of it."""
+    value: Annotated[int, Setting(least=0, key=None)] = 0
 
 
 class RunSettings(NamedTuple):

@@ -28,7 +28,7 @@ class ToySettings(NamedTuple):
     """How often it sleeps."""
     nap_ns: Annotated[int, Setting(least=0, most="1 s")] = 2_000_000
     """How long it sleeps each time."""
-    lost_permille: Annotated[int, Setting(least=0, most=1)] = 250
+    lost_permille: Annotated[int, Setting(least=0, most=1_000)] = 250
     """Share of its work that is lost, to a thousandth."""
     order: Annotated[int, Setting(words=Order)] = int(Order.AS_IT_COMES)
     """In which order it goes on."""
