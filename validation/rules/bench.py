@@ -113,8 +113,8 @@ class Bench:
             sample_every_ns=0,
         )
         settings = having(settings, **server)
-        habits = with_habits(settings.program, mechanism, release)
-        settings = settings._replace(program=habits)
+        habits = with_habits(settings.completions, mechanism, release)
+        settings = settings._replace(completions=habits)
         program = program or program_of(mechanism)
         self.mechanism = program.mechanism
         self.world = prepare_world(program, trace, _costs(mechanism), settings)

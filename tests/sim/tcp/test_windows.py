@@ -98,7 +98,7 @@ def test_a_loss_takes_from_the_window(
     # Draws: 1 to 4 for the packets of the client and the SYN-ACK, from 5 on for the reply.
     draws = np.full(256, 999_999, np.int64)
     draws[[*lost]] = 0
-    monkeypatch.setattr("dispatchsim.models.simulate.loss_draws", lambda *_: draws)
+    monkeypatch.setattr("dispatchsim.sim.assembly.build.loss_draws", lambda *_: draws)
     path = PathSettings(1_000, 10_000_000, loss_millionths=1)
     trace = arrivals(10_000, requests=2, reply_bytes=8 * 1_448)
     took_ns = [

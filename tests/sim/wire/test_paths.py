@@ -84,7 +84,7 @@ def test_a_probe_and_time_outs_that_double_have_the_round_trip_in_them(
     # request and, if that is lost, 5 and 6 for its repetitions.
     draws = np.full(64, 999_999, np.int64)
     draws[[*lost]] = 0
-    monkeypatch.setattr("dispatchsim.models.simulate.loss_draws", lambda *_: draws)
+    monkeypatch.setattr("dispatchsim.sim.assembly.build.loss_draws", lambda *_: draws)
     path = PathSettings(1_000, 10 * MILLISECOND_NS, loss_millionths=1)
     run = RunSettings(
         network=NetworkSettings(paths=(path,)), duration_ns=SECOND_NS, sample_every_ns=0
