@@ -12,14 +12,17 @@ from __future__ import annotations
 
 import functools
 import json
+import shutil
 import subprocess
+import tarfile
+import tempfile
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...sim.files.whole_files import write_whole
-from ..testbed.c_build import SOURCE_FOLDER, build
+from ..testbed.c_build import SOURCE_FOLDER, build, source_hash
 from ..testbed.machine_facts import machine_facts, now_text
 
 FOLDER = Path(__file__).parent
@@ -109,7 +112,7 @@ def ask(*, only: str | None = None, quick: bool = False, program: Path | None = 
 
 
 def ask_guest(*, only: str | None = None) -> Answers:
-    """Return what the kernel of the emulated target answers; it has no namespaces.
+    """Return what the kernel of the emulated target answers; it has one CPU, and no namespaces.
 
     Raises
     ------
@@ -121,10 +124,47 @@ def ask_guest(*, only: str | None = None) -> Answers:
     from ..emulated.kernel_build import kernel
 
     shared = [SOURCE_FOLDER / "c/servers" / name for name in ("program.c", "io_uring.c")]
-    program = build_program("rules", [*sorted((SOURCE_FOLDER / "c/rules").glob("*.c")), *shared])
-    job = Job("exec", program, ("--only", only) if only else ())
+    sources = [*sorted((SOURCE_FOLDER / "c/rules").glob("*.c")), *shared]
+    program = build_program(f"rules-{source_hash()}", sources)
+    options = ("--alone", *(("--only", only) if only else ()))
+    job = Job("exec", program, options, modules=(_tun_module(),))
     output = run_guest(job, kernel=kernel(), init=init_program())
     return read_answers(output.text("stdout").splitlines())
+
+
+_TUN_SOURCE = "drivers/net/tun.c"
+_TUN_KBUILD = """\
+obj-m := tun.o
+ccflags-y := -DCONFIG_TUN_MODULE=1
+CFLAGS_tun.o := -include $(src)/without_crc32.h
+"""
+_WITHOUT_CRC32 = """\
+/* The target's kernel has no CRC32, which a device of Ethernet frames would need. */
+#include <linux/crc32.h>
+#undef ether_crc
+#define ether_crc(length, data) ((u32)(data)[0])
+"""
+
+
+def _tun_module() -> Path:
+    """Return the TUN device of the target's kernel as a module, from the kernel's own source."""
+    from ..emulated.kernel_build import build_module, kernel
+    from ..emulated.kernel_source import find_source
+
+    target = kernel()
+    kept = target.tree.parent / "tun.ko"
+    if not kept.is_file():
+        with tempfile.TemporaryDirectory() as name, tarfile.open(find_source().archive) as archive:
+            folder = Path(name, "tun")
+            folder.mkdir()
+            member = next(each for each in archive if each.name.endswith(f"/{_TUN_SOURCE}"))
+            content = archive.extractfile(member)
+            assert content is not None
+            (folder / "tun.c").write_bytes(content.read())
+            (folder / "Kbuild").write_text(_TUN_KBUILD)
+            (folder / "without_crc32.h").write_text(_WITHOUT_CRC32)
+            shutil.copyfile(build_module(folder, target), kept)
+    return kept
 
 
 class Source(NamedTuple):

@@ -256,6 +256,12 @@ def _backlog() -> Value:
     return sum(bench.connect(client) for client in range(5))
 
 
+@scene("backlog_bound")
+def _backlog_bound() -> Value:
+    bench = Bench(backlog=65_535, clients=5_000)
+    return not all(bench.connect(client) for client in range(5_000))
+
+
 @scene("syn_to_full_queue")
 def _syn_to_full_queue() -> Value:
     bench = Bench(backlog=1)
@@ -304,22 +310,24 @@ def _syn_ack_times() -> Value:
     return times.after_first(66)
 
 
-def _entries(*, syn_cookies: bool) -> Bench:
-    """Return a bench after 8 SYNs, with a backlog of 4."""
-    bench = Bench(network=_AWAY, backlog=4, syn_cookies=syn_cookies)
-    for client in range(8):
+def _entries(*, syn_cookies: bool, backlog: int = 4, clients: int = 8) -> Bench:
+    """Return a bench after so many SYNs."""
+    bench = Bench(network=_AWAY, backlog=backlog, clients=clients, syn_cookies=syn_cookies)
+    for client in range(clients):
         syn_handled(bench.world, bench.c(client), 0)
     return bench
 
 
-def _answers(*, syn_cookies: bool) -> Value:
-    bench = _entries(syn_cookies=syn_cookies)
-    n_answers = sum(bench.world.stage[c] == stage.HALF_OPEN for c in range(8))
+def _answers(bench: Bench) -> Value:
+    n_answers = sum(found == stage.HALF_OPEN for found in bench.world.stage)
     return [n_answers, bench.worker.listener.n_half]
 
 
-scene("half_open_with_cookies")(lambda: _answers(syn_cookies=True))
-scene("half_open_without_cookies")(lambda: _answers(syn_cookies=False))
+scene("half_open_with_cookies")(lambda: _answers(_entries(syn_cookies=True)))
+scene("half_open_without_cookies")(lambda: _answers(_entries(syn_cookies=False)))
+scene("half_open_of_max_syn_backlog")(
+    lambda: _answers(_entries(syn_cookies=False, backlog=100, clients=20))
+)
 
 
 @scene("cookie_not_repeated")

@@ -111,6 +111,7 @@ struct segment {
 
 struct wire {
     int tun;
+    uint16_t port; /* segments from or to another one are left out; 0: none is */
     int64_t begin_ns;
 };
 

@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 enum {
-    PORT = 8000,
     PEER_PORT = 20000,
     OTHER_PORT = 30000,
     SYN_RECV = 3,
@@ -28,6 +27,20 @@ enum {
 };
 
 static struct wire wire;
+
+/* Each process has another: where there are no namespaces, what is left of one is seen by all. */
+static uint16_t own_port(void)
+{
+    return (uint16_t)(8000 + getpid() % 1000);
+}
+
+#define PORT own_port()
+
+static void begin(void)
+{
+    wire_open(&wire);
+    wire.port = PORT;
+}
 
 /* Say when segments to *port* with all of *flags* come, in whole seconds since the first: a timer
  * may be late, and never early. */
@@ -79,7 +92,7 @@ static int serve_peer(struct peer *peer, int listener)
 
 static struct peer open_distant(int *server, int64_t delay_ms)
 {
-    wire_open(&wire);
+    begin();
     struct peer peer = peer_of(&wire, PEER_PORT, PORT);
     peer.sacks = true;
     peer.delay_ms = delay_ms;
@@ -115,10 +128,20 @@ static void fill_queue(int n)
     }
 }
 
+/* Whether a backlog is no longer than net.core.somaxconn: a listener reports it as tcpi_sacked. */
+static void backlog_bound(void)
+{
+    struct tcp_info info = {0};
+    socklen_t size = sizeof info;
+    int listener = listener_open(UINT16_MAX);
+    sure(getsockopt(listener, IPPROTO_TCP, TCP_INFO, &info, &size), "TCP_INFO");
+    say("%s", as_bool((long)info.tcpi_sacked == file_number("/proc/sys/net/core/somaxconn")));
+}
+
 static void syn_to_full_queue(void)
 {
     struct segment segment;
-    wire_open(&wire);
+    begin();
     (void)wire_listener(PORT, 1);
     fill_queue(2);
     struct peer late = peer_of(&wire, OTHER_PORT, PORT);
@@ -132,7 +155,7 @@ static void say_half_open(int listen_backlog)
     static const int at_s[] = {2, 10, 40, 70};
     struct segment segment;
     struct peer peers[8];
-    wire_open(&wire);
+    begin();
     (void)wire_listener(PORT, listen_backlog);
     fill_queue(listen_backlog - 1);
     for (int i = 0; i < 8; i++) {
@@ -169,27 +192,30 @@ static void half_open_expires(void)
 
 static void syn_ack_times(void)
 {
-    wire_open(&wire);
+    begin();
     (void)wire_listener(PORT, 8);
     struct peer silent = peer_of(&wire, PEER_PORT, PORT);
     peer_send(&silent, SYN, 0);
     say_times(PEER_PORT, SYN | ACK, 66);
 }
 
-/* Eight clients send a SYN each and nothing else; the backlog is 4. */
-static void say_entries(const char *cookies)
+static void set_sysctl(const char *path, const char *value)
 {
-    wire_open(&wire);
-    int fd = sure(open("/proc/sys/net/ipv4/tcp_syncookies", O_WRONLY | O_CLOEXEC),
-                  "/proc/sys/net/ipv4/tcp_syncookies");
-    sure(write(fd, cookies, 1), "net.ipv4.tcp_syncookies");
-    (void)wire_listener(PORT, 4);
-    for (int i = 0; i < 8; i++) {
+    int fd = sure(open(path, O_WRONLY | O_CLOEXEC), path);
+    sure(write(fd, value, strlen(value)), path);
+    (void)close(fd);
+}
+
+/* So many clients send a SYN each and nothing else: say how many are answered, and remembered. */
+static void say_entries(int listen_backlog, int n_clients)
+{
+    struct segment segment;
+    int n_answers = 0;
+    (void)wire_listener(PORT, listen_backlog);
+    for (int i = 0; i < n_clients; i++) {
         struct peer peer = peer_of(&wire, (uint16_t)(PEER_PORT + i), PORT);
         peer_send(&peer, SYN, 0);
     }
-    struct segment segment;
-    int n_answers = 0;
     while (wire_receive(&wire, &segment, 100)) {
         n_answers += segment.flags == (SYN | ACK);
     }
@@ -200,18 +226,31 @@ static void say_entries(const char *cookies)
 
 static void cookies(void)
 {
-    say_entries("1");
+    begin();
+    set_sysctl("/proc/sys/net/ipv4/tcp_syncookies", "1");
+    say_entries(4, 8);
 }
 
 static void no_cookies(void)
 {
-    say_entries("0");
+    begin();
+    set_sysctl("/proc/sys/net/ipv4/tcp_syncookies", "0");
+    say_entries(4, 8);
+}
+
+/* Without cookies, and with a longer backlog, another bound holds, too. */
+static void max_syn_backlog(void)
+{
+    begin();
+    set_sysctl("/proc/sys/net/ipv4/tcp_syncookies", "0");
+    set_sysctl("/proc/sys/net/ipv4/tcp_max_syn_backlog", "16");
+    say_entries(100, 20);
 }
 
 /* How often a SYN is answered within 4 s of which the kernel keeps no entry. */
 static void cookie_times(void)
 {
-    wire_open(&wire);
+    begin();
     (void)wire_listener(PORT, 4);
     for (int i = 0; i < 8; i++) {
         struct peer peer = peer_of(&wire, (uint16_t)(PEER_PORT + i), PORT);
@@ -222,7 +261,7 @@ static void cookie_times(void)
 
 static void syn_times(void)
 {
-    wire_open(&wire);
+    begin();
     (void)wire_call(PORT);
     say_times(PORT, SYN, 22);
 }
@@ -238,7 +277,7 @@ static void data_times(void)
 static void data_times_without_sack(void)
 {
     int server;
-    wire_open(&wire);
+    begin();
     struct peer peer = peer_of(&wire, PEER_PORT, PORT);
     server = serve_peer(&peer, wire_listener(PORT, 8));
     send_byte(server);
@@ -505,12 +544,14 @@ static void client_closes_first(void)
 
 const struct rule timer_rules[] = {
     {"backlog", backlog, NEEDS_NETWORK, 0},
+    {"backlog_bound", backlog_bound, NEEDS_NETWORK, 0},
     {"syn_to_full_queue", syn_to_full_queue, NEEDS_NETWORK, 0},
     {"half_open_pruned", half_open_pruned, NEEDS_NETWORK | TAKES_LONG, 80},
     {"half_open_expires", half_open_expires, NEEDS_NETWORK | TAKES_LONG, 80},
     {"syn_ack_times", syn_ack_times, NEEDS_NETWORK | TAKES_LONG, 80},
     {"half_open_with_cookies", cookies, NEEDS_NETWORK, 0},
     {"half_open_without_cookies", no_cookies, NEEDS_NETWORK, 0},
+    {"half_open_of_max_syn_backlog", max_syn_backlog, NEEDS_NETWORK, 0},
     {"cookie_not_repeated", cookie_times, NEEDS_NETWORK | TAKES_LONG, 0},
     {"syn_times", syn_times, NEEDS_NETWORK | TAKES_LONG, 40},
     {"data_times", data_times, NEEDS_NETWORK | TAKES_LONG, 40},

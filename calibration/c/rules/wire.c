@@ -20,6 +20,8 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 enum {
@@ -33,6 +35,8 @@ enum {
     WINDOW = 64240,
     FIRST_SEQ = 1000,
     CONNECT_MS = 500,
+    TUN_MAJOR = 10,
+    TUN_MINOR = 200,
 };
 
 static void put16(uint8_t *place, uint32_t value)
@@ -84,6 +88,10 @@ static void set_address(int fd, struct ifreq *device, unsigned long what, uint32
 void wire_open(struct wire *wire)
 {
     struct ifreq device = {.ifr_name = "rules0", .ifr_flags = IFF_TUN | IFF_NO_PI};
+    /* A guest has no node of it; elsewhere there is one, or the kernel has no such device. */
+    (void)mkdir("/dev/net", 0755);
+    (void)mknod("/dev/net/tun", S_IFCHR | 0600, makedev(TUN_MAJOR, TUN_MINOR));
+    wire->port = 0;
     wire->tun = sure(open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC), "/dev/net/tun");
     sure(ioctl(wire->tun, TUNSETIFF, &device), "TUNSETIFF");
     int fd = sure(socket(AF_INET, SOCK_DGRAM, 0), "socket");
@@ -135,10 +143,13 @@ bool wire_receive(struct wire *wire, struct segment *segment, int64_t millisecon
                 .flags = tcp[13],
                 .n_bytes = get16(bytes + 2) - IP_BYTES - (tcp[12] >> 4) * 4,
             };
-            return true;
+            if (wire->port == 0 || wire->port == segment->port ||
+                wire->port == segment->server_port) {
+                return true;
+            }
         }
         if (n > 0) {
-            continue; /* not TCP: the kernel looks for routers */
+            continue; /* or not TCP: the kernel looks for routers */
         }
         int64_t left_ms = (end_ns - now_ns() + NS_PER_MS - 1) / NS_PER_MS;
         struct pollfd one = {.fd = wire->tun, .events = POLLIN};
