@@ -186,8 +186,8 @@ class Bench:
             worker.blocked = False  # the engine would have it back on its CPU
             yield worker.number
 
-    def rewatch(self, member: int, interest: int) -> None:
-        """Change the interest in *member*."""
+    def rewatch(self, member: int, interest: int = READABLE) -> None:
+        """Change the interest in *member*, or declare it again."""
         self.do(self.mechanism.rewatch(self.world, self.worker, self.fd(member), interest))
 
     def unwatch(self, member: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Generator, Iterator
 from typing import Any
@@ -49,43 +50,49 @@ _AWAY = NetworkSettings(delay_ns=MILLISECOND_NS)
 
 # ---- reads and writes ----
 
+_SCRIPTS = {
+    "read_after_reset": "a r z R R R",
+    "read_after_fin": "a r f R R R",
+    "write_after_reset": "a r d z W",
+    "serve_after_reset": "a r z R W",
+    "accept_after_reset": "z A R",
+    "accept_after_request_and_reset": "r z A R R",
+    "accept_after_fin": "r f a R R",
+}
+"""By rule: what happens to a connection that waits to be accepted, and what calls follow."""
 
-@scene("read_after_reset")
-def _read_after_reset() -> Value:
-    bench = Bench()
-    fd = bench.accepted()
-    bench.request()
-    bench.reset()
-    return [bench.read(fd) for _ in range(3)]
 
+def _play(script: str) -> list[Value]:
+    """Return what the calls of a *script* return that are written in capitals.
 
-@scene("read_after_fin")
-def _read_after_fin() -> Value:
+    r, f, z: a request, a FIN, a reset arrives; a, A: accept; d, R: read; W: write what was asked
+    for, if it was read.
+    """
     bench = Bench(client=_FIN)
-    fd = bench.accepted()
-    bench.request()
-    bench.fin()
-    return [bench.read(fd) for _ in range(3)]
+    bench.connect(0)
+    arrivals = {"r": bench.request, "f": bench.fin, "z": bench.reset}
+    found: list[Value] = []
+    fd: int | str = NONE
+    for step in script.split():
+        if step in arrivals:
+            arrivals[step]()
+            continue
+        if step in "aA":
+            fd = bench.accept()
+        assert isinstance(fd, int)
+        if step == "A":
+            found.append(_say(fd))
+        elif step == "d":
+            bench.read(fd)
+        elif step == "R":
+            found.append(bench.read(fd))
+        elif step == "W" and bench.world.unsent[bench.c(0)] > 0:
+            found.append(bench.write(fd))
+    return found
 
 
-@scene("write_after_reset")
-def _write_after_reset() -> Value:
-    bench = Bench()
-    fd = bench.accepted()
-    bench.request()
-    bench.read(fd)
-    bench.reset()
-    return [bench.write(fd)]
-
-
-@scene("serve_after_reset")
-def _serve_after_reset() -> Value:
-    bench = Bench()
-    fd = bench.accepted()
-    bench.request()
-    bench.reset()
-    found = bench.read(fd)
-    return [found, bench.write(fd)] if found == BYTES else [found]
+for _rule, _script in _SCRIPTS.items():
+    scene(_rule)(functools.partial(_play, _script))
 
 
 @scene("write_after_fin")
@@ -164,28 +171,6 @@ def _accept_order() -> Value:
         bench.connect(client)
     fds = [bench.accept() for _ in range(3)]
     return [bench.member(fd) for fd in fds if isinstance(fd, int)]
-
-
-def _accepted_after(*happens: Any, reads: int) -> Value:
-    bench = Bench()
-    bench.connect(0)
-    for happening in happens:
-        happening(bench)
-    fd = bench.accept()
-    return [_say(fd), *(bench.read(fd) for _ in range(reads) if isinstance(fd, int))]
-
-
-scene("accept_after_reset")(lambda: _accepted_after(Bench.reset, reads=1))
-scene("accept_after_request_and_reset")(
-    lambda: _accepted_after(Bench.request, Bench.reset, reads=2)
-)
-
-
-@scene("accept_after_fin")
-def _accept_after_fin() -> Value:
-    found = _accepted_after(Bench.request, Bench.fin, reads=2)
-    assert isinstance(found, list)
-    return found[1:]
 
 
 def _closes(*, reads: bool = False, lingers: bool = False) -> Value:

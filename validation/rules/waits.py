@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 from ...calibration.rules.asked import Value
@@ -13,28 +14,73 @@ from ...sim.state.kinds import READABLE, WRITABLE, count
 from ...sim.state.program_settings import Sharing
 from .bench import BYTES, Bench, scene, scene_of_release
 
-_EITHER = READABLE | WRITABLE
+# ---- members that become ready, and waits ----
+
+_SCRIPTS = {
+    "select_order": ("select", "+312 W"),
+    "select_level": ("select", "+0 n n -0 n"),
+    "poll_order": ("poll", "x1 +352 W"),
+    "poll_level": ("poll", "+0 n n -0 n"),
+    "poll_all": ("poll", "+543210 W"),
+    "epoll_level_order": ("epoll_level", "+312 w w"),
+    "epoll_level_drained": ("epoll_level", "+012 w -1 w"),
+    "epoll_full_batch": ("epoll_level", "+0123 w2 w2 w2"),
+    "epoll_ready_after_full_batch": ("epoll_level", "+012 w2 +3 w2 w"),
+    "epoll_mod_listed": ("epoll_level", "+012 m0 w"),
+    "epoll_del_listed": ("epoll_level", "+012 x1 w"),
+    "epoll_close_listed": ("epoll_close", "+012 x1 w"),
+    "epoll_oneshot": ("epoll_oneshot", "+0 n +0 n m0 n"),
+    "epoll_oneshot_rearmed": ("epoll_oneshot", "+012 w1 m0 w"),
+    "epoll_edge_once": ("epoll_edge", "+0 e e +0 e"),
+    "epoll_edge_two_arrivals": ("epoll_edge", "+00 e e"),
+    "epoll_edge_part_read": ("epoll_edge", "+0 e e"),
+}
+"""By rule: a mechanism that watches six members for reading, and what happens (`_play`)."""
+
+
+def _play(mechanism: str, script: str) -> list[Value]:
+    """Return what the waits of a *script* report.
+
+    +312: data arrives for members 3, 1 and 2; -1: member 1 is read empty; x1: it is watched no
+    longer; m0: it is watched for reading anew (EPOLL_CTL_MOD); w, w2: a wait of all, of two at
+    most; W: the same as part of one list; n: how many a wait reports; e: an edge-triggered one.
+    """
+    bench = Bench(mechanism, members=6)
+    found: list[Value] = []
+    for word in script.split():
+        step, numbers = word[0], [int(digit) for digit in word[1:]]
+        match step:
+            case "+":
+                bench.arrive(*numbers)
+            case "-":
+                bench.drain(*numbers)
+            case "x":
+                bench.unwatch(*numbers)
+            case "m":
+                bench.rewatch(*numbers)
+            case "w":
+                found.append(list(bench.wait(*numbers)))
+            case "W":
+                found += bench.wait()
+            case "n":
+                found.append(len(bench.wait()))
+            case "e":
+                found.append(_notices(bench))
+    return found
+
+
+def _notices(bench: Bench) -> int:
+    """Return how many events one edge-triggered epoll_wait reports."""
+    bench.do(wait_for_notices(bench.world, bench.worker, False))
+    return bench.worker.n_notices
+
+
+for _rule, (_mechanism, _script) in _SCRIPTS.items():
+    scene(_rule)(functools.partial(_play, _mechanism, _script))
+
+scene("epoll_edge_drained")(lambda: _play("epoll_edge", "+0 -0 e")[0])
 
 # ---- scans ----
-
-
-@scene("select_order")
-def _select_order() -> Value:
-    bench = Bench("select", members=6)
-    bench.arrive(3, 1, 2)
-    return bench.wait()
-
-
-def _level(mechanism: str) -> Value:
-    bench = Bench(mechanism, members=1)
-    bench.arrive(0)
-    found = [len(bench.wait()), len(bench.wait())]
-    bench.drain(0)
-    return [*found, len(bench.wait())]
-
-
-scene("select_level")(lambda: _level("select"))
-scene("poll_level")(lambda: _level("poll"))
 
 
 @scene("select_beyond_1024")
@@ -43,21 +89,6 @@ def _select_beyond() -> Value:
     bench.arrive(2999)
     found = bench.wait()
     return [len(found), found == [2999]]
-
-
-@scene("poll_order")
-def _poll_order() -> Value:
-    bench = Bench("poll", members=6)
-    bench.unwatch(1)
-    bench.arrive(3, 5, 2)
-    return bench.wait()
-
-
-@scene("poll_all")
-def _poll_all() -> Value:
-    bench = Bench("poll", members=6)
-    bench.arrive(5, 4, 3, 2, 1, 0)
-    return bench.wait()
 
 
 @scene("poll_listener")
@@ -113,38 +144,6 @@ scene("epoll_after_reset")(lambda: _ends_waits("epoll_level", Bench.reset))
 # ---- epoll ----
 
 
-@scene("epoll_level_order")
-def _level_order() -> Value:
-    bench = Bench(members=6)
-    bench.arrive(3, 1, 2)
-    return [bench.wait(), bench.wait()]
-
-
-@scene("epoll_level_drained")
-def _level_drained() -> Value:
-    bench = Bench(members=6)
-    bench.arrive(0, 1, 2)
-    first = bench.wait()
-    bench.drain(1)
-    return [first, bench.wait()]
-
-
-@scene("epoll_full_batch")
-def _full_batch() -> Value:
-    bench = Bench(members=6)
-    bench.arrive(0, 1, 2, 3)
-    return [bench.wait(2) for _ in range(3)]
-
-
-@scene("epoll_ready_after_full_batch")
-def _after_full_batch() -> Value:
-    bench = Bench(members=6)
-    bench.arrive(0, 1, 2)
-    first = bench.wait(2)
-    bench.arrive(3)
-    return [first, bench.wait(2), bench.wait()]
-
-
 @scene("epoll_ready_during_scan")
 def _during_scan() -> Value:
     bench = Bench(members=6)
@@ -158,14 +157,6 @@ def _during_scan() -> Value:
     return [bench.worker.n_events, bench.wait()]
 
 
-@scene("epoll_mod_listed")
-def _mod_listed() -> Value:
-    bench = Bench(members=6)
-    bench.arrive(0, 1, 2)
-    bench.rewatch(0, READABLE)
-    return [bench.wait()]
-
-
 @scene("epoll_mod_to_ready")
 def _mod_to_ready() -> Value:
     bench = Bench(members=6)
@@ -173,7 +164,7 @@ def _mod_to_ready() -> Value:
     bench.rewatch(0, WRITABLE)
     bench.arrive(0, 1, 2)
     first = bench.wait()
-    bench.rewatch(0, READABLE)
+    bench.rewatch(0)
     return [first, bench.wait()]
 
 
@@ -188,43 +179,6 @@ def _add_ready() -> Value:
     return [bench.wait()]
 
 
-@scene("epoll_del_listed")
-def _del_listed() -> Value:
-    return _gone("epoll_level")
-
-
-@scene("epoll_close_listed")
-def _close_listed() -> Value:
-    return _gone("epoll_close")
-
-
-def _gone(mechanism: str) -> Value:
-    bench = Bench(mechanism, members=6)
-    bench.arrive(0, 1, 2)
-    bench.unwatch(1)
-    return [bench.wait()]
-
-
-@scene("epoll_oneshot")
-def _oneshot() -> Value:
-    bench = Bench("epoll_oneshot", members=1)
-    found = []
-    for _ in range(2):
-        bench.arrive(0)
-        found.append(len(bench.wait()))
-    bench.rewatch(0, READABLE)
-    return [*found, len(bench.wait())]
-
-
-@scene("epoll_oneshot_rearmed")
-def _oneshot_rearmed() -> Value:
-    bench = Bench("epoll_oneshot", members=3)
-    bench.arrive(0, 1, 2)
-    first = bench.wait(1)
-    bench.rewatch(0, READABLE)
-    return [first, bench.wait()]
-
-
 @scene("epoll_oneshot_reset")
 def _oneshot_reset() -> Value:
     bench = Bench("epoll_oneshot")
@@ -235,43 +189,6 @@ def _oneshot_reset() -> Value:
     before = len(bench.wait())
     bench.do(bench.mechanism.rewatch(bench.world, bench.worker, fd, READABLE))
     return [before, len(bench.wait())]
-
-
-def _notices(bench: Bench) -> int:
-    """Return how many events one edge-triggered epoll_wait reports."""
-    bench.do(wait_for_notices(bench.world, bench.worker, False))
-    return bench.worker.n_notices
-
-
-@scene("epoll_edge_once")
-def _edge_once() -> Value:
-    bench = Bench("epoll_edge", members=1)
-    bench.arrive(0)
-    found = [_notices(bench), _notices(bench)]
-    bench.arrive(0)
-    return [*found, _notices(bench)]
-
-
-@scene("epoll_edge_two_arrivals")
-def _edge_two_arrivals() -> Value:
-    bench = Bench("epoll_edge", members=1)
-    bench.arrive(0, 0)
-    return [_notices(bench), _notices(bench)]
-
-
-@scene("epoll_edge_part_read")
-def _edge_part_read() -> Value:
-    bench = Bench("epoll_edge", members=1)
-    bench.arrive(0)
-    return [_notices(bench), _notices(bench)]
-
-
-@scene("epoll_edge_drained")
-def _edge_drained() -> Value:
-    bench = Bench("epoll_edge", members=1)
-    bench.arrive(0)
-    bench.drain(0)
-    return _notices(bench)
 
 
 @scene("epoll_edge_both")
