@@ -140,7 +140,7 @@ def test_figures_are_those_of_each_path_and_add_up() -> None:
 @pytest.mark.parametrize(
     ("network", "message"),
     [
-        (NetworkSettings(set_up=3), "set_up must be 0, 1 or 2 round trips, got 3"),
+        (NetworkSettings(set_up=3), "set_up must be at most 2, got 3"),
         (NetworkSettings(paths=(PathSettings(999),)), "must add up to 1000, got 999"),
         (
             NetworkSettings(paths=(PathSettings(1_000, -1),)),
@@ -148,7 +148,7 @@ def test_figures_are_those_of_each_path_and_add_up() -> None:
         ),
         (
             NetworkSettings(paths=(PathSettings(1_000, loss_millionths=1_000_000),)),
-            "loss_millionths must be below 1000000, got 1000000",
+            "loss_millionths must be at most 999999, got 1000000",
         ),
     ],
 )
