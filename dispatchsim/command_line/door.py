@@ -123,6 +123,9 @@ def _noting_interrupts() -> Iterator[None]:
         yield
     finally:
         sys.unraisablehook = hook
+        # A repeat that is still to come would strike a process that has ended in good order.
+        while _repeats:
+            _repeats.pop().cancel()
         signal.signal(signal.SIGINT, ours)
 
 
@@ -132,6 +135,7 @@ def _interrupt(number: int, frame: Any) -> None:
 
 
 _AGAIN_S = 0.05
+_repeats: list[threading.Timer] = []
 
 
 def _unraisable(hook: Callable[[Any], object], ignored: sys.UnraisableHookArgs) -> None:
@@ -144,6 +148,7 @@ def _unraisable(hook: Callable[[Any], object], ignored: sys.UnraisableHookArgs) 
         return
     again = threading.Timer(_AGAIN_S, _interrupt_again)
     again.daemon = True
+    _repeats.append(again)
     again.start()
 
 
