@@ -8,7 +8,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, StrictInt, StrictStr, model_validator
 
+from ..sim.load import workload
 from ..sim.load.arrivals import Bursts, Crowd, Pattern, Ramp, Wave
+from ..sim.load.reply_sizes import MIXES
 from ..sim.state.client_settings import ClientSettings
 from ..sim.state.units import SECOND_NS
 from .declared import SettingsSection
@@ -210,6 +212,23 @@ class Load(SettingsSection, settings=(ClientSettings,)):
             assert self.ramp
             return Ramp(tuple((at / SECOND_NS, factor) for at, factor in self.ramp))
         return None
+
+    @property
+    def workload(self) -> workload.Load:
+        """Who comes, for a trace: all but what a file holds."""
+        return workload.Load(
+            loop=self.loop,
+            users=self.users or 0,
+            rate_per_s=self.rate or 0,
+            process="constant" if self.arrivals == "constant" else "poisson",
+            pattern=self.pattern,
+            requests=self.requests,
+            request_bytes=self.request_size,
+            reply_bytes=self.reply_size,
+            reply_mix=None if self.reply_mix is None else MIXES[self.reply_mix],
+            think_ns=self.think_time,
+            think=self.think,
+        )
 
     def _check_retries(self) -> None:
         """Refuse what says how to try again where nobody does.

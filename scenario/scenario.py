@@ -187,7 +187,7 @@ class Scenario(Section):
         return self
 
     @classmethod
-    def of(cls, **sections: Any) -> Scenario:
+    def of(cls, **sections: Any) -> Self:
         """Return the scenario of these sections, each a dictionary as in a TOML file.
 
         Raises
@@ -198,7 +198,7 @@ class Scenario(Section):
         return cls.check(sections, "scenario")
 
     @classmethod
-    def check(cls, content: dict[str, Any], source: str) -> Scenario:
+    def check(cls, content: dict[str, Any], source: str) -> Self:
         """Return the scenario in *content*; *source* begins the message of any error.
 
         Raises
@@ -214,7 +214,7 @@ class Scenario(Section):
         return scenario
 
     @classmethod
-    def read(cls, path: Path | str) -> Scenario:
+    def read(cls, path: Path | str) -> Self:
         """Read a scenario file.
 
         Raises
@@ -241,7 +241,7 @@ class Scenario(Section):
                 machine["profile"] = str(beside)
         return cls.check(content, str(path))
 
-    def with_values(self, **sections: dict[str, Any]) -> Scenario:
+    def with_values(self, **sections: dict[str, Any]) -> Self:
         """Return this scenario with some keys of some sections replaced, checked again.
 
         Raises

@@ -19,12 +19,12 @@ are given time before the window, and at and above capacity the queue is short, 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import product
 from typing import NamedTuple
 
 from ...sim.state.units import SECOND_NS
 from ..points.points import (
+    BACKLOG,
     BLOCKING,
     EMULATED_THINK_NS,
     FIT_POINTS_OF,
@@ -33,6 +33,7 @@ from ..points.points import (
     USER_COUNTS,
     Point,
     open_point,
+    point_at,
 )
 
 IDLE_COUNTS = (0, 250, 1000, 4000)
@@ -78,7 +79,7 @@ def closed_points() -> list[Point]:
     """Return the closed loops without the points that a fit may see."""
     grid = product(MECHANISMS, IDLE_COUNTS, USER_COUNTS)
     points = [
-        Point(
+        point_at(
             mechanism=name,
             idle=idle,
             users=users,
@@ -93,7 +94,7 @@ def open_at(
     capacity_per_s: float, mechanism: str, fraction: float, idle: int = 0, workers: int = 0
 ) -> Point:
     """Return an open loop at a fraction of the capacity; overload has a queue that overflows."""
-    backlog = OVERLOAD_BACKLOG if fraction >= 1 else Point.backlog
+    backlog = OVERLOAD_BACKLOG if fraction >= 1 else BACKLOG
     return open_point(capacity_per_s, mechanism, fraction, idle, backlog=backlog, workers=workers)
 
 
@@ -107,9 +108,9 @@ def open_points(capacity_per_s: float) -> list[Point]:
 
 def accept_points() -> list[Point]:
     """Return the points with an accept limit; those without one are in the closed loops."""
-    base = Point(mechanism="select", users=ACCEPT_USERS, think_ns=EMULATED_THINK_NS)
+    base = point_at(mechanism="select", users=ACCEPT_USERS, think_ns=EMULATED_THINK_NS)
     return [
-        replace(base, mechanism=name, idle=idle, accept_limit=limit)
+        point_at(base, mechanism=name, idle=idle, accept_limit=limit)
         for name, idle, limit in product(MECHANISMS, ACCEPT_IDLE_COUNTS, ACCEPT_LIMITS)
     ]
 
@@ -120,17 +121,17 @@ def blocking_points(capacity_per_s: float) -> list[Point]:
     def at(fraction: float) -> Point:
         return open_at(capacity_per_s, BLOCKING, fraction, workers=POOLS[0])
 
-    user = replace(at(1), loop="closed", rate_per_s=0, users=1, backlog=Point.backlog)
-    kept = replace(at(min(THREADS_FRACTIONS) / 2), requests=KEPT_REQUESTS)
+    user = point_at(at(1), loop="closed", rate_per_s=0, users=1, backlog=BACKLOG)
+    kept = point_at(at(min(THREADS_FRACTIONS) / 2), requests=KEPT_REQUESTS)
     return [
-        *(replace(at(x), workers=n) for x, n in product(BLOCKING_FRACTIONS, POOLS)),
+        *(point_at(at(x), workers=n) for x, n in product(BLOCKING_FRACTIONS, POOLS)),
         *(
-            replace(user, users=users, workers=workers, think_ns=EMULATED_THINK_NS)
+            point_at(user, users=users, workers=workers, think_ns=EMULATED_THINK_NS)
             for users, workers in ((4, POOLS[0]), (64, POOLS[1]), (256, POOLS[1]))
         ),
-        *(replace(at(x), threads="on demand", workers=POOLS[1]) for x in THREADS_FRACTIONS),
-        *(replace(at(x), threads="processes", workers=POOLS[1]) for x in PROCESSES_FRACTIONS),
-        replace(kept, think_ns=EMULATED_THINK_NS),
+        *(point_at(at(x), threads="on demand", workers=POOLS[1]) for x in THREADS_FRACTIONS),
+        *(point_at(at(x), threads="processes", workers=POOLS[1]) for x in PROCESSES_FRACTIONS),
+        point_at(kept, think_ns=EMULATED_THINK_NS),
     ]
 
 
@@ -145,11 +146,11 @@ def ring_points(capacity_per_s: float) -> list[Point]:
             for name, idle, fraction in product(RINGS, RING_IDLE_COUNTS, RING_FRACTIONS)
         ),
         *(
-            Point(mechanism=name, idle=idle, users=users, think_ns=EMULATED_THINK_NS)
+            point_at(mechanism=name, idle=idle, users=users, think_ns=EMULATED_THINK_NS)
             for name, (users, idle) in product(RINGS, loops)
         ),
         *(
-            replace(
+            point_at(
                 open_at(capacity_per_s, name, kept, first),
                 requests=KEPT_REQUESTS,
                 think_ns=EMULATED_THINK_NS,
@@ -183,7 +184,7 @@ def lengths_of(point: Point) -> RunLengths:
 
     Of long replies there are fewer: each is as much work as several requests.
 
-    >>> lengths_of(Point(mechanism="poll", loop="open", rate_per_s=8_000))
+    >>> lengths_of(point_at(mechanism="poll", loop="open", rate_per_s=8_000))
     RunLengths(warm_up_ns=70000000, window_ns=500000000)
     """
     rate_per_s = expected_rate_per_s(point)
@@ -191,9 +192,9 @@ def lengths_of(point: Point) -> RunLengths:
     warm_up_s = max(
         n_before / rate_per_s,
         _WAITS_WARM_UP * _scan_ns(point) / SECOND_NS,
-        _OVERLOAD_WARM_UP_S if point.backlog == OVERLOAD_BACKLOG else 0,
+        _OVERLOAD_WARM_UP_S if point.server.backlog == OVERLOAD_BACKLOG else 0,
     )
-    n_window = WINDOW_REQUESTS / max(1, point.reply_bytes / _LONG_REPLY_BYTES)
+    n_window = WINDOW_REQUESTS / max(1, point.load.reply_size / _LONG_REPLY_BYTES)
     return RunLengths(_whole(warm_up_s), _whole(n_window / rate_per_s))
 
 
@@ -203,20 +204,22 @@ def expected_rate_per_s(point: Point) -> float:
     All users of a closed loop go through two waits and four delays a connection, together; with
     an accept limit no more connections than that begin for a wait.
     """
-    if point.loop == "open":
+    if point.load.loop == "open":
         return point.rate_per_s
     wait_ns = _scan_ns(point)
     busy_ns = point.users * _REQUEST_NS + 2 * wait_ns
-    cycle_ns = max(busy_ns, point.think_ns + 4 * DELAY_NS + _REQUEST_NS) + 4 * DELAY_NS
+    cycle_ns = max(busy_ns, point.load.think_time + 4 * DELAY_NS + _REQUEST_NS) + 4 * DELAY_NS
     rate_per_s = point.users * SECOND_NS / cycle_ns
-    if point.accept_limit:
-        rate_per_s = min(rate_per_s, SECOND_NS / (_REQUEST_NS + wait_ns / point.accept_limit))
+    if point.server.accept_limit:
+        rate_per_s = min(
+            rate_per_s, SECOND_NS / (_REQUEST_NS + wait_ns / point.server.accept_limit)
+        )
     return rate_per_s
 
 
 def _scan_ns(point: Point) -> int:
     """Return about how long a wait at *point* looks at the idle descriptors."""
-    return point.idle * _SCANNED_NS if point.mechanism in _SCANNING else 0
+    return point.idle.connections * _SCANNED_NS if point.server.mechanism in _SCANNING else 0
 
 
 def _whole(seconds: float) -> int:

@@ -12,8 +12,11 @@ import math
 from pathlib import Path
 
 from ...sim.state.units import SECOND_NS
-from ..points.point_runs import FDS_MAX, server_options, trace_for
-from ..points.points import Point
+from ..points.points import (
+    Point,
+    server_options,
+    trace_to_replay,
+)
 from ..records.measured_runs import CpuTimes, RunResult
 from ..records.run_result import LEVELS, Window, difference, result_of
 from ..testbed.processes import RunError
@@ -36,9 +39,9 @@ def job_of(
 ) -> Job:
     """Return the job of a guest that runs *point* with the arrivals of *seed*."""
     seconds = (lengths.warm_up_ns + lengths.window_ns + _AFTER_NS) / SECOND_NS
-    trace = trace_for(point, seed, seconds)
+    trace = trace_to_replay(point, seed, seconds)
     records_max = len(trace)
-    if point.loop == "closed":
+    if point.load.loop == "closed":
         expected = expected_rate_per_s(point) * seconds
         records_max = point.users + _RECORDS_MARGIN * math.ceil(expected)
     load = MacroLoad(
@@ -48,14 +51,14 @@ def job_of(
         window_ns=lengths.window_ns,
         after_ns=_AFTER_NS,
         drain_ns=0,
-        timeout_ns=point.timeout_ns,
-        idle=point.idle,
+        timeout_ns=point.load.timeout,
+        idle=point.idle.connections,
         delay_ns=DELAY_NS,
         port=_PORT,
     )
     arguments = (
         "--address", SERVER_ADDRESS, "--port", str(_PORT), *server_options(point),
-        "--fd-limit", str(point.fd_limit or FDS_MAX), "--counters", COUNTERS_PATH,
+        "--fd-limit", str(point.server.descriptors), "--counters", COUNTERS_PATH,
         "--seconds-max", str(_SECONDS_MAX),
     )  # fmt: skip
     return macro_job(server, arguments, load, modules)
@@ -73,7 +76,7 @@ def result_of_frames(
     """
     if frames.wire_end["n_lost"]:
         raise RunError(f"the wire had no memory for {frames.wire_end['n_lost']} packets")
-    if point.loop == "closed" and frames.wire_end["n_started"] >= records_max:
+    if point.load.loop == "closed" and frames.wire_end["n_started"] >= records_max:
         raise RunError(f"the users made all the {records_max} connections there was room for")
     begin_ns = frames.times["begin_ns"]
     window = Window(frames.wire_before["now_ns"] - begin_ns, frames.wire_after["now_ns"] - begin_ns)
@@ -89,7 +92,7 @@ def result_of_frames(
             softirq_ns=0,  # the kernel of the target does not account it
         ),
         client_cpu_ns=0,
-        requests=point.requests,
+        requests=point.load.requests,
     )
     counted = {
         "interrupts": wire["n_interrupts"],

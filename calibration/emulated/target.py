@@ -20,8 +20,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from ..points.point_runs import FDS_MAX
-from ..points.points import EMULATED_FIT_POINTS, Point, Steering
+from ..points.points import (
+    EMULATED_FIT_POINTS,
+    FDS_MAX,
+    Point,
+    Steering,
+)
 from ..records.measured_runs import MicroResult, RunRecord
 from ..records.noise import QUIET
 from ..testbed.machine_facts import Fact, now_text, version_of
@@ -42,13 +46,7 @@ from .guest_run import (
 from .kernel_build import WIRE_FOLDER, Kernel, build_module, kernel, silent
 from .kernel_source import GuestError, ProgressCallback
 from .macro_run import job_of, result_of_frames
-from .microbenchmarks import (
-    MERGED,
-    bench_arguments,
-    bench_commands,
-    micro_program,
-    micro_results,
-)
+from .microbenchmarks import MERGED, bench_arguments, bench_commands, micro_program, micro_results
 
 ID = "counted-linux-6.1"
 

@@ -20,7 +20,12 @@ from collections.abc import Callable, Container, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ..points.points import FIT_POINTS_OF, KEPT_FIT_POINT, RATE_POINTS, Point
+from ..points.points import (
+    FIT_POINTS_OF,
+    KEPT_FIT_POINT,
+    RATE_POINTS,
+    Point,
+)
 from ..profiles.cost import REQUEST, Cost, unit_of
 from ..profiles.cost_profile import Fact, Profile
 from ..records.flood_records import FloodRecord
@@ -136,9 +141,11 @@ def fit_rates_per_s(
     quiet = NoiseLimits().memory_ratio_max
     first, *others = FIT_POINTS_OF[runs[0].steering if runs else "namespaces"]
     if mechanisms is None:
-        mechanisms = {run.point.mechanism for run in runs}
+        mechanisms = {run.point.server.mechanism for run in runs}
     rates_per_s: dict[Point, list[float]] = {
-        point: [] for point in (first, *others) if point == first or point.mechanism in mechanisms
+        point: []
+        for point in (first, *others)
+        if point == first or point.server.mechanism in mechanisms
     }
     for run in runs:
         if run.point in rates_per_s and run.accepted and run.noise.memory_ratio < quiet:

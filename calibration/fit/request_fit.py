@@ -22,10 +22,12 @@ from ...sim.figures.metrics import summarise
 from ...sim.load.streams import generator
 from ...sim.state.costs import ApplicationCosts, Costs
 from ...sim.state.units import SECOND_NS, round_ns
-from ..points.point_runs import settings_of, trace_for
-from ..points.points import Point
+from ..points.points import (
+    Point,
+)
 from ..profiles.cost import CONNECTION, REQUEST, Cost, CostSource
 from ..profiles.cost_profile import Profile
+from ..running.preparation import open_connections, settings_at
 from .curve_fit import bootstrap
 
 REPLICATES = 200
@@ -71,10 +73,10 @@ def with_requests(
     tables = {name: dict(costs) for name, costs in profile.cost.items()}
     how = FitSettings(simulated_ns, replicates, seed, say)
     for number, (point, rates) in enumerate(rates_per_s.items()):
-        if number == 0 or point.requests == 1:
+        if number == 0 or point.load.requests == 1:
             found = fit_request(profile, point, rates, how)
-            tables[point.mechanism if number else "application"][REQUEST] = found
-    kept = next((point for point in list(rates_per_s)[1:] if point.requests > 1), None)
+            tables[point.server.mechanism if number else "application"][REQUEST] = found
+    kept = next((point for point in list(rates_per_s)[1:] if point.load.requests > 1), None)
     if kept is not None:
         whole = tables["application"][REQUEST]
         tables["application"] |= share_out(profile, whole, kept, rates_per_s, how)
@@ -98,7 +100,7 @@ def fit_request(
     At saturation a longer service time lengthens the time per reply by as much, so the interval
     of the measured time per reply is that of request_ns.
     """
-    costs = profile.costs(point.mechanism, open_connections=point.idle + point.users)
+    costs = profile.costs(point.server.mechanism, open_connections=open_connections(point))
     target_per_s = float(np.median(rates_per_s))
 
     def throughput_per_s(request_ns: int) -> float:
@@ -140,7 +142,7 @@ def share_out(
     for all n. The intervals are of one resampling of both points' repeats; a profile draws the two
     costs apart.
     """
-    costs = profile.costs(point.mechanism, open_connections=point.idle + point.users)
+    costs = profile.costs(point.server.mechanism, open_connections=open_connections(point))
     target_per_s = float(np.median(rates_per_s[point]))
     whole_ns = int(whole.value[0])
 
@@ -186,7 +188,7 @@ def _shared_spread_ns(
     Of a saturated server the time per reply is request + connection at the first point, and
     request + connection / n at the other.
     """
-    share = 1 - 1 / kept.requests
+    share = 1 - 1 / kept.load.requests
     first, others = (np.array(rates_per_s[point]) for point in (next(iter(rates_per_s)), kept))
 
     def resampled_ns(rates: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -254,20 +256,16 @@ def simulated_rate_per_s(
 ) -> float:
     """Return the simulated replies a second of a closed-loop *point* on a profile's *machine*."""
     duration_ns = _WARM_UP_NS + simulated_ns
-    settings = settings_of(
-        point,
-        warm_up_ns=_WARM_UP_NS,
-        window_ns=simulated_ns,
-        network_delay_ns=machine.network_delay_ns,
-        kernel=machine.kernel,
-    )._replace(sample_every_ns=0)
-    n = point.users + math.ceil(2 * expected_per_s / point.requests * duration_ns / SECOND_NS)
+    asked = point.lasting(_WARM_UP_NS, simulated_ns)
+    settings = settings_at(asked, machine.network_delay_ns, kernel=machine.kernel)
+    settings = settings._replace(sample_every_ns=0)
+    n = point.users + math.ceil(2 * expected_per_s / point.load.requests * duration_ns / SECOND_NS)
     while True:
-        trace = trace_for(point, 0, duration_ns / SECOND_NS, rows=n)
-        outcome = simulate(point.mechanism, trace, costs, settings)
+        trace = point.trace(0, duration_ns / SECOND_NS, rows=n)
+        outcome = simulate(point.server.mechanism, trace, costs, settings)
         if outcome.intended_ns.size < n:
             summary = summarise(outcome)
-            if point.requests == 1:
+            if point.load.requests == 1:
                 return summary.throughput_per_s
             return summary.calls["replies"] * SECOND_NS / summary.window_ns  # as the server counts
         n *= 2  # the trace ran out before the time did

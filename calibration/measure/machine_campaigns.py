@@ -17,7 +17,9 @@ from typing import Any, Literal
 
 from ..points.flood_points import FloodPoint, flood_points
 from ..points.overload_points import overload_points
-from ..points.points import Point
+from ..points.points import (
+    Point,
+)
 from ..records.flood_records import FLOOD_FILE, FloodRecord
 from ..records.measured_runs import Measured, MeasuredRun, MicroResult, RunRecord, read_rows
 from ..records.noise import Series

@@ -19,8 +19,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...sim.load.workload import Trace
-from ..points.point_runs import FDS_MAX, server_options, trace_for
-from ..points.points import Point
+from ..points.points import (
+    FDS_MAX,
+    Point,
+    server_options,
+    trace_to_replay,
+)
 from ..records.measured_runs import CpuTimes, Noise, RunRecord, RunResult
 from ..records.noise import NoiseLimits, Series, delay_share, judge, limits_for
 from ..records.run_result import LEVELS, Records, Window, difference, read_records, result_of
@@ -56,7 +60,7 @@ class Timing:
 
     def warm_up_of(self, point: Point) -> float:
         """Return the warm-up: longer where accepting the first connections takes a while."""
-        return self.warm_up_accept_limited_s if point.accept_limit else self.warm_up_s
+        return self.warm_up_accept_limited_s if point.server.accept_limit else self.warm_up_s
 
     def run_seconds(self, point: Point) -> float:
         """Return the length of the load of a run."""
@@ -120,11 +124,11 @@ def run_point(
     """
     timing = timing or Timing()
     seed = point.seed(repeat)
-    trace = trace_for(point, seed, timing.run_seconds(point))
+    trace = trace_to_replay(point, seed, timing.run_seconds(point))
     _records, window, result, noise = run_trace(
         point, trace, testbed=testbed, programs=programs, series=series, timing=timing
     )
-    lag_p50_ns = result.client.lag_p50_ns if point.loop == "open" else 0
+    lag_p50_ns = result.client.lag_p50_ns if point.load.loop == "open" else 0
     accepted, reason = judge(noise, lag_p50_ns=lag_p50_ns, limits=limits or limits_for(point))
     return RunRecord(
         date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -181,7 +185,7 @@ def run_trace(
             n_calls=spent.ticks.n_calls,
         ),
         client_cpu_ns=spent.client.run_ns,
-        requests=point.requests,
+        requests=point.load.requests,
     )
     return records, window, result, noise
 
@@ -210,7 +214,7 @@ def _measure(setup: Setup) -> tuple[Window, Snapshot, Snapshot]:
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(_server(setup))
         port = server.read_number("ready", timeout_s=10)
-        if setup.point.idle:
+        if setup.point.idle.connections:
             stack.enter_context(idle_holder(setup, port)).read_line(timeout_s=IDLE_SECONDS_MAX)
             _await_idle(setup, names)
         load = stack.enter_context(load_generator(setup, port))
@@ -242,7 +246,7 @@ def _server(setup: Setup) -> Child:
     command = testbed.on_server(
         setup.programs.path("server"), "--address", testbed.address,
         "--port", str(_PORT if testbed.steering == "namespaces" else 0),
-        *server_options(point), "--fd-limit", str(point.fd_limit or _fd_limit()),
+        *server_options(point), "--fd-limit", str(min(point.server.descriptors, _fd_limit())),
         "--counters", str(setup.counters),
         "--seconds-max", f"{seconds_max:.0f}",
     )  # fmt: skip
@@ -256,7 +260,7 @@ def load_generator(setup: Setup, port: int) -> Child:
         setup.programs.path("load"), "--address", testbed.address, "--port", str(port),
         "--trace", str(setup.scratch / "trace"),
         "--seconds", f"{setup.timing.run_seconds(setup.point):.3f}",
-        "--timeout-ms", str(setup.point.timeout_ns // 1_000_000),
+        "--timeout-ms", str(setup.point.load.timeout // 1_000_000),
         "--fd-limit", str(_fd_limit()), "--records", str(setup.scratch / "records"),
         *setup.load_options,
     )  # fmt: skip
@@ -267,7 +271,7 @@ def idle_holder(setup: Setup, port: int) -> Child:
     """Start the holder of the idle connections."""
     command = setup.testbed.on_client(
         setup.programs.path("idle"), "--address", setup.testbed.address, "--port", str(port),
-        "--connections", str(setup.point.idle),
+        "--connections", str(setup.point.idle.connections),
         "--seconds-max", f"{2 * IDLE_SECONDS_MAX + setup.timing.run_seconds(setup.point):.0f}",
     )  # fmt: skip
     return Child("idle", command, cpu=setup.testbed.client_cpu, priority=0)
@@ -278,10 +282,12 @@ def _await_idle(setup: Setup, names: list[str]) -> None:
     deadline_s = time.monotonic() + IDLE_SECONDS_MAX
     while True:
         n_open = read_counters(setup.counters, names)["connections_open"]
-        if n_open >= setup.point.idle:
+        if n_open >= setup.point.idle.connections:
             return
         if time.monotonic() > deadline_s:
-            raise RunError(f"the server holds {n_open} of {setup.point.idle} idle connections")
+            raise RunError(
+                f"the server holds {n_open} of {setup.point.idle.connections} idle connections"
+            )
         time.sleep(0.01)
 
 

@@ -15,8 +15,10 @@ from math import inf
 
 from ...sim.state.units import SECOND_NS
 from ..points.overload_points import OverloadPoint
-from ..points.point_runs import trace_for
-from ..points.points import Point
+from ..points.points import (
+    Point,
+    trace_to_replay,
+)
 from ..records.measured_runs import RunResult
 from ..records.noise import Series, judge, limits_for
 from ..records.overload_records import (
@@ -68,7 +70,7 @@ def run_overload(
 
     def capacity() -> float:
         closed = point.capacity_point()
-        trace = trace_for(closed, 1, capacity_timing.run_seconds(closed))
+        trace = trace_to_replay(closed, 1, capacity_timing.run_seconds(closed))
         _records, window, result, _noise = run_trace(
             closed, trace, testbed=testbed, programs=programs, series=series, timing=capacity_timing
         )
@@ -133,7 +135,7 @@ def run_overload(
 
 def replies_per_s(result: RunResult, window: Window, point: Point) -> float:
     """Return how many connections a second had all their replies."""
-    rate = result.replied / point.requests / (window.length_ns / SECOND_NS)
+    rate = result.replied / point.load.requests / (window.length_ns / SECOND_NS)
     if rate <= 0:
         raise RunError(f"{point.label}: nothing was replied while the capacity was measured")
     return rate

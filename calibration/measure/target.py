@@ -13,7 +13,14 @@ import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, Protocol
 
-from ..points.points import FIT_POINTS, IO_URING, STOCK_MECHANISMS, Point, Steering, held_out_points
+from ..points.points import (
+    FIT_POINTS,
+    IO_URING,
+    STOCK_MECHANISMS,
+    Point,
+    Steering,
+    held_out_points,
+)
 from ..records.measured_runs import MicroResult, RunRecord
 from ..records.noise import Series
 from ..testbed.c_build import Programs, build

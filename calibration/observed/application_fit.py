@@ -28,9 +28,13 @@ from ...sim.figures.metrics import Verdict
 from ...sim.state.units import SECOND_NS
 from ..fit.medians import FitError
 from ..fit.request_fit import SIMULATED_NS, Report, simulated_rate_per_s, whole_cost
-from ..points.points import Point
+from ..points.points import (
+    Point,
+    point_at,
+)
 from ..profiles.cost import CONNECTION, REQUEST
 from ..profiles.cost_profile import Profile
+from ..running.preparation import open_connections
 from .cost_intervals import HalfWidths, Kind, NextRun, Scatter, half_widths, next_run, scatter_of
 from .observed_run import Habits, ObservedRun
 from .operating_point import counted, point_of, what_failed, why_unusable
@@ -115,10 +119,10 @@ def fit_application(
     if not rates_per_s:
         raise FitError(f"no run tells what a request takes: {'; '.join(notes) or 'there is none'}")
     chosen = _chosen(rates_per_s)
-    if missing := machine.missing_for(next(iter(chosen)).mechanism):
+    if missing := machine.missing_for(next(iter(chosen)).server.mechanism):
         raise FitError(
             f"{machine.name}: {missing[0]}: must be known of a server that waits with "
-            f"{next(iter(chosen)).mechanism}"
+            f"{next(iter(chosen)).server.mechanism}"
         )
     notes += [
         f"{point.label} is left out: a fit is of one load, with few and with many requests each"
@@ -130,16 +134,16 @@ def fit_application(
     # From all repeats that there are: how far they scatter is not of the load.
     scatter = scatter_of(rates_per_s.values())
     kinds = [
-        Kind(p.requests, SECOND_NS / float(np.median(rates)), len(rates))
+        Kind(p.load.requests, SECOND_NS / float(np.median(rates)), len(rates))
         for p, rates in chosen.items()
     ]
     widths = half_widths(kinds, scatter)
     profile = _priced(bare, runs, chosen, found, widths)
     foreseen = {
         n: SECOND_NS
-        / _rate_per_s(replace(next(iter(chosen)), requests=n), bare, found, kinds[0], simulated_ns)
+        / _rate_per_s(point_at(next(iter(chosen)), requests=n), bare, found, kinds[0], simulated_ns)
         for n in _OTHERS
-        if n not in [point.requests for point in chosen]
+        if n not in [point.load.requests for point in chosen]
     }
     notes += [
         f"{point.label}: the simulated server answers {abs(misfit):.1%} "
@@ -201,10 +205,17 @@ def _chosen(rates_per_s: Mapping[Point, list[float]]) -> dict[Point, list[float]
     """
     first = min(
         rates_per_s,
-        key=lambda p: (p.workers, p.loop, p.idle, p.requests, -p.users, -p.rate_per_s),
+        key=lambda p: (
+            p.server.workers,
+            p.load.loop,
+            p.idle.connections,
+            p.load.requests,
+            -p.users,
+            -p.rate_per_s,
+        ),
     )
-    alike = [p for p in rates_per_s if replace(p, requests=first.requests) == first]
-    return {p: rates_per_s[p] for p in sorted(alike, key=lambda p: p.requests)}
+    alike = [p for p in rates_per_s if point_at(p, requests=first.load.requests) == first]
+    return {p: rates_per_s[p] for p in sorted(alike, key=lambda p: p.load.requests)}
 
 
 def _without_application(machine: Profile, name: str) -> Profile:
@@ -231,9 +242,9 @@ def _solved(
     Of one kind of runs all counts as of the request.
     """
     kinds = {
-        p: Kind(p.requests, SECOND_NS / float(np.median(r)), len(r)) for p, r in chosen.items()
+        p: Kind(p.load.requests, SECOND_NS / float(np.median(r)), len(r)) for p, r in chosen.items()
     }
-    shares = np.array([(1.0, 1 / p.requests if len(kinds) > 1 else 0.0) for p in kinds])
+    shares = np.array([(1.0, 1 / p.load.requests if len(kinds) > 1 else 0.0) for p in kinds])
     times_ns = np.array([kind.reply_ns for kind in kinds.values()])
     weights = 1 / (times_ns * [kind.relative_error for kind in kinds.values()])
     costs_ns, gain, last = np.zeros(2), 1.0, (np.zeros(2), np.zeros(len(kinds)))
@@ -267,11 +278,11 @@ def _solved(
 
 def _rate_per_s(point: Point, bare: Profile, found: _Found, kind: Kind, simulated_ns: int) -> float:
     """Return the simulated replies a second of a server with the costs that were found."""
-    costs = bare.costs(point.mechanism, open_connections=point.idle + point.users)
+    costs = bare.costs(point.server.mechanism, open_connections=open_connections(point))
     application = costs.application._replace(
         request_ns=round(found.request_ns), connection_ns=round(found.connection_ns)
     )
-    expected_per_s = max(SECOND_NS / kind.reply_ns, point.rate_per_s * point.requests)
+    expected_per_s = max(SECOND_NS / kind.reply_ns, point.rate_per_s * point.load.requests)
     return simulated_rate_per_s(
         point, costs._replace(application=application), bare, expected_per_s, simulated_ns
     )
@@ -321,8 +332,8 @@ def _server_of(run: ObservedRun) -> str:
 
 def _exactly(point: Point) -> str:
     """Return all that a run can say of *point*: two labels alike may hide two points."""
-    reads = " reads after accept" if point.read_after_accept else ""
-    thinks = f" think {point.think_ns} ns" if point.think_ns else ""
+    reads = " reads after accept" if point.server.read_after_accept else ""
+    thinks = f" think {point.load.think_time} ns" if point.load.think_time else ""
     return f"{point.label}{reads}{thinks}"
 
 
@@ -337,17 +348,17 @@ def scenario_text(fit: ApplicationFit, *, closes_first: bool | None, profile_pat
         Of its profile, as seen from the folder of the scenario.
     """
     point = next(iter(fit.points))
-    server: dict[str, object] = {"mechanism": point.mechanism}
-    server |= {"accept_limit": point.accept_limit} if point.accept_limit else {}
-    server |= {"read_after_accept": True} if point.read_after_accept else {}
+    server: dict[str, object] = {"mechanism": point.server.mechanism}
+    server |= {"accept_limit": point.server.accept_limit} if point.server.accept_limit else {}
+    server |= {"read_after_accept": True} if point.server.read_after_accept else {}
     server |= {"closes_first": closes_first} if closes_first is not None else {}
-    if point.workers > 1:
-        server |= {"workers": point.workers, "share": point.share}
-        server |= {"wake": "one"} if point.wake == "one" else {}
+    if point.server.workers > 1:
+        server |= {"workers": point.server.workers, "share": point.server.share}
+        server |= {"wake": "one"} if point.server.wake == "one" else {}
     sections: dict[str, dict[str, object]] = {
         "server": server,
         "load": _load(point, fit.rates_per_s[point]),
-        "idle": {"connections": point.idle},
+        "idle": {"connections": point.idle.connections},
         "machine": {"profile": str(profile_path)},
         "run": {"duration": "2.5 s", "warm_up": "500 ms", "seed": 1, "replications": 5},
     }
@@ -369,10 +380,10 @@ def scenario_text(fit: ApplicationFit, *, closes_first: bool | None, profile_pat
 
 
 def _load(point: Point, rate_per_s: float) -> dict[str, object]:
-    connections_per_s = _LOAD_SHARE * rate_per_s / point.requests
+    connections_per_s = _LOAD_SHARE * rate_per_s / point.load.requests
     rate = f"{max(connections_per_s, 1 / 60):.3g}"
     load: dict[str, object] = {"loop": "open", "rate": f"{float(rate):.10g}/s"}
-    load |= {"requests": point.requests} if point.requests > 1 else {}
+    load |= {"requests": point.load.requests} if point.load.requests > 1 else {}
     return load | {"timeout": "4 s"}
 
 

@@ -22,8 +22,11 @@ import numpy as np
 
 from ...sim.state.units import SECOND_NS
 from ..measure.macro import Setup, Timing, load_generator
-from ..points.point_runs import trace_for
-from ..points.points import Point
+from ..points.points import (
+    Point,
+    point_at,
+    trace_to_replay,
+)
 from ..records.measured_runs import DataError
 from ..testbed.machine_facts import now_text
 from ..testbed.processes import RunError
@@ -34,12 +37,12 @@ from .server_process import BlackBox
 from .tracers import TRACERS, Call, Tracer, tracing
 
 _MECHANISM = "epoll_level"  # of our own server, which is not here
-_BURSTS = Point(
+_BURSTS = point_at(
     mechanism=_MECHANISM, loop="open", rate_per_s=400, burst=40, requests=2,
     timeout_ns=10 * SECOND_NS,
 )  # fmt: skip
 _BURSTS_S = 0.5
-_CROWD = Point(mechanism=_MECHANISM, users=8, requests=2, timeout_ns=10 * SECOND_NS)
+_CROWD = point_at(mechanism=_MECHANISM, users=8, requests=2, timeout_ns=10 * SECOND_NS)
 _CROWD_CONNECTIONS = 150
 _LOAD_S = 10.0
 _ALONE_REPEATS = 3
@@ -91,7 +94,7 @@ def ask(
     timing = Timing(warm_up_s=0, warm_up_accept_limited_s=0, window_s=seconds, after_s=0)
     with tempfile.TemporaryDirectory(prefix="dispatchsim-run-") as scratch_name:
         scratch = Path(scratch_name)
-        trace_for(load, load.seed(0), trace_s).write(scratch / "trace")
+        trace_to_replay(load, load.seed(0), trace_s).write(scratch / "trace")
         options = ["--replies", str(scratch / "replies"), *asking.options()]
         if most:
             options += ["--connections-max", str(most)]
@@ -119,7 +122,7 @@ def greet(box: BlackBox, asking: Asking, bench: Bench) -> None:
     RunError
         If it does not answer as asked, with what it did instead.
     """
-    once = Point(mechanism=_MECHANISM, users=1)
+    once = point_at(mechanism=_MECHANISM, users=1)
     seen = ask(box, once, asking, bench, trace_s=1, most=1, seconds=GREET_SECONDS_MAX)
     if seen.replied and not seen.errors:
         return

@@ -17,7 +17,7 @@ import contextlib
 import shlex
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,10 @@ from ..measure.campaign import (
     note_machine,
 )
 from ..measure.macro import Timing
-from ..points.points import Point
+from ..points.points import (
+    Point,
+    point_at,
+)
 from ..records.measured_runs import append
 from ..records.noise import Series
 from ..testbed.c_build import build
@@ -296,7 +299,7 @@ class _Work:
         known, load = self._known(), self._loads[task.label]
         seed = load.seed(sum(self._is_of(run, load) for run in self.runs))
         # Of many that connect at once most wait for longer if they are accepted one by one.
-        warming = replace(load, accept_limit=known.accept_limit or 0)
+        warming = point_at(load, accept_limit=known.accept_limit or 0)
         try:
             run = observe(
                 self._box, warming, self._plan.asking, self._bench, seed=seed, known=known,
@@ -381,7 +384,7 @@ class _Work:
     def _load_fields(self, load: Point) -> dict[str, Any]:
         """Return the load as a run's record has it."""
         fields = load_fields(load)
-        if self._plan.driver == "wrk" and load.requests == KEPT:
+        if self._plan.driver == "wrk" and load.load.requests == KEPT:
             fields["requests"] = 0
         return fields
 
@@ -397,5 +400,5 @@ class _Work:
 
 def _label(load: Point) -> str:
     """Return what a load is called: its mechanism is not asked for here."""
-    text = load.label.removeprefix(load.mechanism).strip()
-    return f"{text} requests 1" if load.requests == 1 else text
+    text = load.label.removeprefix(load.server.mechanism).strip()
+    return f"{text} requests 1" if load.load.requests == 1 else text

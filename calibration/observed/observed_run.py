@@ -15,9 +15,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from ...sim.figures.metrics import Verdict, verdict_of
 from ...sim.state.units import SECOND_NS
-from ..points.points import Share, Wake
 from ..records.measured_runs import DataError, Loaded, Noise, read_rows
 
+Share = Literal["accept queue", "nothing", "handed over"]
+"""What event loops have in common: one accept queue, or nothing (SO_REUSEPORT), or the first one,
+which accepts and hands connections to the others."""
+Wake = Literal["all", "one"]
+"""Whom a new connection wakes of those that wait: all, or one (EPOLLEXCLUSIVE)."""
 ErrorName = Literal["descriptors", "ports", "timeout", "refused", "reset", "dropped", "status"]
 CLIENT_ERRORS: tuple[ErrorName, ...] = ("descriptors", "ports")
 """Errors of the load generator: of these the server has never heard."""

@@ -34,8 +34,10 @@ from numpy.typing import NDArray
 
 from ...sim.state.units import SECOND_NS
 from ..measure.macro import Setup, Timing, calibrate, idle_holder, load_generator
-from ..points.point_runs import trace_for
-from ..points.points import Point
+from ..points.points import (
+    Point,
+    trace_to_replay,
+)
 from ..records.measured_runs import DataError
 from ..records.noise import Series, judge
 from ..records.run_result import (
@@ -155,7 +157,7 @@ def own_load(run: RunSetup) -> Driven:
     """Ask with our load generator; the window begins after the warm-up."""
     load, bench, box = run.load, run.bench, run.box
     timing, testbed = bench.timing, bench.testbed
-    trace_for(load, run.seed, timing.run_seconds(load)).write(run.scratch / "trace")
+    trace_to_replay(load, run.seed, timing.run_seconds(load)).write(run.scratch / "trace")
     setup = run.setup("--replies", str(run.scratch / "replies"), *run.asking.options())
     with load_generator(setup, box.port) as generator:
         start_ns = generator.read_number("start", timeout_s=10)
@@ -184,7 +186,7 @@ def own_load(run: RunSetup) -> Driven:
             "seed": run.seed,
         },
         Watched(before, after),
-        int(np.median(lags_ns)) if load.loop == "open" and lags_ns.size else 0,
+        int(np.median(lags_ns)) if load.load.loop == "open" and lags_ns.size else 0,
         fault,
     )
 
@@ -230,7 +232,7 @@ def observe(
         contextlib.ExitStack() as stack,
     ):
         run = RunSetup(box, load, asking, bench, Path(scratch_name), seed)
-        if load.idle:
+        if load.idle.connections:
             await_idle(box, stack.enter_context(idle_holder(run.setup(), box.port)))
         driven = driver(run)
     watched = driven.watched
@@ -289,13 +291,13 @@ def read_replies(path: Path) -> NDArray[np.int64]:
 def load_fields(load: Point) -> dict[str, Any]:
     """Return *load* as the field of an observed run."""
     return {
-        "loop": load.loop,
-        "rate_per_s": load.rate_per_s if load.loop == "open" else None,
+        "loop": load.load.loop,
+        "rate_per_s": load.rate_per_s if load.load.loop == "open" else None,
         "users": load.users or None,
-        "requests": load.requests,
-        "idle": load.idle,
-        "think_ns": load.think_ns,
-        "timeout_ns": load.timeout_ns,
+        "requests": load.load.requests,
+        "idle": load.idle.connections,
+        "think_ns": load.load.think_time,
+        "timeout_ns": load.load.timeout,
     }
 
 
@@ -312,7 +314,7 @@ def _seen(
     errors["status"] = int(is_error[window.contains(done_ns)].sum())
     n_open = int((status == STILL_OPEN).sum())
     doubts = []
-    if load.loop == "open" and n_open:
+    if load.load.loop == "open" and n_open:
         doubts.append(f"{n_open} connections of the window were still open when the run ended")
     lags_ns = _lags_ns(records, window)
     if lags_ns.size and np.quantile(lags_ns, 0.99) > _LATE_NS:
@@ -360,15 +362,15 @@ def httperf_load(run: RunSetup) -> Driven:
     """Ask with httperf, an open loop of connections that come at equal distances."""
     load, asking, testbed = run.load, run.asking, run.bench.testbed
     seconds = run.bench.timing.window_s
-    timeout_s = load.timeout_ns / SECOND_NS
+    timeout_s = load.load.timeout / SECOND_NS
     command = [
         "httperf", "--hog", "--server", testbed.address, "--port", str(run.box.port),
         "--server-name", asking.host, "--uri", asking.path,
         f"--http-version={asking.protocol.removeprefix('http/')}",
         f"--rate={load.rate_per_s:.12g}", f"--num-conns={max(1, round(load.rate_per_s * seconds))}",
-        f"--num-calls={load.requests}", f"--timeout={timeout_s:g}",
+        f"--num-calls={load.load.requests}", f"--timeout={timeout_s:g}",
     ]  # fmt: skip
-    return _tool_driven(run, command, seconds + load.requests * timeout_s, read_httperf)
+    return _tool_driven(run, command, seconds + load.load.requests * timeout_s, read_httperf)
 
 
 def wrk_load(run: RunSetup) -> Driven:
@@ -378,9 +380,9 @@ def wrk_load(run: RunSetup) -> Driven:
     seconds = math.ceil(run.bench.timing.window_s) + 1
     command = [
         "wrk", "--threads", "1", "--connections", str(load.users), "--duration", f"{seconds}s",
-        "--timeout", f"{max(1, load.timeout_ns // SECOND_NS)}s", "--latency",
+        "--timeout", f"{max(1, load.load.timeout // SECOND_NS)}s", "--latency",
         "--header", f"Host: {asking.host}",
-        *(["--header", "Connection: close"] if load.requests == 1 else []),
+        *(["--header", "Connection: close"] if load.load.requests == 1 else []),
         f"http://{testbed.address}:{run.box.port}{asking.path}",
     ]  # fmt: skip
     return _tool_driven(run, command, seconds, read_wrk)
@@ -395,20 +397,20 @@ def why_not(tool: str, load: Point, protocol: str) -> str:
         return f"{tool} speaks http only, got --protocol {protocol}"
     if shutil.which(tool) is None:
         return f"{tool} is not installed: apt-get install {tool}"
-    if tool == "httperf" and load.loop == "closed":
+    if tool == "httperf" and load.load.loop == "closed":
         return "httperf has no closed loop of users: it needs a --rate, and no --users"
     return _why_not_wrk(load, protocol) if tool == "wrk" else ""
 
 
 def _why_not_wrk(load: Point, protocol: str) -> str:
-    if load.loop == "open":
+    if load.load.loop == "open":
         return "wrk is a closed loop, and has no --rate"
     if protocol != "http/1.1":
         return f"wrk speaks http/1.1 only, got --protocol {protocol}"
-    if load.requests not in (1, KEPT):
+    if load.load.requests not in (1, KEPT):
         return (
             f"wrk makes one request a connection or as many as fit the run ({KEPT}), "
-            f"got --requests {load.requests}"
+            f"got --requests {load.load.requests}"
         )
     return ""
 
@@ -429,7 +431,7 @@ def _tool_driven(
     except DataError as error:
         raise RunError(str(error)) from error
     seen = told.model_dump(include=_TOLD) | {"source": {"tool": tool}}
-    seen["load"]["idle"] = run.load.idle
+    seen["load"]["idle"] = run.load.idle.connections
     if tool == "wrk":
-        seen["load"]["requests"] = 1 if run.load.requests == 1 else 0
+        seen["load"]["requests"] = 1 if run.load.load.requests == 1 else 0
     return Driven(seen, Watched(before, after))

@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...models.catalogue import CATALOGUE
-from ...models.program_settings import broken_rule
+from ...scenario.errors import ScenarioError
 from ...sim.figures.metrics import Verdict
 from ...sim.state.mechanism import Trait
 from ..fit.medians import FitError
-from ..points.point_runs import settings_of
-from ..points.points import BLOCKING, Point
+from ..points.points import (
+    BLOCKING,
+    Point,
+    point_at,
+)
 from .observed_run import SERVER_ERRORS, Habits, ObservedRun, habits_of
 
 KEPT = 1000
@@ -67,7 +70,7 @@ def point_of(run: ObservedRun, habits: Habits) -> Point:
     # Programs without an event loop have no choice when to read, and how many to accept.
     loops = CATALOGUE[own.mechanism].runs_event_loop
     try:
-        point = Point(
+        return point_at(
             mechanism=own.mechanism,
             accept_limit=own.accept_limit if loops else 0,
             # Who accepts for others does not read.
@@ -82,15 +85,8 @@ def point_of(run: ObservedRun, habits: Habits) -> Point:
             share=own.share if several else "accept queue",
             wake=own.wake if watch_one_queue else "all",
         )
-    except ValueError as error:
-        raise FitError(str(error)) from None
-    settings = settings_of(point, warm_up_ns=0, window_ns=1, network_delay_ns=0)
-    if rule := broken_rule(CATALOGUE[own.mechanism], settings):
-        raise FitError(
-            f'server.share: must not be "{own.share}" where the server waits with '
-            f"{own.mechanism}, {rule.others}"
-        )
-    return point
+    except ScenarioError as error:
+        raise FitError(str(error).removeprefix("point: ")) from None
 
 
 def name_of(run: ObservedRun) -> str:

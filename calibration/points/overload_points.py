@@ -24,7 +24,7 @@ import numpy as np
 from ...sim.load.trace_file import COLUMNS
 from ...sim.load.workload import Trace
 from ...sim.state.units import SECOND_NS
-from .points import BLOCKING, FIT_WORKERS, Point, seed_of
+from .points import BLOCKING, FIT_WORKERS, Point, point_at, seed_of
 
 BACKLOGS = (16, 128, 4096)
 LOADS = (0.8, 1.2, 1.4)
@@ -82,7 +82,7 @@ class OverloadPoint:
         for name in ("surge", "retries", "retry_after_ns", "linear_syn_timeouts"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} must be at least 0, got {getattr(self, name)}")
-        self.open_point(self.load)  # checks all that a point of a server has
+        self.open_point(1000 * self.load)  # checks all that a point of a server has
 
     @property
     def kind(self) -> Literal["backlog", "storm"]:
@@ -116,7 +116,7 @@ class OverloadPoint:
 
     def capacity_point(self) -> Point:
         """Return the closed loop that measures the capacity of this server."""
-        return Point(
+        return point_at(
             mechanism=self.mechanism,
             users=CAPACITY_USERS,
             accept_limit=self.accept_limit,
@@ -127,7 +127,7 @@ class OverloadPoint:
 
     def open_point(self, rate_per_s: float) -> Point:
         """Return the open loop of *rate_per_s* connections, without a surge."""
-        return replace(
+        return point_at(
             self.capacity_point(),
             loop="open",
             users=0,
@@ -142,13 +142,11 @@ class OverloadPoint:
 
     def trace(self, rate_per_s: float, seed: int, seconds: float) -> Trace:
         """Return the arrivals of *seconds*: Poisson at *rate_per_s*, and those of the surge."""
-        base = self.open_point(rate_per_s).load.trace(seed, seconds, rows=0)
+        base = self.open_point(rate_per_s).trace(seed, seconds)
         if self.surge == 0:
             return base
         lasts_s = (SURGE_END_NS - SURGE_BEGIN_NS) / SECOND_NS
-        more = self.open_point(self.surge / self.load * rate_per_s).load.trace(
-            seed + 1, lasts_s, rows=0
-        )
+        more = self.open_point(self.surge / self.load * rate_per_s).trace(seed + 1, lasts_s)
         at_ns = np.concatenate([base.at_ns, more.at_ns + SURGE_BEGIN_NS])
         order = np.argsort(at_ns, kind="stable")
         others = (

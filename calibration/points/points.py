@@ -17,12 +17,20 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
 from itertools import product
-from typing import Literal
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
-from ...sim.load.workload import Load
+import numpy as np
+from pydantic import BeforeValidator, Field, PlainSerializer, StrictInt, model_validator
+
+from ...scenario.errors import ScenarioError
+from ...scenario.quantities import DURATION, RATE, SIZE, Unit
+from ...scenario.scenario import Scenario
+from ...sim.load.trace_file import COLUMNS
+from ...sim.load.workload import Trace
+from ...sim.state.settings import RunSettings
+from ...sim.state.units import SECOND_NS
 
 BLOCKING = "blocking"
 """The mechanism that is none: threads sleep in their calls."""
@@ -52,159 +60,218 @@ ON_DEMAND_AT_ONCE = 512
 ONSET_FRACTIONS = (0.85, 0.9, 1.0, 1.05, 1.2)
 """Besides those: from which load on RT signals overflow their queue."""
 
-Share = Literal["accept queue", "nothing", "handed over"]
-"""What event loops have in common: one accept queue, or nothing (SO_REUSEPORT), or the first one,
-which accepts and hands connections to the others."""
-Wake = Literal["all", "one"]
-"""Whom a new connection wakes of those that wait: all, or one (EPOLLEXCLUSIVE)."""
 Steering = Literal["namespaces", "loopback", "emulated"]
 """Who processes what the server receives: its CPU, the sender's CPU, the only CPU there is."""
+FDS_MAX = 19_900
+"""Descriptors that server and clients ask for, each, unless a point says otherwise."""
+WINDOW = 10
+"""Segments that may be under way at first (Linux TCP_INIT_CWND, RFC 6928)."""
+_TICK_NS = 4_000_000
+"""Of CONFIG_HZ=250, which Debian and all shipped machines have (timer_hz): a slice is over when a
+tick finds that it is (kernel/sched/fair.c task_tick_fair()). Two workers of nginx 1.22 on one CPU
+of Linux 6.18 had p99 of 4.6 and 4.8 ms."""
+_THINK_ROWS = 100_000
+_ON_A_TESTBED: dict[str, dict[str, Any]] = {
+    # Testbeds set net.ipv4.tcp_syncookies to 0; queues of signals have the kernel's own bound.
+    "server": {"syn_cookies": False, "descriptors": FDS_MAX, "signal_queue": FDS_MAX},
+    "load": {"descriptors": FDS_MAX, "timeout": "4 s"},
+    "network": {"window": WINDOW},
+    "machine": {"clients": "generator"},
+}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Point:
-    """One operating point: the server's options, the idle population and the load.
+class Point(Scenario):
+    """One operating point of a server on a testbed: a scenario, and what no scenario says.
 
-    `users` is 0 in an open loop and `rate_per_s` is 0 in a closed one; `accept_limit` 0 accepts
-    until the queue is empty. `fd_limit` is the server's, 0 for one that is never reached;
-    `signal_queue` bounds its queued signals (RLIMIT_SIGPENDING), 0 for the kernel's own bound.
-    With a `burst` above 1 the connections of an open loop come that many at an instant, at equal
-    distances. Of `blocking`, which needs them, `threads` says where its threads come from and
-    `workers` how many the pool has, or how many there may be at once, the one that accepts among
-    them. Of all others `workers` are event loops on the server's one CPU, 0 for a single one; what
-    several `share` is an accept queue or nothing (SO_REUSEPORT), and of those who watch one queue a
-    new connection may `wake` all or one (EPOLLEXCLUSIVE).
+    Keys that it leaves out are as testbeds have them. Threads of `blocking` are the one that
+    accepts among them; of all others workers are event loops on the server's one CPU.
+
+    >>> Point.of(server={"mechanism": "poll"}, load={"loop": "closed", "users": 64}).label
+    'poll idle 0 closed 64'
     """
 
-    mechanism: str
-    idle: int = 0
-    loop: Literal["closed", "open"] = "closed"
-    users: int = 0
-    rate_per_s: float = 0
-    accept_limit: int = 0
-    listener: Literal["first", "last"] = "first"
-    read_after_accept: bool = False
-    backlog: int = 4096
-    max_events: int = 1024
-    requests: int = 1
-    request_bytes: int = 64
-    reply_bytes: int = 128
-    think_ns: int = 0
-    timeout_ns: int = 4_000_000_000
-    fd_limit: int = 0
-    signal_queue: int = 0
-    burst: int = 1
-    threads: Literal["pool", "on demand", "processes"] = "pool"
-    workers: int = 0
-    share: Share = "accept queue"
-    wake: Wake = "all"
+    burst: Annotated[StrictInt, Field(ge=1)] = 1
+    """Connections of an open loop that come at an instant, at equal distances."""
 
-    def __post_init__(self) -> None:
-        for name in _FROM_0:
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} must be at least 0, got {getattr(self, name)}")
-        for name in _FROM_1:
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
-        if self.loop == "closed" and (self.users < 1 or self.rate_per_s != 0):
+    @model_validator(mode="before")
+    @classmethod
+    def _is_on_a_testbed(cls, content: Any) -> Any:
+        if not isinstance(content, dict):
+            return content
+        sections = {name: {**keys, **content.get(name, {})} for name, keys in _ON_A_TESTBED.items()}
+        return {**content, **sections}
+
+    @model_validator(mode="after")
+    def _can_be_run(self) -> Self:
+        if self.load.loop == "closed" and self.burst != 1:
+            raise ValueError(f"burst: must be 1 in a closed loop, got {self.burst}")
+        if self.blocks and "workers" not in self.server.model_fields_set:
             raise ValueError(
-                "a closed loop has at least 1 user and no rate, "
-                f"got {self.users} users and {self.rate_per_s}/s"
+                'server.workers: is missing, and server.mechanism = "blocking" needs it'
             )
-        if self.loop == "closed" and self.burst != 1:
-            raise ValueError(f"a closed loop has no bursts, got {self.burst}")
-        if self.loop == "open" and (self.users != 0 or self.rate_per_s <= 0):
-            raise ValueError(
-                "an open loop has a rate above 0 and no users, "
-                f"got {self.rate_per_s}/s and {self.users} users"
-            )
-        if self.blocks and self.workers < 1:
-            raise ValueError(f"{self.mechanism} has at least 1 worker, got {self.workers}")
-        if not self.blocks and self.threads != "pool":
-            raise ValueError(f"{self.mechanism} has no threads of its own, got {self.threads}")
-        if not self.blocks and self.workers == 1:
-            raise ValueError("workers must be 0 for a single event loop, got 1")
-        if not self.has_loops and (self.share, self.wake) != ("accept queue", "all"):
-            raise ValueError(
-                "share and wake are of several event loops, "
-                f"got {self.share}, {self.wake} of {self.workers}"
-            )
-        if self.share != "accept queue" and self.wake == "one":
-            raise ValueError(f'wake must be "all" where share is "{self.share}", got "one"')
+        return self
+
+    @property
+    def users(self) -> int:
+        """Users of a closed loop; 0 in an open one."""
+        return self.load.users or 0
+
+    @property
+    def rate_per_s(self) -> float:
+        """Connections a second that an open loop offers; 0 in a closed one."""
+        return self.load.rate or 0
 
     @property
     def blocks(self) -> bool:
         """Whether the server's threads sleep in their calls."""
-        return self.mechanism == BLOCKING
+        return self.server.mechanism == BLOCKING
 
     @property
     def has_loops(self) -> bool:
         """Whether there are several event loops."""
-        return self.workers > 1 and not self.blocks
+        return self.server.workers > 1 and not self.blocks
 
     @property
     def label(self) -> str:
-        """A short name for people, with what differs from the usual.
-
-        >>> Point(mechanism="poll", idle=6000, users=64).label
-        'poll idle 6000 closed 64'
-        """
-        load = f"closed {self.users}" if self.loop == "closed" else f"open {self.rate_per_s:.0f}/s"
-        parts = [f"{self.mechanism} idle {self.idle} {load}"]
-        if self.accept_limit:
-            parts.append(f"accept {self.accept_limit}")
-        if self.listener != "first":
-            parts.append(f"listener {self.listener}")
-        if self.requests != 1:
-            parts.append(f"requests {self.requests}")
+        """A short name for people, with what differs from the usual."""
+        server, load = self.server, self.load
+        rate = f"closed {load.users}" if load.loop == "closed" else f"open {load.rate:.0f}/s"
+        parts = [f"{server.mechanism} idle {self.idle.connections} {rate}"]
+        if server.accept_limit:
+            parts.append(f"accept {server.accept_limit}")
+        if server.listener != "first":
+            parts.append(f"listener {server.listener}")
+        if load.requests != 1:
+            parts.append(f"requests {load.requests}")
         if self.burst != 1:
             parts.append(f"burst {self.burst}")
-        if self.signal_queue:
-            parts.append(f"queue {self.signal_queue}")
+        if server.signal_queue != FDS_MAX:
+            parts.append(f"queue {server.signal_queue}")
         if self.blocks:
-            parts.append(f"{self.threads} of {self.workers}")
+            parts.append(f"{server.threads} of {server.workers}")
         if self.has_loops:
-            parts.append(f"workers {self.workers}")
-        if self.share != "accept queue":
-            parts.append(f"share {self.share}")
-        if self.wake != "all":
-            parts.append(f"wake {self.wake}")
+            parts.append(f"workers {server.workers}")
+        if server.share != "accept queue":
+            parts.append(f"share {server.share}")
+        if server.wake == "one":
+            parts.append("wake one")
         return " ".join(parts)
-
-    @property
-    def load(self) -> Load:
-        """Who comes, and what they ask for; of a burst the first, all others do the same."""
-        return Load(
-            loop=self.loop,
-            users=self.users,
-            rate_per_s=self.rate_per_s / self.burst,
-            process="poisson" if self.burst == 1 else "constant",
-            requests=self.requests,
-            request_bytes=self.request_bytes,
-            reply_bytes=self.reply_bytes,
-            think_ns=self.think_ns,
-        )
 
     def seed(self, repeat: int) -> int:
         """Return the seed of the arrivals of one repeat, which depends on nothing else."""
-        fields = {
-            name: _canonical(value)
-            for name, value in asdict(self).items()
-            if value != _LATER_FIELDS.get(name)
-        }
-        return seed_of(json.dumps([fields, repeat], sort_keys=True))
+        return seed_of_fields(stored(self), repeat)
+
+    def on_its_testbed(self, settings: RunSettings) -> RunSettings:
+        """Return the *settings* of a run with what no scenario says."""
+        if not self.has_loops:
+            return settings
+        return settings._replace(kernel=settings.kernel._replace(slice_ns=_TICK_NS))
+
+    def lasting(self, warm_up_ns: int, window_ns: int) -> Self:
+        """Return the point with runs that end with their window."""
+        duration, warm_up = map(DURATION.format, (warm_up_ns + window_ns, warm_up_ns))
+        return self.with_values(run={"duration": duration, "warm_up": warm_up})
+
+    def trace(self, seed: int, seconds: float, rows: int = 0) -> Trace:
+        """Return the arrivals of a run of *seconds*; in a closed loop *rows* connections."""
+        if self.burst == 1:
+            return self.load.workload.trace(seed, seconds, rows)
+        assert self.load.rate is not None
+        every = self.load.workload._replace(
+            rate_per_s=self.load.rate / self.burst, process="constant"
+        )
+        # Arrivals at equal distances end with the last whole one, and a burst begins one.
+        firsts = every.trace(seed, seconds + self.burst / self.load.rate, rows)
+        in_time = firsts.at_ns < seconds * SECOND_NS
+        columns = (np.repeat(getattr(firsts, name)[in_time], self.burst) for name in COLUMNS)
+        return Trace(firsts.loop, firsts.users, *columns)
 
 
-_FROM_0 = (
-    "idle", "users", "rate_per_s", "accept_limit", "think_ns", "fd_limit", "signal_queue",
-    "workers",
-)  # fmt: skip
-_FROM_1 = ("backlog", "max_events", "requests", "timeout_ns", "burst")
-_LATER_FIELDS = {
-    "fd_limit": 0, "signal_queue": 0, "burst": 1, "threads": "pool", "workers": 0,
-    "share": "accept queue", "wake": "all",
-}  # fmt: skip
+class StoredField(NamedTuple):
+    """A field of points on disk: which key of a scenario it is, and what it is where absent."""
+
+    key: str
+    usual: Any
+    unit: Unit | None = None
+
+
+STORED = {
+    "mechanism": StoredField("server.mechanism", None),
+    "idle": StoredField("idle.connections", 0),
+    "loop": StoredField("load.loop", "closed"),
+    "users": StoredField("load.users", 0),
+    "rate_per_s": StoredField("load.rate", 0.0, RATE),
+    "accept_limit": StoredField("server.accept_limit", 0),
+    "listener": StoredField("server.listener", "first"),
+    "read_after_accept": StoredField("server.read_after_accept", False),
+    "backlog": StoredField("server.backlog", 4096),
+    "max_events": StoredField("server.max_events", 1024),
+    "requests": StoredField("load.requests", 1),
+    "request_bytes": StoredField("load.request_size", 64, SIZE),
+    "reply_bytes": StoredField("load.reply_size", 128, SIZE),
+    "think_ns": StoredField("load.think_time", 0, DURATION),
+    "timeout_ns": StoredField("load.timeout", 4_000_000_000, DURATION),
+    "fd_limit": StoredField("server.descriptors", 0),
+    "signal_queue": StoredField("server.signal_queue", 0),
+    "burst": StoredField("burst", 1),
+    "threads": StoredField("server.threads", "pool"),
+    "workers": StoredField("server.workers", 0),
+    "share": StoredField("server.share", "accept queue"),
+    "wake": StoredField("server.wake", "all"),
+}
+"""Of rows on disk, whose points are flat: what measured files say from before there were scenarios
+below the front door, and what seeds are made of."""
+_LATER_FIELDS = {"fd_limit", "signal_queue", "burst", "threads", "workers", "share", "wake"}
 """Points had seeds before they had these fields, and keep them where these are as usual."""
+
+
+def point_at(base: Point | None = None, /, **fields: Any) -> Point:
+    """Return the point of stored *fields*, those that are absent as in *base* or as usual.
+
+    Raises
+    ------
+    ScenarioError
+        If there is no such field, or a rule is broken.
+
+    >>> point_at(mechanism="poll", idle=6000, users=64).label
+    'poll idle 6000 closed 64'
+    """
+    if base is not None:
+        fields = stored(base) | fields
+    content: dict[str, Any] = {"load": {"loop": "closed"}}
+    for name, value in fields.items():
+        if name not in STORED:
+            raise ScenarioError(f"point: has no field {name}, got {value}")
+        key, usual, unit = STORED[name]
+        if value == usual:
+            continue
+        written = value if unit is None else unit.format(value)
+        section, _, field = key.rpartition(".")
+        (content.setdefault(section, {}) if section else content)[field] = written
+    return Point.check(content, "point")
+
+
+def stored(point: Point) -> dict[str, Any]:
+    """Return the fields of *point* as they stand on disk."""
+    fields = {name: _value(point, key, usual) for name, (key, usual, _) in STORED.items()}
+    if not point.blocks and fields["workers"] == 1:
+        fields["workers"] = 0
+    return fields
+
+
+def _value(point: Point, key: str, usual: Any) -> Any:
+    section, _, field = key.rpartition(".")
+    value = getattr(getattr(point, section) if section else point, field)
+    unbounded = key in ("server.descriptors", "server.signal_queue") and value == FDS_MAX
+    return usual if value is None or unbounded else value
+
+
+StoredPoint = Annotated[
+    Point,
+    BeforeValidator(lambda value: point_at(**value) if isinstance(value, dict) else value),
+    PlainSerializer(stored),
+]
+"""The point of a row on disk."""
 
 
 def seed_of(text: str) -> int:
@@ -212,13 +279,62 @@ def seed_of(text: str) -> int:
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") >> 1
 
 
+def seed_of_fields(fields: Mapping[str, Any], repeat: int) -> int:
+    """Return the seed of the arrivals of one repeat at a point of stored *fields*."""
+    known = {
+        name: _canonical(value)
+        for name, value in fields.items()
+        if name not in _LATER_FIELDS or value != STORED[name].usual
+    }
+    return seed_of(json.dumps([known, repeat], sort_keys=True))
+
+
 def _canonical(value: object) -> object:
     """Return 4000 for 4000.0, so that equal points have equal seeds."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-FIT_POINT = Point(mechanism="epoll_level", idle=0, users=64)
-KEPT_FIT_POINT = replace(FIT_POINT, requests=4)
+def server_options(point: Point) -> list[str]:
+    """Return the options of the real server at *point*: all but where it listens and its limits.
+
+    Raises
+    ------
+    ValueError
+        For several event loops, which are for servers of others.
+    """
+    server = point.server
+    if point.has_loops:
+        raise ValueError(f"our server has one event loop, got {server.workers} workers")
+    queue = server.signal_queue
+    return [
+        "--mechanism", server.mechanism, "--backlog", str(server.backlog),
+        "--accept-limit", str(server.accept_limit), "--listener", server.listener,
+        "--max-events", str(server.max_events),
+        *(["--read-after-accept"] if server.read_after_accept else []),
+        *(["--signal-queue", str(queue)] if queue != FDS_MAX else []),
+        *(
+            ["--threads", server.threads.replace(" ", "-"), "--workers", str(server.workers)]
+            if point.blocks
+            else []
+        ),
+    ]  # fmt: skip
+
+
+def trace_to_replay(point: Point, seed: int, seconds: float) -> Trace:
+    """Return the arrivals of a run of *seconds* on a machine, which begins again with the first.
+
+    Without think times all rows are equal, and one a user does.
+    """
+    if point.load.loop == "open":
+        return point.trace(seed, seconds)
+    rows = _THINK_ROWS if point.load.think_time else point.users or 0
+    return point.trace(seed, seconds, rows)
+
+
+FIT_USERS = 64
+BACKLOG = 4096
+FIT_POINT = point_at(mechanism="epoll_level", users=FIT_USERS)
+KEPT_FIT_POINT = point_at(FIT_POINT, requests=4)
 """Its connections are kept for several requests: what it answers says what a connection takes."""
 FIT_POINTS = (FIT_POINT, KEPT_FIT_POINT)
 EMULATED_THINK_NS = 1_000_000
@@ -236,9 +352,9 @@ FIT_WORKERS = 64
 
 def bounded(point: Point) -> Point:
     """Return *point* with the queue of the literature, if its server is told by signals."""
-    if point.mechanism not in SIGNALS:
+    if point.server.mechanism not in SIGNALS:
         return point
-    return replace(point, fd_limit=SIGNALS_FD_LIMIT, signal_queue=SIGNALS_QUEUE)
+    return point_at(point, fd_limit=SIGNALS_FD_LIMIT, signal_queue=SIGNALS_QUEUE)
 
 
 def emulated_fit_point(mechanism: str) -> Point:
@@ -251,7 +367,7 @@ def emulated_fit_point(mechanism: str) -> Point:
     """
     workers = FIT_WORKERS if mechanism == BLOCKING else 0
     return bounded(
-        replace(FIT_POINT, mechanism=mechanism, workers=workers, think_ns=EMULATED_THINK_NS)
+        point_at(FIT_POINT, mechanism=mechanism, workers=workers, think_ns=EMULATED_THINK_NS)
     )
 
 
@@ -285,7 +401,7 @@ def closed_points(
 ) -> list[Point]:
     """Return the closed-loop grid without the points that a fit may see."""
     grid = [
-        Point(mechanism=mechanism, idle=idle, users=users)
+        point_at(mechanism=mechanism, idle=idle, users=users)
         for mechanism, idle, users in product(mechanisms, idle_counts, user_counts)
     ]
     return [point for point in grid if point not in FIT_POINTS]
@@ -297,11 +413,11 @@ def open_point(
     fraction: float,
     idle: int = 0,
     *,
-    backlog: int = Point.backlog,
+    backlog: int = BACKLOG,
     workers: int = 0,
 ) -> Point:
     """Return an open loop at a fraction of the capacity of the fit point."""
-    return Point(
+    return point_at(
         mechanism=mechanism,
         idle=idle,
         loop="open",
@@ -328,9 +444,9 @@ def open_points(
 
 def accept_points(mechanisms: Sequence[str] = MECHANISMS) -> list[Point]:
     """Return the points with an accept limit; those without one are in the closed grid."""
-    base = Point(mechanism="select", users=256)
+    base = point_at(mechanism="select", users=256)
     return [
-        replace(base, mechanism=mechanism, idle=idle, accept_limit=limit)
+        point_at(base, mechanism=mechanism, idle=idle, accept_limit=limit)
         for mechanism, idle, limit in product(mechanisms, (0, 6000), ACCEPT_LIMITS)
     ]
 
@@ -348,13 +464,13 @@ def further_points(
     """
     telling = [name for name in mechanisms if name != BLOCKING]
     points = [
-        *closed_points(telling, idle_counts, (FIT_POINT.users,)),
+        *closed_points(telling, idle_counts, (FIT_USERS,)),
         *open_points(capacity_per_s, telling, (idle_counts[0], idle_counts[-1]), fractions),
     ]
     if BLOCKING in mechanisms:
         points += blocking_points(capacity_per_s, idle_counts, fractions)
     return [
-        replace(point, signal_queue=SIGNALS_QUEUE) if point.mechanism in SIGNALS else point
+        point_at(point, signal_queue=SIGNALS_QUEUE) if point.server.mechanism in SIGNALS else point
         for point in points
     ]
 
@@ -366,16 +482,16 @@ def blocking_points(
 
     Only the latter have idle connections, and those they can bear: of a pool each takes a thread.
     """
-    pool = Point(mechanism=BLOCKING, users=FIT_POINT.users, workers=FIT_WORKERS)
-    demand = replace(pool, threads="on demand", workers=ON_DEMAND_AT_ONCE)
+    pool = point_at(mechanism=BLOCKING, users=FIT_USERS, workers=FIT_WORKERS)
+    demand = point_at(pool, threads="on demand", workers=ON_DEMAND_AT_ONCE)
 
     def open_at(point: Point, fraction: float) -> Point:
-        return replace(point, loop="open", users=0, rate_per_s=round(capacity_per_s * fraction))
+        return point_at(point, loop="open", users=0, rate_per_s=round(capacity_per_s * fraction))
 
     return [
         *([pool] if 0 in idle_counts else []),
         *(
-            replace(demand, idle=idle, workers=demand.workers + idle)
+            point_at(demand, idle=idle, workers=demand.server.workers + idle)
             for idle in idle_counts
             if idle <= ON_DEMAND_IDLE_MAX
         ),
@@ -387,7 +503,7 @@ def blocking_points(
 def onset_points(capacity_per_s: float) -> list[Point]:
     """Return the open loops that show, with the small grid's, where RT signals overflow."""
     return [
-        replace(point, signal_queue=SIGNALS_QUEUE)
+        point_at(point, signal_queue=SIGNALS_QUEUE)
         for point in open_points(capacity_per_s, (SIGNALS[0],), (0,), ONSET_FRACTIONS)
     ]
 
@@ -405,7 +521,11 @@ def held_out_points(
         points = [
             *closed_points(idle_counts=(0, 1000), user_counts=(64,)),
             *open_points(capacity_per_s, idle_counts=(0, 6000), fractions=(0.4,)),
-            *(point for point in accept_points() if point.idle == 0 and point.accept_limit == 1),
+            *(
+                point
+                for point in accept_points()
+                if point.idle.connections == 0 and point.server.accept_limit == 1
+            ),
             *further_points(capacity_per_s, further, idle_counts=(1000,), fractions=()),
         ]
     else:
@@ -416,4 +536,4 @@ def held_out_points(
             *further_points(capacity_per_s, further),
             *onset_points(capacity_per_s),
         ]
-    return [point for point in points if point.mechanism in mechanisms]
+    return [point for point in points if point.server.mechanism in mechanisms]

@@ -20,7 +20,10 @@ from typing import Generic, Literal, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ..points.points import Point, Steering
+from ..points.points import (
+    Steering,
+    StoredPoint,
+)
 
 
 class DataError(ValueError):
@@ -204,7 +207,7 @@ class MeasuredRun(Frozen, Generic[AnyPoint]):
         return self.repeat, self.point
 
 
-class RunRecord(MeasuredRun[Point]):
+class RunRecord(MeasuredRun[StoredPoint]):
     """One run at a point, of a closed or an open loop."""
 
     format: Literal["dispatchsim-run/1"] = "dispatchsim-run/1"

@@ -18,7 +18,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..points.points import FIT_POINTS, Point
+from ..points.points import (
+    FIT_POINTS,
+    Point,
+)
 from .measured_runs import MeasuredRun, Noise
 
 QUIET_QUANTILE = 0.25  # of the calibrations of a series; 0 is the quietest ever seen
@@ -104,7 +107,7 @@ def limits_for(point: Point) -> NoiseLimits:
     The run queue's time is that of the thread that began first. On demand it waits for the threads
     it has begun, and of a pool it sleeps: so of threads that block that time says nothing.
     """
-    scans = point.idle >= SCAN_FILLS_CACHE and point.mechanism in SCANNING
+    scans = point.idle.connections >= SCAN_FILLS_CACHE and point.server.mechanism in SCANNING
     limits = NoiseLimits()
     if not scans and point not in FIT_POINTS:
         limits = replace(limits, memory_ratio_max=math.inf)

@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 from ...models.catalogue import client_with
 from ...models.simulate import Engine, engine_is_at_hand, program_of, simulate
-from ...scenario.run_settings import settings_of
 from ...scenario.scenario import Scenario
 from ...sim.engine.c.library import announced_elsewhere, warn_if_no_engine, why_no_engine
 from ...sim.engine.c.run import CannotCompileError
@@ -22,7 +21,11 @@ from ...sim.load.workload import Trace, closed_loop
 from ...sim.state.costs import Costs
 from ...sim.state.mechanism import Program
 from ...sim.state.settings import RunSettings
+from ..points.points import (
+    Point,
+)
 from ..profiles.cost import CostSource
+from .preparation import settings_at
 
 _SHORT_NS = 1000
 Telling = Callable[[Sequence[str]], AbstractContextManager[object]]
@@ -49,17 +52,14 @@ class Side(NamedTuple):
     @classmethod
     def of_testbed(cls, loops: int = 1) -> Side:
         """Return that of a server in the testbed, whose settings are never those by default."""
-        from ..points.point_runs import settings_of as settings_at
-        from ..points.points import Point
-
-        point = Point(mechanism="epoll_level", users=1, workers=loops if loops > 1 else 0)
-        return cls(settings_at(point, warm_up_ns=0, window_ns=_SHORT_NS, network_delay_ns=0))
+        server = {"mechanism": "epoll_level", "workers": loops}
+        return cls.of(Point.of(server=server, load={"loop": "closed", "users": 1}))
 
     @classmethod
     def of(cls, scenario: Scenario) -> Side:
         """Return that of *scenario*."""
         is_client = scenario.machine.role == "client"
-        settings = settings_of(scenario, 0, 0)
+        settings = settings_at(scenario, 0, 0)
         client = settings.client._replace(idle=0)
         short = settings._replace(client=client, warm_up_ns=0, duration_ns=_SHORT_NS)
         users = (scenario.load.users or 0) if is_client else 0

@@ -24,13 +24,15 @@ from ...sim.engine.c.library import warn_if_no_engine, why_no_engine
 from ...sim.engine.c.run import CannotCompileError, Interrupted
 from ...sim.figures.metrics import Summary, summarise
 from ...sim.figures.outcome import Outcome
-from ...sim.load.reply_sizes import MIXES
 from ...sim.load.streams import generator
-from ...sim.load.workload import Load, Trace, TraceBlocks
+from ...sim.load.workload import Trace, TraceBlocks
 from ...sim.state.costs import Costs
 from ...sim.state.mechanism import Program, Trait
 from ...sim.state.settings import RunSettings
 from ...sim.state.units import SECOND_NS
+from ..points.points import (
+    Point,
+)
 from ..profiles.cost import CostSource
 
 if TYPE_CHECKING:
@@ -223,6 +225,14 @@ def job_of(scenario: Scenario, profile: CostSource, seed: int, *, draw: int | No
     )
 
 
+def settings_at(
+    scenario: Scenario, network_delay_ns: int, seed: int = 1, *, kernel: str = ""
+) -> RunSettings:
+    """Return the settings of a run, on a testbed with what no scenario says."""
+    settings = settings_of(scenario, network_delay_ns, seed, kernel=kernel)
+    return scenario.on_its_testbed(settings) if isinstance(scenario, Point) else settings
+
+
 def run_job(job: Job) -> Replication:
     """Simulate one run; a process of its own may be where.
 
@@ -234,7 +244,7 @@ def run_job(job: Job) -> Replication:
         If the scenario asks for the fast engine and it cannot be had.
     """
     scenario = job.scenario
-    settings = settings_of(scenario, job.network_delay_ns, job.seed, kernel=job.kernel)
+    settings = settings_at(scenario, job.network_delay_ns, job.seed, kernel=job.kernel)
     if scenario.load.trace is None and _connections(scenario) > _STREAMED_FROM:
         streamed = _streamed(job, settings)
         if streamed is not None:
@@ -266,7 +276,7 @@ def record_job(job: Job) -> tuple[Trace, Outcome]:
         On Ctrl-C in the fast engine.
     """
     scenario = job.scenario
-    settings = settings_of(scenario, job.network_delay_ns, job.seed, kernel=job.kernel)
+    settings = settings_at(scenario, job.network_delay_ns, job.seed, kernel=job.kernel)
     rows = first_rows(scenario)
     while True:
         trace = trace_of(scenario, job.seed, rows)
@@ -341,29 +351,15 @@ def trace_of(scenario: Scenario, seed: int, rows: int) -> Trace:
     load = scenario.load
     if load.trace is not None:
         return _from_file(load.trace, load.loop, rows)
-    return _load_of(scenario).trace(seed, scenario.run.duration / SECOND_NS, rows)
+    seconds = scenario.run.duration / SECOND_NS
+    if isinstance(scenario, Point):
+        return scenario.trace(seed, seconds, rows)
+    return load.workload.trace(seed, seconds, rows)
 
 
 def blocks_of(scenario: Scenario, seed: int) -> TraceBlocks:
     """Return the connections of a run, to be drawn as they are needed: no trace from a file."""
-    return _load_of(scenario).blocks(seed, scenario.run.duration / SECOND_NS)
-
-
-def _load_of(scenario: Scenario) -> Load:
-    load = scenario.load
-    return Load(
-        loop=load.loop,
-        users=load.users or 0,
-        rate_per_s=load.rate or 0,
-        process="constant" if load.arrivals == "constant" else "poisson",
-        pattern=load.pattern,
-        requests=load.requests,
-        request_bytes=load.request_size,
-        reply_bytes=load.reply_size,
-        reply_mix=None if load.reply_mix is None else MIXES[load.reply_mix],
-        think_ns=load.think_time,
-        think=load.think,
-    )
+    return scenario.load.workload.blocks(seed, scenario.run.duration / SECOND_NS)
 
 
 def _from_file(path: str, loop: str, rows: int) -> Trace:

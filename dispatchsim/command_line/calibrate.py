@@ -132,7 +132,7 @@ def _calibrate_server(paths: Sequence[Path], of_server: OfServer, output: Path |
     beside = Path(os.path.relpath(target, scenario.parent)) if scenario else target
     text = scenario_text(fit, closes_first=closes, profile_path=beside)
     Scenario.check(tomllib.loads(text), str(scenario or "the scenario"))
-    unsure = machine.not_measured(first.mechanism)
+    unsure = machine.not_measured(first.server.mechanism)
     instead = ", instead of the one before" if target.exists() else ""
     fit.profile.write(target)
     if scenario is not None:
@@ -192,7 +192,7 @@ def _print_fit(fit: ApplicationFit, server: str, machine: str, notices: Sequence
 def next_run_text(fit: ApplicationFit) -> str:
     """Return a sentence: which further run would tell most, and how much."""
     found = fit.next_run
-    known = found.requests in [point.requests for point in fit.points]
+    known = found.requests in [point.load.requests for point in fit.points]
     count = f"{found.requests} request{'s' if found.requests > 1 else ''} a connection"
     what = f"{'another run' if known else 'a run'} of {count}"
     request = f"±{time_text(found.before.request_ns)} to ±{time_text(found.after.request_ns)}"

@@ -61,7 +61,7 @@ def demonstrate(output: Path, console: Console, *, workers: int) -> None:
         f"Runs: {len(measured)} points measured on that machine, none of which the fit has seen.",
         markup=False,
     )
-    mechanisms = dict.fromkeys(entry.point.mechanism for entry in measured)
+    mechanisms = dict.fromkeys(entry.point.server.mechanism for entry in measured)
     compile_engines(list(mechanisms), profile, side=Side.of_testbed(), telling=compiling)
     with workers_for("auto", workers) as executor:
         with progress_bar("forecasting") as progress:
@@ -111,16 +111,16 @@ def _measured_points(profile: Profile) -> list[MeasuredPoint]:
     found = [entry for entry in points if _chosen(entry.point)]
     if not found:
         raise UserError(f"{path}: holds no closed loop of {USERS} users, which the demo shows")
-    return sorted(found, key=lambda entry: entry.point.idle)
+    return sorted(found, key=lambda entry: entry.point.idle.connections)
 
 
 def _chosen(point: Any) -> bool:
     return (
-        point.loop == "closed"
+        point.load.loop == "closed"
         and point.users == USERS
-        and point.idle in IDLE_COUNTS
-        and point.accept_limit == 0
-        and point.requests == 1
+        and point.idle.connections in IDLE_COUNTS
+        and point.server.accept_limit == 0
+        and point.load.requests == 1
     )
 
 

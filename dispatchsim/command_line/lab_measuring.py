@@ -10,6 +10,9 @@ from typing import Annotated
 
 import typer
 
+from ..calibration.points.points import (
+    point_at,
+)
 from ..scenario.errors import UserError
 from .door import keeping, notes
 from .options import AsJson
@@ -183,14 +186,14 @@ def instructions(
         profile_point,
         table_of,
     )
-    from ..calibration.points.points import MECHANISMS, Point
+    from ..calibration.points.points import MECHANISMS
     from ..sim.state.units import SECOND_NS
 
     check_known("--mechanism", mechanism, MECHANISMS)
     if bool(users) == bool(rate):
         raise UserError("--users, --rate: one of them must be given, and not both")
     try:
-        point = Point(
+        point = point_at(
             mechanism=mechanism,
             idle=idle,
             loop="closed" if users else "open",

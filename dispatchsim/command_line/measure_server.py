@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..calibration.points.points import (
+    point_at,
+)
 from ..calibration.running.preparation import check_mechanisms
 from ..scenario.errors import UserError
 from ..scenario.quantities import RATE
@@ -299,7 +302,6 @@ def _check_command(command: str | None) -> None:
 
 
 def _loads(options: ServerOptions) -> list[Point]:
-    from ..calibration.points.points import Point
 
     rates = [float(quantity("--rate", RATE.parse, rate)) for rate in options.loads.rate or ()]
     users = _counts("--users", options.loads.users, [] if rates else [64], least=1)
@@ -310,8 +312,8 @@ def _loads(options: ServerOptions) -> list[Point]:
             # The mechanism is a name for our own server, and is not looked at.
             usual: dict[str, Any] = {"mechanism": "epoll_level", "idle": idle}
             usual["requests"] = n_requests
-            found += [Point(**usual, users=n) for n in users]
-            found += [Point(**usual, loop="open", rate_per_s=rate) for rate in rates]
+            found += [point_at(**usual, users=n) for n in users]
+            found += [point_at(**usual, loop="open", rate_per_s=rate) for rate in rates]
     return found
 
 

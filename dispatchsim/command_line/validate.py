@@ -155,7 +155,9 @@ def _validate_machines(
             # What the profile has no costs of is not forecast, and the report says so.
             priced = [
                 m
-                for m in dict.fromkeys(run.point.mechanism for run in _runs_of(machine.folder))
+                for m in dict.fromkeys(
+                    run.point.server.mechanism for run in _runs_of(machine.folder)
+                )
                 if m in MECHANISMS and not source.missing_for(m)
             ]
             compile_engines(priced, source, side=Side.of_testbed(), telling=compiling)

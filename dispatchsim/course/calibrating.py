@@ -24,15 +24,16 @@ import numpy as np
 
 from .. import calibration
 from ..calibration.fit.fit import fit_profile
-from ..calibration.points.point_runs import settings_of, trace_for
-from ..calibration.points.points import Point
+from ..calibration.points.points import (
+    Point,
+    point_at,
+)
 from ..calibration.profiles.cost_profile import Profile
 from ..calibration.records.measured_runs import MicroResult, RunRecord, read_rows
-from ..models.simulate import simulate
-from ..sim.figures.metrics import summarise
-from ..sim.state.units import MILLISECOND_NS, SECOND_NS
+from ..calibration.running.preparation import job_of, run_job
+from ..sim.state.units import MILLISECOND_NS
 from ..validation.forecast.baselines import BASELINES, baselines
-from ..validation.forecast.forecast import Job, Lengths
+from ..validation.forecast.forecast import Lengths
 from ..validation.points.measured_points import MeasuredPoint, group
 from .drawing import Picture, lines_figure
 from .exercises import HiddenAnswer, answer
@@ -144,9 +145,14 @@ def judged(profile: Profile, mechanisms: Sequence[str] = ("poll", "epoll_level")
     points = [
         entry
         for entry in _measured()
-        if entry.measured and entry.point.mechanism in mechanisms and _is_plain(entry.point)
+        if entry.measured and entry.point.server.mechanism in mechanisms and _is_plain(entry.point)
     ]
-    points.sort(key=lambda entry: (mechanisms.index(entry.point.mechanism), entry.point.idle))
+    points.sort(
+        key=lambda entry: (
+            mechanisms.index(entry.point.server.mechanism),
+            entry.point.idle.connections,
+        )
+    )
     frame = pd.DataFrame([_held_out(entry, profile) for entry in points])
     for error, of in (("error_percent", "forecast"), ("formula_error_percent", "formula")):
         frame[error] = 100 * (frame[f"{of}_per_s"] / frame["measured_per_s"] - 1)
@@ -195,23 +201,20 @@ def _measured() -> list[MeasuredPoint]:
 
 
 def _is_plain(point: Point) -> bool:
-    return point == Point(mechanism=point.mechanism, idle=point.idle, loop="closed", users=_USERS)
+    return point == point_at(
+        mechanism=point.server.mechanism, idle=point.idle.connections, loop="closed", users=_USERS
+    )
 
 
 def _held_out(entry: MeasuredPoint, profile: Profile) -> dict[str, Any]:
     point = entry.point
-    job = Job.of(point, profile, 1, _LENGTHS)
-    settings = settings_of(
-        point, **_LENGTHS._asdict(), network_delay_ns=job.network_delay_ns, kernel=job.kernel
-    )
-    seconds = settings.duration_ns / SECOND_NS
-    rows = round(4 * _USERS + 2 * entry.median.throughput_per_s * seconds)
-    trace = trace_for(point, 1, seconds, rows=rows)
-    summary = summarise(simulate(point.mechanism, trace, job.costs, settings, engine="reference"))
+    asked = point.lasting(*_LENGTHS).with_values(run={"engine": "reference"})
+    job = job_of(asked, profile, 1)
+    summary = run_job(job).summary
     said = baselines(point, job.costs, job.network_delay_ns, None)[ONE_WAIT].throughput_per_s
     return {
-        "mechanism": point.mechanism,
-        "idle": point.idle,
+        "mechanism": point.server.mechanism,
+        "idle": point.idle.connections,
         "measured_per_s": entry.median.throughput_per_s,
         "forecast_per_s": summary.throughput_per_s,
         "formula_per_s": np.nan if said is None else said,

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from tests.validation.synthetic_runs import SHORT, record_of
 
-from dispatchsim.calibration.points.points import Point
+from dispatchsim.calibration.points.points import (
+    Point,
+)
 from dispatchsim.calibration.profiles.cost_profile import Profile
 from dispatchsim.calibration.records.measured_runs import RunRecord
-from dispatchsim.sim.figures.metrics import summarise
+from dispatchsim.calibration.running.preparation import run_job
 from dispatchsim.sim.state.kinds import Count
-from dispatchsim.validation.forecast.forecast import Lengths, outcome_of
-from dispatchsim.validation.noise_free.run_forecast import run_job
+from dispatchsim.validation.forecast.forecast import Lengths
+from dispatchsim.validation.noise_free.run_forecast import noise_free_job
 
 _SERVER_COUNTERS = [count.name.lower() for count in Count if count <= Count.CONNECTIONS_OPEN]
 
@@ -19,8 +21,8 @@ def emulated_run(
     point: Point, profile: Profile, *, repeat: int = 0, lengths: Lengths = SHORT, reason: str = ""
 ) -> RunRecord:
     """Return the record of a run without noise; with *reason* it was rejected for it."""
-    run = run_job(point, point.seed(repeat), lengths, profile)
-    summary = summarise(outcome_of(run.job))
+    run = noise_free_job(point, point.seed(repeat), lengths, profile)
+    summary = run_job(run.job).summary
     record = record_of(summary, point, repeat=repeat, lengths=lengths, reason=reason)
     result = record.result.model_copy(
         update={

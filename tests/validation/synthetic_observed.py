@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 
 from dispatchsim.calibration.observed.observed_run import ObservedRun, observed_run
-from dispatchsim.calibration.points.points import Point
+from dispatchsim.calibration.points.points import (
+    Point,
+)
 from dispatchsim.calibration.profiles.cost_profile import Profile
-from dispatchsim.sim.figures.metrics import summarise
+from dispatchsim.calibration.running.preparation import job_of, run_job
 from dispatchsim.sim.load.streams import generator
-from dispatchsim.validation.forecast.forecast import Job, Lengths, outcome_of
+from dispatchsim.validation.forecast.forecast import Lengths
 
 LENGTHS = Lengths(warm_up_ns=20_000_000, window_ns=100_000_000)
 MACHINE = "toy-machine"
@@ -22,10 +24,10 @@ def observed(
     point: Point, profile: Profile, *, repeat: int = 0, noise: float = 0.0, **changes: Any
 ) -> ObservedRun:
     """Return a run of *point* at the costs of *profile*, its rate off by a relative *noise*."""
-    summary = summarise(outcome_of(Job.of(point, profile, point.seed(repeat), LENGTHS)))
+    summary = run_job(job_of(point.lasting(*LENGTHS), profile, point.seed(repeat))).summary
     off = 1 + noise * generator(repeat, point.label).standard_normal()
-    replied = summary.calls["replies"] if point.requests > 1 else summary.replied
-    is_open = point.loop == "open"
+    replied = summary.calls["replies"] if point.load.requests > 1 else summary.replied
+    is_open = point.load.loop == "open"
     quantiles = {"0.5": summary.latency_ns.p50, "0.99": summary.latency_ns.p99}
     content: dict[str, Any] = {
         "source": {
@@ -36,18 +38,18 @@ def observed(
         "server": {
             "name": "toy-server",
             "command": COMMAND,
-            "mechanism": point.mechanism,
-            "accept_limit": point.accept_limit,
-            "reads_after_accept": point.read_after_accept,
+            "mechanism": point.server.mechanism,
+            "accept_limit": point.server.accept_limit,
+            "reads_after_accept": point.server.read_after_accept,
             "workers": 1,
         },
         "load": {
-            "loop": point.loop,
+            "loop": point.load.loop,
             "rate_per_s": point.rate_per_s if is_open else None,
             "users": None if is_open else point.users,
-            "requests": point.requests,
-            "idle": point.idle,
-            "think_ns": point.think_ns,
+            "requests": point.load.requests,
+            "idle": point.idle.connections,
+            "think_ns": point.load.think_time,
         },
         "window_ns": LENGTHS.window_ns,
         "offered": summary.offered,

@@ -6,8 +6,9 @@ import math
 
 import numpy as np
 
-from dispatchsim.calibration.points.point_runs import settings_of
-from dispatchsim.calibration.points.points import Point
+from dispatchsim.calibration.points.points import (
+    Point,
+)
 from dispatchsim.calibration.profiles.cost import Cost
 from dispatchsim.calibration.profiles.cost_profile import Profile
 from dispatchsim.calibration.records.measured_runs import (
@@ -20,6 +21,7 @@ from dispatchsim.calibration.records.measured_runs import (
     RunRecord,
     RunResult,
 )
+from dispatchsim.calibration.running.preparation import open_connections, settings_at
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.figures.metrics import Summary, summarise
 from dispatchsim.sim.load.workload import Trace, closed_loop, open_loop
@@ -95,9 +97,9 @@ def synthetic_run(
 ) -> RunRecord:
     """Return the record of a simulated run; with *reason* it was rejected for it."""
     seed = point.seed(repeat)
-    costs = profile.costs(point.mechanism, open_connections=point.idle + point.users, rng=rng)
-    settings = settings_of(point, **lengths._asdict(), network_delay_ns=profile.network_delay_ns)
-    outcome = simulate(point.mechanism, _trace(point, seed, lengths), costs, settings)
+    costs = profile.costs(point.server.mechanism, open_connections=open_connections(point), rng=rng)
+    settings = settings_at(point.lasting(*lengths), profile.network_delay_ns)
+    outcome = simulate(point.server.mechanism, _trace(point, seed, lengths), costs, settings)
     return record_of(summarise(outcome), point, repeat=repeat, lengths=lengths, reason=reason)
 
 
@@ -129,7 +131,7 @@ def record_of(
 
 def _trace(point: Point, seed: int, lengths: Lengths) -> Trace:
     seconds = (lengths.warm_up_ns + lengths.window_ns) / 1e9
-    if point.loop == "open":
+    if point.load.loop == "open":
         return open_loop(rate_per_s=point.rate_per_s, seconds=seconds, seed=seed)
     return closed_loop(users=point.users, connections=round(60_000 * seconds) + 4 * point.users)
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ...calibration.points.points import Point
+from ...calibration.points.points import (
+    point_at,
+)
 from ...calibration.profiles.cost_profile import Profile
 from ...sim.load.workload import Trace, closed_loop, open_loop
 from ...sim.state.client_settings import ClientSettings
@@ -64,7 +66,7 @@ class Scenario(NamedTuple):
 def scenario_of(profile: Profile, case: Case, n: int) -> Scenario:
     """Return the scenario of *case* with *n* connections, of an open loop about as many."""
     costs = profile.costs(case.mechanism, open_connections=case.idle, free_clients=True)
-    point = Point(mechanism=case.mechanism, idle=case.idle, users=1)
+    point = point_at(mechanism=case.mechanism, idle=case.idle, users=1)
     fixed_ns, wait_ns = fixed_cost_ns(point, costs), full_wait_ns(point, costs)
     if case.users > 0:
         trace = closed_loop(users=case.users, connections=n)

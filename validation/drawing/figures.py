@@ -57,9 +57,9 @@ class ShownFigure(Figure):
 
 def figures(scores: Sequence[PointScore]) -> dict[str, Figure]:
     """Return the figures that *scores* have points for, by file name."""
-    free = [s for s in scores if s.measured.point.accept_limit == 0]
-    closed = [s for s in free if s.measured.point.loop == "closed"]
-    opened = [s for s in free if s.measured.point.loop == "open"]
+    free = [s for s in scores if s.measured.point.server.accept_limit == 0]
+    closed = [s for s in free if s.measured.point.load.loop == "closed"]
+    opened = [s for s in free if s.measured.point.load.loop == "open"]
     held_out = [s for s in scores if s.role == "capacity"]
     drawn = {}
     with style():
@@ -122,14 +122,20 @@ def closed_throughput(scores: Sequence[PointScore]) -> Figure:
     n_rows = -(-len(names) // n_columns)
     figure = Figure(figsize=(3.4 * n_columns + 0.6, 3.4 * n_rows + 0.4), layout="constrained")
     panels = figure.subplots(n_rows, n_columns, sharey=True, squeeze=False)
-    idle_counts = sorted({s.measured.point.idle for s in scores})
+    idle_counts = sorted({s.measured.point.idle.connections for s in scores})
     for axes in panels.flat[len(names) :]:
         axes.set_visible(False)
     for axes, name in zip(panels.flat, names, strict=False):
         own = [s for s in scores if _server_name(s) == name]
         for i, n_users in enumerate(users):
             row = [s for s in own if s.measured.point.users == n_users]
-            _draw(axes, row, "throughput_per_s", nth_look(i), lambda s: s.measured.point.idle)
+            _draw(
+                axes,
+                row,
+                "throughput_per_s",
+                nth_look(i),
+                lambda s: s.measured.point.idle.connections,
+            )
         axes.set(title=name, xlabel="idle connections", yscale="log")
         axes.set_xscale("symlog", linthresh=_IDLE_LINEAR)
         axes.set_xlim(-0.15 * _IDLE_LINEAR, 1.3 * max(_IDLE_LINEAR, *idle_counts))
@@ -144,20 +150,24 @@ def closed_throughput(scores: Sequence[PointScore]) -> Figure:
 
 def _server_name(score: PointScore) -> str:
     point = score.measured.point
-    return f"{point.mechanism}, {point.threads}" if point.blocks else point.mechanism
+    return (
+        f"{point.server.mechanism}, {point.server.threads}"
+        if point.blocks
+        else point.server.mechanism
+    )
 
 
 def _server_names(scores: Sequence[PointScore]) -> list[str]:
     """Return the names of the servers, in the order of their mechanisms."""
-    order = in_order(s.measured.point.mechanism for s in scores)
-    ranked = sorted(scores, key=lambda s: order.index(s.measured.point.mechanism))
+    order = in_order(s.measured.point.server.mechanism for s in scores)
+    ranked = sorted(scores, key=lambda s: order.index(s.measured.point.server.mechanism))
     return list(dict.fromkeys(map(_server_name, ranked)))
 
 
 def open_curves(scores: Sequence[PointScore]) -> Figure:
     """Return CPU and p50 against offered rate: a column an idle count, a colour a mechanism."""
-    mechanisms = in_order(s.measured.point.mechanism for s in scores)
-    idle_counts = sorted({s.measured.point.idle for s in scores})
+    mechanisms = in_order(s.measured.point.server.mechanism for s in scores)
+    idle_counts = sorted({s.measured.point.idle.connections for s in scores})
     figure = Figure(figsize=(4.4 * len(idle_counts) + 0.6, 6.2), layout="constrained")
     panels = figure.subplots(2, len(idle_counts), sharex=True, sharey="row", squeeze=False)
     for column, idle in enumerate(idle_counts):
@@ -166,7 +176,8 @@ def open_curves(scores: Sequence[PointScore]) -> Figure:
             row = [
                 s
                 for s in scores
-                if s.measured.point.idle == idle and s.measured.point.mechanism == mechanism
+                if s.measured.point.idle.connections == idle
+                and s.measured.point.server.mechanism == mechanism
             ]
             row.sort(key=_rate)
             _draw(cpu, row, "cpu_busy", look_of(mechanism), _rate, scale=100)

@@ -14,7 +14,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ...calibration.points.points import Point
+from ...calibration.points.points import (
+    Point,
+)
 from ...models.scans.select_fdset import SelectCosts
 from ...sim.state.costs import Costs, curve_ns
 from ...sim.state.units import SECOND_NS
@@ -67,8 +69,8 @@ def fixed_cost_ns(point: Point, costs: Costs) -> float:
     connection_ns += _PACKETS_PER_CONNECTION * irq.entry_ns
     connection_ns += sum(getattr(costs.mechanism, name, 0) for name in _DECLARING)
     request_ns = call.read_ns + call.write_ns + costs.application.request_ns
-    request_ns += call.write_kib_ns * point.reply_bytes // 1024
-    return request_ns + connection_ns / point.requests
+    request_ns += call.write_kib_ns * point.load.reply_size // 1024
+    return request_ns + connection_ns / point.load.requests
 
 
 def full_wait_ns(point: Point, costs: Costs) -> float:
@@ -77,7 +79,7 @@ def full_wait_ns(point: Point, costs: Costs) -> float:
     Those that scan: call + scan(n) + register(n) + event, with n the idle connections and the
     listener; others: call + event, and what the kernel tells it by.
     """
-    table, n = costs.mechanism, point.idle + 1
+    table, n = costs.mechanism, point.idle.connections + 1
     wait_ns = _call_ns(table, n) + _event_ns(table)
     if hasattr(table, "scan"):
         wait_ns += curve_ns(table.scan, n) + curve_ns(table.register, n)
@@ -90,7 +92,7 @@ def shared_wait_ns(point: Point, costs: Costs) -> float:
     (call + flat * n) / b + event, with flat = (scan(500) + register(500)) / 500 and b events a
     wait: users / 2 in a closed loop, 1 in an open one. Without a scan: call / b + event.
     """
-    table, n = costs.mechanism, point.idle + 1
+    table, n = costs.mechanism, point.idle.connections + 1
     wait_ns = float(_call_ns(table, n))
     if hasattr(table, "scan"):
         at_size_ns = curve_ns(table.scan, FLAT_AT) + curve_ns(table.register, FLAT_AT)
@@ -116,9 +118,9 @@ def single_server(point: Point, cost_ns: float, elsewhere_ns: float) -> Baseline
     stands for the median), none at rho of 1 or more.
     """
     capacity_per_s = SECOND_NS / cost_ns
-    if point.loop == "closed":
+    if point.load.loop == "closed":
         return _closed(point, cost_ns, elsewhere_ns)
-    rate_per_s = point.rate_per_s * point.requests
+    rate_per_s = point.rate_per_s * point.load.requests
     rho = rate_per_s / capacity_per_s
     if rho >= 1:
         return Baseline(capacity_per_s, 1.0, None)
@@ -131,9 +133,9 @@ def processor_sharing(point: Point, cost_ns: float, elsewhere_ns: float) -> Base
     Open loop: X = min(r, 1 / s), CPU = rho = r * s, mean sojourn s / (1 - rho) + elsewhere, none
     at rho of 1 or more. Closed loop: as a single server.
     """
-    if point.loop == "closed":
+    if point.load.loop == "closed":
         return _closed(point, cost_ns, elsewhere_ns)
-    rate_per_s = point.rate_per_s * point.requests
+    rate_per_s = point.rate_per_s * point.load.requests
     rho = rate_per_s * cost_ns / SECOND_NS
     if rho >= 1:
         return Baseline(SECOND_NS / cost_ns, 1.0, None)
@@ -141,11 +143,11 @@ def processor_sharing(point: Point, cost_ns: float, elsewhere_ns: float) -> Base
 
 
 def _closed(point: Point, cost_ns: float, elsewhere_ns: float) -> Baseline:
-    away_ns = elsewhere_ns + point.think_ns
+    away_ns = elsewhere_ns + point.load.think_time
     throughput_per_s = min(point.users * SECOND_NS / (cost_ns + away_ns), SECOND_NS / cost_ns)
-    latency_ns = point.users * SECOND_NS / throughput_per_s - point.think_ns
+    latency_ns = point.users * SECOND_NS / throughput_per_s - point.load.think_time
     busy = throughput_per_s * cost_ns / SECOND_NS
-    return Baseline(throughput_per_s, busy, latency_ns if point.requests == 1 else None)
+    return Baseline(throughput_per_s, busy, latency_ns if point.load.requests == 1 else None)
 
 
 def _call_ns(table: Any, n: int) -> int:

@@ -13,28 +13,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
-import numpy as np
-
 from ...calibration.measure.macro import Timing
-from ...calibration.points.point_runs import settings_of, trace_for
-from ...calibration.points.points import Point
+from ...calibration.points.points import (
+    Point,
+    point_at,
+)
 from ...calibration.profiles.cost import CostSource
-from ...models.simulate import simulate
-from ...sim.figures.metrics import Verdict, summarise
-from ...sim.figures.outcome import Outcome
+from ...calibration.running.preparation import Job, job_of, run_job
+from ...sim.figures.metrics import Verdict
 from ...sim.files.parallel import run_all
-from ...sim.load.streams import generator
 from ...sim.output_analysis.interval import prediction_interval
-from ...sim.state.costs import Costs
 from ...sim.state.units import SECOND_NS, round_ns
 from ..points.measured_points import Figures, figures_of_summary, median
 from .kept_runs import KeptRuns, Result
 
 NEIGHBOURS = (0.9, 0.95, 1.05, 1.1)
-_ROWS_PER_S = 30_000  # a first guess of how many connections closed loops get through
 
 
 class Lengths(NamedTuple):
@@ -51,37 +47,6 @@ class Request(NamedTuple):
     seeds: tuple[int, ...]
     draws: int
     lengths: Lengths
-
-
-class Job(NamedTuple):
-    """One run to simulate: everything that decides its outcome."""
-
-    point: Point
-    costs: Costs
-    network_delay_ns: int
-    kernel: str
-    seed: int
-    lengths: Lengths
-
-    @classmethod
-    def of(
-        cls,
-        point: Point,
-        profile: CostSource,
-        seed: int,
-        lengths: Lengths,
-        *,
-        rng: np.random.Generator | None = None,
-        free_clients: bool = False,
-    ) -> Job:
-        """Return a run at *point* at the costs of *profile*, or with *rng* at a draw of them."""
-        costs = profile.costs(
-            point.mechanism,
-            open_connections=point.idle + point.users,
-            rng=rng,
-            free_clients=free_clients,
-        )
-        return cls(point, costs, profile.network_delay_ns, profile.kernel, seed, lengths)
 
 
 @dataclass(frozen=True)
@@ -161,7 +126,7 @@ def forecasts(
     jobs = [jobs_of(request, profile) for request in requests]
     flat = [(r, i) for r, own in enumerate(jobs) for i in range(len(own))]
     results: list[dict[int, Result]] = [{} for _ in requests]
-    ended = (kept or run_all)(run_job, [jobs[r][i] for r, i in flat], executor)
+    ended = (kept or run_all)(result_of, [jobs[r][i] for r, i in flat], executor)
     for n_done, (index, result) in enumerate(ended, start=1):
         r, i = flat[index]
         results[r][i] = result
@@ -174,18 +139,15 @@ def forecasts(
 
 def jobs_of(request: Request, profile: CostSource) -> list[Job]:
     """Return the runs of a forecast: the central ones by seed, then one for each draw."""
-    point = request.point
     if not request.seeds:
         raise ValueError("a forecast needs at least one seed, got none")
     if request.draws < 0:
         raise ValueError(f"draws must be at least 0, got {request.draws}")
-    seeds = request.seeds if is_random(point) else request.seeds[:1]
+    asked = request.point.lasting(*request.lengths)
+    seeds = request.seeds if asked.is_random else request.seeds[:1]
 
-    def job(seed: int, rng: np.random.Generator | None = None) -> Job:
-        return Job.of(point, profile, seed, request.lengths, rng=rng)
-
-    central = [job(seed) for seed in seeds]
-    drawn = [job(seeds[i % len(seeds)], generator(i, "cost draw")) for i in range(request.draws)]
+    central = [job_of(asked, profile, seed) for seed in seeds]
+    drawn = [job_of(asked, profile, seeds[i % len(seeds)], draw=i) for i in range(request.draws)]
     return central + drawn
 
 
@@ -195,19 +157,14 @@ def neighbours_of(request: Request) -> list[Request]:
     In an open loop: up to 10% less and more load, at central costs.
     """
     point = request.point
-    if point.loop == "closed":
+    if point.load.loop == "closed":
         return []
     rates = [round(point.rate_per_s * factor) for factor in NEIGHBOURS]
     return [
-        request._replace(point=replace(point, rate_per_s=rate), draws=0)
+        request._replace(point=point_at(point, rate_per_s=rate), draws=0)
         for rate in rates
         if rate > 0
     ]
-
-
-def is_random(point: Point) -> bool:
-    """Return whether anything at *point* is drawn from the seed."""
-    return point.loop == "open" or point.think_ns > 0
 
 
 def combine(request: Request, results: Sequence[Result]) -> Forecast:
@@ -230,29 +187,7 @@ def combine(request: Request, results: Sequence[Result]) -> Forecast:
     )
 
 
-def run_job(job: Job) -> Result:
+def result_of(job: Job) -> Result:
     """Simulate one run; a process of its own may be where."""
-    summary = summarise(outcome_of(job))
-    return figures_of_summary(summary, requests=job.point.requests), summary.verdict
-
-
-def outcome_of(job: Job) -> Outcome:
-    """Return the record of the simulated run."""
-    point = job.point
-    settings = settings_of(
-        point,
-        **job.lengths._asdict(),
-        network_delay_ns=job.network_delay_ns,
-        kernel=job.kernel,
-        seed=job.seed,
-    )
-    duration_s = settings.duration_ns / SECOND_NS
-    rows = max(4 * point.users, round(_ROWS_PER_S * duration_s / point.requests))
-    while True:
-        trace = trace_for(point, job.seed, duration_s, rows=rows)
-        outcome = simulate(point.mechanism, trace, job.costs, settings)
-        if point.loop == "open" or outcome.intended_ns.size < len(trace):
-            return outcome
-        # The users ran out of rows before the end of the run. The load generator would begin
-        # again with the first; the simulator has one row a connection, so it gets more of them.
-        rows = 2 * len(trace)
+    summary = run_job(job).summary
+    return figures_of_summary(summary, requests=job.scenario.load.requests), summary.verdict

@@ -26,7 +26,7 @@ from ...calibration.profiles.cost_profile import Profile
 from ...calibration.records.measured_runs import RunRecord, read_rows
 from ..points.measured_points import accepted_held_out
 from .promises import LIMITS, NAMES
-from .run_forecast import job_of, run_forecasts
+from .run_forecast import repeating, run_forecasts
 from .scoring import score_runs
 
 Tables = dict[str, dict[str, Cost]]
@@ -77,7 +77,7 @@ def without(profile: Profile, effect: str, fit_runs: Sequence[RunRecord]) -> Pro
 def errors_of(profile: Profile, runs: Sequence[RunRecord]) -> dict[str, NDArray[np.float64]]:
     """Return the absolute relative errors of each figure, of the runs that the report scores."""
     # without the measured CPU time nothing is simulated again at equal CPU
-    jobs = [job_of(run, profile)._replace(cpu_ns=math.nan) for run in runs]
+    jobs = [repeating(run, profile)._replace(cpu_ns=math.nan) for run in runs]
     scores = score_runs(runs, run_forecasts(jobs), {}, seen=())
     return {
         figure: np.array([abs(e) for s in scores if (e := getattr(s.errors, figure)) is not None])

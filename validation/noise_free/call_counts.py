@@ -16,10 +16,9 @@ from typing import NamedTuple
 
 from ...calibration.profiles.cost_profile import Profile
 from ...calibration.records.measured_runs import DataError, RunRecord
-from ...sim.figures.metrics import summarise
-from ..forecast.forecast import outcome_of
+from ...calibration.running.preparation import run_job
 from ..points.measured_points import accepted_held_out, ratio
-from .run_forecast import Counts, job_of, measured_counts, simulated_counts
+from .run_forecast import Counts, measured_counts, repeating, simulated_counts
 from .scoring import SATURATED_BUSY
 
 CALLS = (
@@ -67,7 +66,7 @@ class CallsOfRun(NamedTuple):
 
 def calls_of(record: RunRecord, profile: Profile) -> CallsOfRun:
     """Return the calls of a run, and of the same run simulated."""
-    simulated = simulated_counts(summarise(outcome_of(job_of(record, profile).job)))
+    simulated = simulated_counts(run_job(repeating(record, profile).job).summary)
     return CallsOfRun(
         record, record.result.calls.get("replies", 0), measured_counts(record), simulated
     )
@@ -107,7 +106,7 @@ def call_lines(folder: Path, profile: Profile) -> Iterator[str]:
         raise DataError(f"{folder}: must hold runs of a counted target")
     found: dict[str, list[CallsOfRun]] = {}
     for record in records:
-        found.setdefault(record.point.mechanism, []).append(calls_of(record, profile))
+        found.setdefault(record.point.server.mechanism, []).append(calls_of(record, profile))
     within = f"within {LOAD_LIMIT:.0%}, worst"
     yield f"{'calls a request':<16} {'one user':>10} {'below capacity':>22} {'at capacity':>22}"
     yield f"{'':<16} {'equal':>10} {within:>22} {within:>22}"

@@ -16,11 +16,14 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ...calibration.points.points import Point
+from ...calibration.points.points import (
+    Point,
+    StoredPoint,
+)
 from ...calibration.profiles.cost import CostSource
 from ...calibration.records.measured_runs import DataError
 from ..forecast.forecast import Lengths
-from .run_forecast import run_job, simulated
+from .run_forecast import noise_free_job, simulated
 
 FORMAT = "dispatchsim-instructions/1"
 ACTIVITIES = (
@@ -53,7 +56,7 @@ class InstructionProfile(BaseModel):
     model_config = ConfigDict(frozen=True, extra="allow")
 
     format: Literal["dispatchsim-instructions/1"]
-    point: Point
+    point: StoredPoint
     replies: int = Field(ge=1)
     activities: dict[str, float]
     functions: dict[str, float] = Field(default_factory=dict)
@@ -97,7 +100,7 @@ def ledgers(profiles: Mapping[str, InstructionProfile], source: CostSource) -> l
     for name, profile in profiles.items():
         lengths = Lengths(profile.warm_up_ns, profile.window_ns)
         seed = profile.point.seed(profile.repeat)
-        forecast = simulated(run_job(profile.point, seed, lengths, source))
+        forecast = simulated(noise_free_job(profile.point, seed, lengths, source))
         found.append(
             Ledger(
                 point=profile.point,

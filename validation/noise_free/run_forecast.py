@@ -24,15 +24,18 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ...calibration.points.points import Point
+from ...calibration.points.points import (
+    Point,
+)
 from ...calibration.profiles.cost import CostSource
 from ...calibration.records.measured_runs import RunRecord
 from ...calibration.records.run_result import LEVELS
-from ...sim.figures.metrics import Summary, Verdict, summarise
+from ...calibration.running.preparation import Job, job_of, run_job
+from ...sim.figures.metrics import Summary, Verdict
 from ...sim.files.parallel import run_all
 from ...sim.state.costs import Costs, Curve
 from ...sim.state.units import SECOND_NS, round_ns
-from ..forecast.forecast import Job, Lengths, outcome_of
+from ..forecast.forecast import Lengths
 from ..points.measured_points import ratio
 
 _SCALING_STEPS = 4
@@ -156,15 +159,16 @@ class RunForecast:
     verdict: Verdict
 
 
-def run_job(point: Point, seed: int, lengths: Lengths, profile: CostSource) -> RunJob:
-    """Return the job of a run at *point*."""
-    return RunJob(Job.of(point, profile, seed, lengths, free_clients=True))
+def noise_free_job(point: Point, seed: int, lengths: Lengths, profile: CostSource) -> RunJob:
+    """Return the job of a run at *point*, whose clients cost nothing."""
+    asked = point.lasting(*lengths).with_values(machine={"clients": "free"})
+    return RunJob(job_of(asked, profile, seed))
 
 
-def job_of(record: RunRecord, profile: CostSource) -> RunJob:
+def repeating(record: RunRecord, profile: CostSource) -> RunJob:
     """Return the job that repeats a measured run."""
     lengths = Lengths(record.warm_up_ns, record.window_ns)
-    job = run_job(record.point, record.seed, lengths, profile)
+    job = noise_free_job(record.point, record.seed, lengths, profile)
     return job._replace(cpu_ns=measured_figures(record).cpu_ns_per_request)
 
 
@@ -193,7 +197,7 @@ def run_forecasts(
 
 def simulated(run: RunJob) -> RunForecast:
     """Simulate one run; a process of its own may be where."""
-    summary = summarise(outcome_of(run.job))
+    summary = run_job(run.job).summary
     figures = simulated_figures(summary)
     return RunForecast(
         figures=figures,
@@ -220,7 +224,7 @@ def _at_equal_cpu(run: RunJob, figures: RunFigures) -> RunFigures:
         step = -error / slope
         log_factor += step
         costs = scaled_costs(run.job.costs, math.exp(log_factor))
-        figures = simulated_figures(summarise(outcome_of(run.job._replace(costs=costs))))
+        figures = simulated_figures(run_job(run.job._replace(costs=costs)).summary)
         last, error = error, _log_error(run, figures)
         slope = min(max((error - last) / step, _SLOPE_MIN), _SLOPE_MAX)
         if abs(error) < abs(_log_error(run, best)):

@@ -14,7 +14,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ...calibration.points.points import Point
+from ...calibration.points.points import (
+    Point,
+)
 from ...calibration.records.measured_runs import RunRecord
 from ...sim.figures.metrics import Verdict
 from ...sim.state.units import SECOND_NS
@@ -108,7 +110,9 @@ def _score_run(
 ) -> RunScore:
     point, measured = record.point, measured_figures(record)
     saturated = _saturated(record, measured) or _saturated(record, forecast.figures)
-    share = point.rate_per_s / capacity_per_s if point.loop == "open" and capacity_per_s else None
+    share = (
+        point.rate_per_s / capacity_per_s if point.load.loop == "open" and capacity_per_s else None
+    )
 
     def errors(figures: RunFigures) -> RunErrors:
         found = RunErrors(*map(relative, figures, measured))
@@ -178,10 +182,12 @@ def worst_error(errors: Iterable[RunErrors], figure: str) -> float | None:
 
 def _saturated(record: RunRecord, figures: RunFigures) -> bool:
     """Return whether *figures* are of a server that could not do more."""
-    if record.point.loop == "closed":
+    if record.point.load.loop == "closed":
         busy = figures.throughput_per_s * figures.cpu_ns_per_request / SECOND_NS
         return busy >= SATURATED_BUSY
-    offered_per_s = record.result.offered * record.point.requests * SECOND_NS / record.window_ns
+    offered_per_s = (
+        record.result.offered * record.point.load.requests * SECOND_NS / record.window_ns
+    )
     return figures.throughput_per_s < _DELIVERED * offered_per_s
 
 
@@ -195,13 +201,24 @@ def _capacities_per_s(records: Sequence[RunRecord]) -> dict[tuple[object, ...], 
     for record in records:
         measured, server = measured_figures(record), _server(record.point)
         if _saturated(record, measured):
-            rate = measured.throughput_per_s / record.point.requests
-            capacities = by_loop[record.point.loop]
+            rate = measured.throughput_per_s / record.point.load.requests
+            capacities = by_loop[record.point.load.loop]
             capacities[server] = max(rate, capacities.get(server, 0.0))
     return by_loop["closed"] | by_loop["open"]
 
 
 def _server(point: Point) -> tuple[object, ...]:
     """Return what two points of one server have in common."""
-    options = (point.accept_limit, point.listener, point.read_after_accept, point.max_events)
-    return point.mechanism, point.idle, *options, point.requests, point.reply_bytes
+    options = (
+        point.server.accept_limit,
+        point.server.listener,
+        point.server.read_after_accept,
+        point.server.max_events,
+    )
+    return (
+        point.server.mechanism,
+        point.idle.connections,
+        *options,
+        point.load.requests,
+        point.load.reply_size,
+    )

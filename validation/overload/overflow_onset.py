@@ -11,19 +11,22 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
 from ...calibration.emulated.kernel_mechanisms import unmerged_points
-from ...calibration.points.points import SIGNALS_QUEUE, onset_points
+from ...calibration.points.points import (
+    SIGNALS_QUEUE,
+    onset_points,
+    point_at,
+)
 from ...calibration.profiles.cost_profile import Profile
 from ...calibration.records.measured_runs import DataError, RunRecord
+from ...calibration.running.preparation import Job, job_of, record_job
 from ...scenario.formats import rate_text
 from ...sim.state.kinds import Count
-from ..forecast.forecast import Job, Lengths, outcome_of
-from ..noise_free.run_forecast import job_of
+from ..noise_free.run_forecast import repeating
 from ..points.measured_points import accepted_held_out
 
 _COUNTED, _HARDWARE = (of(1_000_000)[0] for of in (unmerged_points.onset_points, onset_points))
@@ -41,9 +44,9 @@ class Overflows(NamedTuple):
 def is_of_onset(record: RunRecord) -> bool:
     """Return whether a run differs from the points of the onset in its load only."""
     any_load = _COUNTED if record.steering == "emulated" else _HARDWARE
-    if record.point.loop != any_load.loop:
+    if record.point.load.loop != any_load.load.loop:
         return False
-    return replace(record.point, rate_per_s=any_load.rate_per_s) == any_load
+    return point_at(record.point, rate_per_s=any_load.rate_per_s) == any_load
 
 
 def overflows(records: Sequence[RunRecord], profile: Profile) -> list[Overflows]:
@@ -51,7 +54,7 @@ def overflows(records: Sequence[RunRecord], profile: Profile) -> list[Overflows]
     found = []
     for rate_per_s, group in groupby(sorted(records, key=_rate_per_s), _rate_per_s):
         runs = list(group)
-        simulated = [outcome_of(_job(run, profile)).counts[Count.OVERFLOWS] for run in runs]
+        simulated = [record_job(_job(run, profile))[1].counts[Count.OVERFLOWS] for run in runs]
         measured = [run.result.calls["overflows"] for run in runs]
         medians = (float(statistics.median(counts)) for counts in (measured, simulated))
         found.append(Overflows(rate_per_s, len(runs), *medians))
@@ -65,9 +68,9 @@ def _rate_per_s(record: RunRecord) -> float:
 def _job(record: RunRecord, profile: Profile) -> Job:
     """Return the job that repeats a run; on hardware clients have costs, too."""
     if record.steering == "emulated":
-        return job_of(record, profile).job
-    lengths = Lengths(record.warm_up_ns, record.window_ns)
-    return Job.of(record.point, profile, record.seed, lengths)
+        return repeating(record, profile).job
+    asked = record.point.lasting(record.warm_up_ns, record.window_ns)
+    return job_of(asked, profile, record.seed)
 
 
 def onset(loads: Sequence[tuple[float, float]]) -> tuple[float, float]:

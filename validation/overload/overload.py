@@ -23,12 +23,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ...calibration.points.overload_points import OverloadPoint
-from ...calibration.points.point_runs import settings_of
 from ...calibration.profiles.cost_profile import Profile
-from ...calibration.records.overload_records import (
-    BIN_NS,
-    OverloadRecord,
-)
+from ...calibration.records.overload_records import BIN_NS, OverloadRecord
+from ...calibration.running.preparation import settings_at
 from ...models.simulate import Engine, simulate
 from ...sim.figures.metrics import summarise
 from ...sim.figures.outcome import Outcome
@@ -196,13 +193,8 @@ def figures_of_outcome(
 def settings_of_record(record: OverloadRecord, profile: Profile) -> RunSettings:
     """Return the settings of the simulation of *record*."""
     point = record.point
-    settings = settings_of(
-        point.open_point(record.rate_per_s),
-        warm_up_ns=record.warm_up_ns,
-        window_ns=record.window_ns,
-        network_delay_ns=profile.network_delay_ns,
-        kernel=profile.kernel,
-    )
+    asked = point.open_point(record.rate_per_s).lasting(record.warm_up_ns, record.window_ns)
+    settings = settings_at(asked, profile.network_delay_ns, kernel=profile.kernel)
     client = settings.client._replace(
         linear_syn_timeouts=point.linear_syn_timeouts,
         retries=point.retries,

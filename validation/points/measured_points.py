@@ -17,7 +17,9 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from ...calibration.points.points import Point
+from ...calibration.points.points import (
+    Point,
+)
 from ...calibration.records.measured_runs import RunRecord, read_rows
 from ...sim.figures.metrics import Summary, Verdict, verdict_of
 from ...sim.load.streams import generator
@@ -198,7 +200,7 @@ def verdict_of_run(record: RunRecord) -> Verdict:
     if n_offered == 0:
         return Verdict.STABLE
     n_errors = sum(result.errors.model_dump().values())
-    n_replied = result.replied / record.point.requests
+    n_replied = result.replied / record.point.load.requests
     growth = n_offered - n_replied - n_errors
     mean_ns = result.latency_ns.mean if result.latency_ns else 0.0
     n_open = n_offered * mean_ns / record.window_ns

@@ -39,6 +39,9 @@ from ...calibration.observed.observing import Bench, observe
 from ...calibration.observed.recognising import Recognised, n_replies, recognise
 from ...calibration.observed.server_process import BlackBox, started
 from ...calibration.observed.tracers import TRACERS, Call, tracing
+from ...calibration.points.points import (
+    point_at,
+)
 from ...calibration.records.measured_runs import RunRecord, append, read_rows
 from ...calibration.records.noise import Series, judge, limits_for
 from ...calibration.testbed.processes import RunError
@@ -116,7 +119,7 @@ def measured(case: Case, bench: Bench, *, seed: int) -> ObservedRun:
         If the server cannot be started, ends, or does not take what is asked of it.
     """
     # Of many that connect at once most wait for longer if they are accepted one by one.
-    load = dataclasses.replace(case.load, accept_limit=case.variant.habits.accept_limit)
+    load = point_at(case.load, accept_limit=case.variant.habits.accept_limit)
     with serving(case, bench) as box:
         run = observe(box, load, case.server.asking, bench, seed=seed)
     if failed := run.errors.get("status"):

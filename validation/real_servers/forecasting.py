@@ -24,7 +24,9 @@ from ...calibration.fit.request_fit import SIMULATED_NS
 from ...calibration.observed.application_fit import ApplicationFit, fit_application
 from ...calibration.observed.observed_run import ObservedRun
 from ...calibration.observed.operating_point import point_of
-from ...calibration.points.points import Point
+from ...calibration.points.points import (
+    Point,
+)
 from ...calibration.profiles.cost import REQUEST, Cost
 from ...calibration.profiles.cost_profile import Profile
 from ..forecast.forecast import Forecast, Request, forecasts, lengths_of
@@ -98,7 +100,9 @@ def forecast_all(
     for is_epoll in (True, False):
         profile = fit.profile if is_epoll else without_changes(fit.profile, changes_ns)
         own = [
-            case for case, point in points.items() if point.mechanism.startswith(EPOLL) == is_epoll
+            case
+            for case, point in points.items()
+            if point.server.mechanism.startswith(EPOLL) == is_epoll
         ]
         requests = {case: _request(points[case], draws) for case in own}
         made = dict(forecasts(list(dict.fromkeys(requests.values())), profile))

@@ -30,7 +30,10 @@ from ...calibration.observed.observed_run import (
     Source,
 )
 from ...calibration.observed.observing import Asking
-from ...calibration.points.points import Point
+from ...calibration.points.points import (
+    Point,
+    point_at,
+)
 from ...calibration.testbed.testbed import Testbed
 
 ADDRESS, FOLDER = "{address}", "{folder}"
@@ -202,7 +205,7 @@ class Case:
     @property
     def load(self) -> Point:
         """What the load generator does; of its mechanism the load generator knows nothing."""
-        return Point(
+        return point_at(
             mechanism=self.variant.habits.mechanism,
             users=USERS,
             idle=self.idle,

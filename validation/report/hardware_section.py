@@ -9,9 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
-from ...calibration.points.points import FIT_POINT, Point
+from ...calibration.points.points import (
+    FIT_POINT,
+    Point,
+)
 from ...calibration.profiles.cost_profile import Profile
 from ...calibration.records.noise import NoiseLimits
+from ...calibration.running.preparation import open_connections
 from ...sim.engine.workers import workers_for
 from ..drawing.figures import figures
 from ..forecast.baselines import Baseline, baselines
@@ -158,7 +162,7 @@ def forecast_all(
 def unknown(profile: Profile, point: Point) -> str | None:
     """Return why *profile* cannot price *point*, None if it can."""
     try:
-        profile.costs(point.mechanism, open_connections=point.idle + point.users)
+        profile.costs(point.server.mechanism, open_connections=open_connections(point))
     except ValueError as error:
         return str(error)
     return None
@@ -168,7 +172,7 @@ def out_of_reach(points: Sequence[Point], profile: Profile) -> list[str]:
     """Return a sentence for what cannot be forecast, and for what is extrapolated."""
     reasons = [unknown(profile, point) for point in points]
     notices = [f"not forecast: {reason}" for reason in reasons if reason]
-    outside = profile.outside_range(max(point.idle + point.users for point in points))
+    outside = profile.outside_range(max(open_connections(point) for point in points))
     return list(dict.fromkeys(notices)) + ([outside] if outside else [])
 
 
@@ -186,6 +190,6 @@ def _baselines_of(
         point = entry.point
         if unknown(profile, point):
             continue
-        costs = profile.costs(point.mechanism, open_connections=point.idle + point.users)
+        costs = profile.costs(point.server.mechanism, open_connections=open_connections(point))
         answers[point] = baselines(point, costs, profile.network_delay_ns, fit_cost_ns)
     return answers

@@ -14,7 +14,12 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from ...calibration.emulated.kernel_mechanisms.unmerged_points import QUEUE
-from ...calibration.points.points import FIT_WORKERS, Point
+from ...calibration.points.points import (
+    FDS_MAX,
+    FIT_WORKERS,
+    Point,
+    point_at,
+)
 from ..drawing.figures import in_order, legend, style
 from ..drawing.looks import OKABE_ITO, Look, look_of
 from ..noise_free.ledger import ACTIVITIES, Ledger
@@ -67,14 +72,14 @@ def noise_free_figures(scores: Sequence[RunScore], ledgers: Sequence[Ledger]) ->
 
 def _differs_by_load(point: Point) -> bool:
     """Return whether a point differs from others of its server and idle count by its load only."""
-    plain = Point(
-        mechanism=point.mechanism,
-        idle=point.idle,
-        loop=point.loop,
+    plain = point_at(
+        mechanism=point.server.mechanism,
+        idle=point.idle.connections,
+        loop=point.load.loop,
         rate_per_s=point.rate_per_s,
         users=point.users,
-        fd_limit=point.fd_limit,
-        signal_queue=QUEUE if point.signal_queue else 0,
+        fd_limit=point.server.descriptors,
+        signal_queue=0 if point.server.signal_queue == FDS_MAX else QUEUE,
         workers=FIT_WORKERS if point.blocks else 0,
     )
     return point == plain
@@ -82,8 +87,8 @@ def _differs_by_load(point: Point) -> bool:
 
 def error_strips(scores: Sequence[RunScore]) -> Figure:
     """Return the errors of single runs: a panel a figure, a row an idle count."""
-    mechanisms = in_order(s.point.mechanism for s in scores)
-    idle_counts = sorted({s.point.idle for s in scores})
+    mechanisms = in_order(s.point.server.mechanism for s in scores)
+    idle_counts = sorted({s.point.idle.connections for s in scores})
     height = 1.1 + 0.13 * len(mechanisms) * len(idle_counts)
     figure = Figure(figsize=(10.5, 2 * height + 1.0), layout="constrained")
     panels = figure.subplots(2, 3, sharey=True)
@@ -93,9 +98,10 @@ def error_strips(scores: Sequence[RunScore]) -> Figure:
         axes.axvline(0, color="0.4", linewidth=0.8, zorder=1)
         for i, mechanism in enumerate(mechanisms):
             own = [
-                (s.point.idle, error)
+                (s.point.idle.connections, error)
                 for s in scores
-                if s.point.mechanism == mechanism and (error := getattr(s.errors, name)) is not None
+                if s.point.server.mechanism == mechanism
+                and (error := getattr(s.errors, name)) is not None
             ]
             if own:
                 rows = np.array([idle_counts.index(idle) for idle, _ in own], dtype=float)
@@ -134,8 +140,8 @@ def _draw_errors(axes: Axes, errors: np.ndarray, rows: np.ndarray, edge: float, 
 
 def load_curves(scores: Sequence[RunScore]) -> Figure:
     """Return figures against load: a column an idle count, a row a figure, a colour a mechanism."""
-    mechanisms = in_order(s.point.mechanism for s in scores)
-    idle_counts = sorted({s.point.idle for s in scores})
+    mechanisms = in_order(s.point.server.mechanism for s in scores)
+    idle_counts = sorted({s.point.idle.connections for s in scores})
     figure = Figure(figsize=(2.9 * len(idle_counts) + 0.8, 8.4), layout="constrained")
     panels = figure.subplots(
         len(_CURVES), len(idle_counts), sharex=True, sharey="row", squeeze=False
@@ -144,7 +150,11 @@ def load_curves(scores: Sequence[RunScore]) -> Figure:
         for column, idle in enumerate(idle_counts):
             axes = panels[row][column]
             for mechanism in mechanisms:
-                own = [s for s in scores if (s.point.mechanism, s.point.idle) == (mechanism, idle)]
+                own = [
+                    s
+                    for s in scores
+                    if (s.point.server.mechanism, s.point.idle.connections) == (mechanism, idle)
+                ]
                 _draw_curve(axes, own, name, scale, look_of(mechanism))
             axes.set_yscale(kind)
             axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))

@@ -14,16 +14,19 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from ...calibration.points.points import Point
+from ...calibration.points.points import (
+    Point,
+)
 from ...calibration.profiles.cost_profile import Profile
 from ...calibration.records.measured_runs import RunRecord
+from ...calibration.running.preparation import open_connections
 from ...sim.engine.workers import workers_for
 from ...sim.files.tables import DASH, Column, Row, Table
 from ..forecast.baselines import Baseline, baselines
 from ..forecast.provenance import MachineRuns, Provenance, provenance_of, read_machine_runs
 from ..noise_free.ledger import ACTIVITIES, Ledger, ledgers, read_profiles
 from ..noise_free.promises import LIMITS, NAMES, Promise, is_within, promises, worst_points
-from ..noise_free.run_forecast import job_of, measured_figures, run_forecasts
+from ..noise_free.run_forecast import measured_figures, repeating, run_forecasts
 from ..noise_free.scoring import RunErrors, RunScore, by_point, score_runs, worst_error
 from ..points.measured_points import MeasuredPoint, group, median
 from ..scoring.targets import OURS
@@ -95,7 +98,7 @@ def regime_of(score: RunScore) -> str:
 
     Of a server whose capacity nobody measured, whether it kept up in this run decides.
     """
-    if score.point.loop == "closed":
+    if score.point.load.loop == "closed":
         return REGIMES[1]
     over = score.saturated if score.load_share is None else score.load_share >= 1
     return REGIMES[2] if over else REGIMES[0]
@@ -140,8 +143,8 @@ def group_tables(scores: _Runs) -> list[Table]:
 
         columns = [
             Column[_Runs]("server", lambda runs: _server(runs[0].point), words=True),
-            Column[_Runs]("idle", lambda runs: runs[0].point.idle),
-            Column[_Runs]("load", lambda runs: runs[0].point.loop),
+            Column[_Runs]("idle", lambda runs: runs[0].point.idle.connections),
+            Column[_Runs]("load", lambda runs: runs[0].point.load.loop),
             Column("within", within),
             *map(worst, LIMITS),
         ]
@@ -288,8 +291,8 @@ def figure_text(figure: str, value: float) -> str:
 def _rows_of(score: RunScore) -> list[Row]:
     """Return measured, forecast, error and the error at equal CPU of one run."""
     point = score.point
-    idle = f"idle {point.idle}"
-    load = point.label.removeprefix(f"{point.mechanism} {idle}").strip()
+    idle = f"idle {point.idle.connections}"
+    load = point.label.removeprefix(f"{point.server.mechanism} {idle}").strip()
     share = "" if score.load_share is None else f", {percent(score.load_share)} load"
     pairs = [(score.counts.get(name), score.forecast_counts.get(name)) for name in COUNTS]
 
@@ -303,7 +306,12 @@ def _rows_of(score: RunScore) -> list[Row]:
         return [error_text(e, LIMITS[f]) for f, e in found._asdict().items()]
 
     return [
-        (point.mechanism, "meas", *figures(score, "measured"), *(count_text(a) for a, _ in pairs)),
+        (
+            point.server.mechanism,
+            "meas",
+            *figures(score, "measured"),
+            *(count_text(a) for a, _ in pairs),
+        ),
         (load, "fcst", *figures(score, "forecast"), *(count_text(b) for _, b in pairs)),
         (idle + share, "err", *errors(score.errors), *(count_error(*pair) for pair in pairs)),
         (f"run {score.record.repeat}", "=CPU", *errors(score.at_equal_cpu), *([""] * len(pairs))),
@@ -326,21 +334,23 @@ def _by_server(scores: _Runs) -> dict[tuple[str, int, str], list[RunScore]]:
     """Return the runs of each server, idle count and kind of load, in this order."""
     groups: dict[tuple[str, int, str], list[RunScore]] = {}
     for s in scores:
-        groups.setdefault((_server(s.point), s.point.idle, s.point.loop), []).append(s)
+        groups.setdefault(
+            (_server(s.point), s.point.idle.connections, s.point.load.loop), []
+        ).append(s)
     return dict(sorted(groups.items()))
 
 
 def _server(point: Point) -> str:
     """Return the server of a point: its label without idle count and load."""
-    words = point.label.replace(f" idle {point.idle} ", " ", 1).split()
+    words = point.label.replace(f" idle {point.idle.connections} ", " ", 1).split()
     del words[1:3]  # the load
-    return " ".join([*words, "read"] if point.read_after_accept else words)
+    return " ".join([*words, "read"] if point.server.read_after_accept else words)
 
 
 def _load(score: RunScore) -> str:
     """Return the load of a run, with a mark where the fit saw it."""
     point = score.point
-    load = f"{point.users} users" if point.loop == "closed" else f"{point.rate_per_s:.0f}/s"
+    load = f"{point.users} users" if point.load.loop == "closed" else f"{point.rate_per_s:.0f}/s"
     return load + ("*" if score.seen else "")
 
 
@@ -393,7 +403,7 @@ def noise_free_section(
     used = [record for record in runs.all if record.accepted and record.point in known]
     with workers_for("auto", workers) as executor:
         found = run_forecasts(
-            [job_of(record, profile) for record in used], executor=executor, progress=progress
+            [repeating(record, profile) for record in used], executor=executor, progress=progress
         )
     answers = _baselines_of(used, runs.fitted, profile)
     scores = score_runs(used, found, answers, {record.point for record in runs.fitted})
@@ -447,15 +457,15 @@ def _baselines_of(
 ) -> dict[Point, dict[str, Baseline]]:
     """Return what the formulae say; processor sharing knows its mechanism's fit point."""
     cost_ns = {
-        run.point.mechanism: measured_figures(run).cpu_ns_per_request
+        run.point.server.mechanism: measured_figures(run).cpu_ns_per_request
         for run in fitted
         if run.accepted
     }
     answers = {}
     for point in dict.fromkeys(record.point for record in records):
         costs = profile.costs(
-            point.mechanism, open_connections=point.idle + point.users, free_clients=True
+            point.server.mechanism, open_connections=open_connections(point), free_clients=True
         )
-        known_ns = cost_ns.get(point.mechanism)
+        known_ns = cost_ns.get(point.server.mechanism)
         answers[point] = baselines(point, costs, profile.network_delay_ns, known_ns)
     return answers

@@ -185,11 +185,11 @@ def show_observed(section: ObservedSection, number: int = 1) -> Shown:
 def observed_figures(section: ObservedSection) -> dict[str, DrawnFigure]:
     """Return capacity against idle connections by requests of a connection, and open loops."""
     drawn: dict[str, DrawnFigure] = {}
-    opened = [s for s in section.scores if s.measured.point.loop == "open"]
+    opened = [s for s in section.scores if s.measured.point.load.loop == "open"]
     closed: dict[int, list[PointScore]] = {}
     for entry in section.scores:
-        if entry.measured.point.loop == "closed":
-            closed.setdefault(entry.measured.point.requests, []).append(entry)
+        if entry.measured.point.load.loop == "closed":
+            closed.setdefault(entry.measured.point.load.requests, []).append(entry)
     with style():
         for requests, scores in sorted(closed.items()):
             caption = f"Requests a connection: {requests}. {CAPTIONS['closed_throughput']}"

@@ -9,7 +9,9 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Sequence
 
-from ...calibration.points.points import Point
+from ...calibration.points.points import (
+    Point,
+)
 from ...sim.files.tables import DASH, Column, Row, Table
 from ..points.measured_points import MeasuredPoint
 from ..scoring.scoring import PointScore, verdicts_agree
@@ -36,9 +38,9 @@ def _seen(score: PointScore) -> str:
 
 
 _COLUMNS: dict[str, Column[PointScore]] = {
-    "idle": Column("idle", lambda s: s.measured.point.idle),
+    "idle": Column("idle", lambda s: s.measured.point.idle.connections),
     "users": Column("users", lambda s: s.measured.point.users),
-    "limit": Column("limit", lambda s: s.measured.point.accept_limit),
+    "limit": Column("limit", lambda s: s.measured.point.server.accept_limit),
     "rate": Column("rate/s", lambda s: number(s.measured.point.rate_per_s) + _seen(s)),
     "runs": Column("runs", lambda s: s.measured.n_accepted),
     "load": Column("load", lambda s: s.load_share, percent),
@@ -130,8 +132,8 @@ Name = Callable[[PointScore], str]
 
 def score_tables(scores: Sequence[PointScore]) -> list[Table]:
     """Return the tables of all points of a machine: closed loops, open loops, accept limits."""
-    free = [s for s in scores if s.measured.point.accept_limit == 0]
-    limited = [s for s in scores if s.measured.point.accept_limit > 0]
+    free = [s for s in scores if s.measured.point.server.accept_limit == 0]
+    limited = [s for s in scores if s.measured.point.server.accept_limit > 0]
     return [
         *_closed("Closed loop", free, _server_name, ("users", *HARDWARE_CLOSED), _DRIFT),
         *_open(free, _server_name, HARDWARE_OPEN),
@@ -163,9 +165,14 @@ def _closed(
 
     def place(s: PointScore) -> tuple[object, ...]:
         point = s.measured.point
-        return name(s).rstrip("*"), point.idle, point.users, point.accept_limit
+        return (
+            name(s).rstrip("*"),
+            point.idle.connections,
+            point.users,
+            point.server.accept_limit,
+        )
 
-    rows = sorted((s for s in scores if s.measured.point.loop == "closed"), key=place)
+    rows = sorted((s for s in scores if s.measured.point.load.loop == "closed"), key=place)
     first = Column[PointScore]("server", lambda s: name(s) + _seen(s), words=True)
     columns = [first, *(_COLUMNS[key] for key in ("idle", *keys))]
     return [Table.of(title, rows, columns, " ".join(filter(None, (note, _SEEN))))] if rows else []
@@ -175,8 +182,8 @@ def _open(scores: Iterable[PointScore], name: Name, keys: Sequence[str]) -> list
     """Return a table for each curve of the open loops of *scores*, its rates ascending."""
     curves: dict[tuple[int, str], list[PointScore]] = {}
     for s in sorted(scores, key=lambda s: s.measured.point.rate_per_s):
-        if s.measured.point.loop == "open":
-            curves.setdefault((s.measured.point.idle, name(s)), []).append(s)
+        if s.measured.point.load.loop == "open":
+            curves.setdefault((s.measured.point.idle.connections, name(s)), []).append(s)
     columns = [_COLUMNS[key] for key in keys]
     return [
         Table.of(
@@ -192,24 +199,28 @@ def _open(scores: Iterable[PointScore], name: Name, keys: Sequence[str]) -> list
 def _server_name(score: PointScore) -> str:
     """Return how the server waits, and what else it does."""
     point = score.measured.point
-    extra = [] if point.listener == "first" else ["last"]
-    extra += ["read"] if point.read_after_accept else []
-    extra += [point.threads] if point.blocks else []
-    extra += [f"×{point.requests}"] if point.requests > 1 else []  # noqa: RUF001
-    return " ".join([point.mechanism, *extra])
+    extra = [] if point.server.listener == "first" else ["last"]
+    extra += ["read"] if point.server.read_after_accept else []
+    extra += [point.server.threads] if point.blocks else []
+    extra += [f"×{point.load.requests}"] if point.load.requests > 1 else []  # noqa: RUF001
+    return " ".join([point.server.mechanism, *extra])
 
 
 def _name_among(score: PointScore, among: Sequence[PointScore]) -> str:
     """Return how the server waits, and what else it does if others *among* them do not."""
     point = score.measured.point
-    limits = {s.measured.point.accept_limit for s in among}
-    reads = {s.measured.point.read_after_accept for s in among}
-    parts = [point.mechanism]
-    parts += [f"×{point.requests}"] if point.requests > 1 else []  # noqa: RUF001
-    parts += [f"accept {point.accept_limit}"] if point.accept_limit and len(limits) > 1 else []
-    parts += ["read"] if point.read_after_accept and len(reads) > 1 else []
-    parts += [f"workers {point.workers}"] if point.workers > 1 else []
-    parts += [f"think {point.think_ns / 1e6:.3g} ms"] if point.think_ns else []
+    limits = {s.measured.point.server.accept_limit for s in among}
+    reads = {s.measured.point.server.read_after_accept for s in among}
+    parts = [point.server.mechanism]
+    parts += [f"×{point.load.requests}"] if point.load.requests > 1 else []  # noqa: RUF001
+    parts += (
+        [f"accept {point.server.accept_limit}"]
+        if point.server.accept_limit and len(limits) > 1
+        else []
+    )
+    parts += ["read"] if point.server.read_after_accept and len(reads) > 1 else []
+    parts += [f"workers {point.server.workers}"] if point.server.workers > 1 else []
+    parts += [f"think {point.load.think_time / 1e6:.3g} ms"] if point.load.think_time else []
     return " ".join(parts)
 
 
@@ -241,7 +252,13 @@ def missing_tables(missing: Sequence[MeasuredPoint]) -> list[Table]:
 
 
 def _order(point: Point) -> tuple[object, ...]:
-    return point.mechanism, point.loop, point.idle, point.users, point.rate_per_s
+    return (
+        point.server.mechanism,
+        point.load.loop,
+        point.idle.connections,
+        point.users,
+        point.rate_per_s,
+    )
 
 
 def _summary(capacity: Capacity, pairs: Sequence[RankedPair]) -> Table:

@@ -19,7 +19,6 @@ import io
 import json
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,10 @@ import matplotlib.image
 import numpy as np
 import pandas as pd
 
-from ...calibration.points.points import Point
+from ...calibration.points.points import (
+    STORED,
+    point_at,
+)
 from ...sim.figures.metrics import Verdict
 from ...sim.files.whole_files import write_whole
 from ..drawing.figures import closed_throughput, open_curves, style, to_png
@@ -76,7 +78,7 @@ def take(report: Path, folder: Path = REPORTED) -> None:
 
 def _rows(section: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield a row of the table for each point of a machine's *section*."""
-    defaults = {field.name: field.default for field in fields(Point)}
+    defaults = {name: field.usual for name, field in STORED.items()}
     for entry in section["points"]:
         measured, forecast = entry["measured"], entry["forecast"]
         point = {k: v for k, v in entry["point"].items() if v != defaults[k]}
@@ -107,7 +109,7 @@ def reported_scores(machine: str, folder: Path = REPORTED) -> list[PointScore]:
 
 def _point_score(row: Mapping[Any, Any]) -> PointScore:
     """Return the score in a row of the table; what no figure shows of it is made up."""
-    point = Point(**json.loads(row["point"]))
+    point = point_at(**json.loads(row["point"]))
 
     def figures_of(prefix: str, end: str = "") -> Figures:
         values = {name: row.get(f"{prefix} {name}{end}", np.nan) for name in _FIGURES}
@@ -160,9 +162,9 @@ def made(name: str) -> bytes:
 def drawn(name: str, scores: Sequence[PointScore]) -> bytes:
     """Return the picture *name* of the points of a machine."""
     loop, draw = PICTURES[name]
-    own = [s for s in scores if s.measured.point.loop == loop]
+    own = [s for s in scores if s.measured.point.load.loop == loop]
     with style():
-        return to_png(draw([s for s in own if s.measured.point.accept_limit == 0]))
+        return to_png(draw([s for s in own if s.measured.point.server.accept_limit == 0]))
 
 
 def difference(one: bytes, other: bytes) -> float:

@@ -10,6 +10,10 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from ...calibration.points.points import (
+    Point,
+    stored,
+)
 from ..noise_free.scoring import RunScore
 from ..points.measured_points import MeasuredPoint
 from ..scoring.scoring import PointScore, verdicts_agree
@@ -99,7 +103,9 @@ def _run_score(score: RunScore) -> dict[str, Any]:
 
 def plain(value: Any) -> Any:
     """Return *value* as JSON knows it: records by their fields, NaN as null."""
-    if isinstance(value, BaseModel):
+    if isinstance(value, Point):
+        value = stored(value)
+    elif isinstance(value, BaseModel):
         value = value.model_dump()
     elif is_dataclass(value) and not isinstance(value, type):
         value = {field.name: getattr(value, field.name) for field in fields(value)}

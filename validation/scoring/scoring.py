@@ -12,11 +12,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
-from ...calibration.points.points import FIT_POINT, FIT_POINTS, Point
+from ...calibration.points.points import (
+    FIT_POINT,
+    FIT_POINTS,
+    Point,
+    point_at,
+)
 from ..forecast.baselines import Baseline
 from ..forecast.forecast import Forecast
 from ..points.measured_points import Figures, MeasuredPoint
@@ -128,7 +133,7 @@ def _score_point(
     answers: Mapping[str, Baseline],
 ) -> PointScore:
     point, median = entry.point, entry.median
-    share = point.rate_per_s / capacity if point.loop == "open" and capacity else None
+    share = point.rate_per_s / capacity if point.load.loop == "open" and capacity else None
     shift_cpu = load_shift(point, curve, "cpu_busy", median.cpu_busy)
     shift_p50 = load_shift(point, curve, "p50_ns", median.p50_ns)
     at_equal_cpu = None
@@ -170,9 +175,9 @@ def _role(entry: MeasuredPoint, forecast: Forecast, fitted: Sequence[Point]) -> 
     """
     if entry.point in fitted:
         return "fit"
-    if entry.point.loop == "closed":
+    if entry.point.load.loop == "closed":
         return "capacity"
-    enough_per_s = _DELIVERED * entry.offered_per_s * entry.point.requests
+    enough_per_s = _DELIVERED * entry.offered_per_s * entry.point.load.requests
     delivered = min(entry.median.throughput_per_s, forecast.central.throughput_per_s)
     return "offered" if delivered >= enough_per_s else "capacity"
 
@@ -189,27 +194,33 @@ def capacity_per_s(
     known = [entry for entry in measured if entry.measured]
     series = [entry for entry in known if _series(entry.point) == _series(point)]
     saturated = any(
-        entry.median.throughput_per_s < _DELIVERED * entry.offered_per_s * entry.point.requests
+        entry.median.throughput_per_s < _DELIVERED * entry.offered_per_s * entry.point.load.requests
         for entry in series
     )
     groups = (
-        series if saturated and point.loop == "open" else [],
+        series if saturated and point.load.loop == "open" else [],
         [entry for entry in known if entry.point == next(iter(fitted), None)],
-        [e for e in known if e.point.loop == "closed" and _server(e.point) == _server(point)],
+        [e for e in known if e.point.load.loop == "closed" and _server(e.point) == _server(point)],
     )
     for group in groups:
         if group:
-            return max(e.median.throughput_per_s / e.point.requests for e in group)
+            return max(e.median.throughput_per_s / e.point.load.requests for e in group)
     return None
 
 
 def _series(point: Point) -> Point | None:
     """Return what all open-loop points of one curve have in common; None in a closed loop."""
-    return replace(point, rate_per_s=1.0) if point.loop == "open" else None
+    return point_at(point, rate_per_s=1000.0) if point.load.loop == "open" else None
 
 
 def _server(point: Point) -> tuple[object, ...]:
-    return point.mechanism, point.idle, point.accept_limit, point.listener, point.requests
+    return (
+        point.server.mechanism,
+        point.idle.connections,
+        point.server.accept_limit,
+        point.server.listener,
+        point.load.requests,
+    )
 
 
 def _curve(point: Point, forecasts: Mapping[Point, Forecast]) -> Curve:

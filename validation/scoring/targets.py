@@ -15,13 +15,16 @@ What was measured to be faster is to be forecast to be faster, of points that di
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
-from ...calibration.points.points import Point
+from ...calibration.points.points import (
+    Point,
+    stored,
+)
 from .scoring import PointScore
 
 CAPACITY_MEDIAN_MAX = 0.05
@@ -102,7 +105,9 @@ class Target:
 
 def targets(scores: Sequence[PointScore]) -> list[Target]:
     """Return the targets with what was reached, for us and for every baseline."""
-    held_out = [s for s in scores if s.role != "fit" and s.measured.point.idle <= IDLE_MAX]
+    held_out = [
+        s for s in scores if s.role != "fit" and s.measured.point.idle.connections <= IDLE_MAX
+    ]
     capacity = [s for s in held_out if s.role == "capacity"]
     latency = [s for s in held_out if s.p50_counts]
     return [
@@ -188,7 +193,7 @@ def ranked_pairs(scores: Sequence[PointScore]) -> list[RankedPair]:
     Of an open loop that both kept up with there is no capacity.
     """
     pairs = []
-    capacities = [s for s in scores if s.measured.point.loop == "closed"]
+    capacities = [s for s in scores if s.measured.point.load.loop == "closed"]
     for one, other in combinations(capacities, 2):
         aspect = _only_difference(one.measured.point, other.measured.point)
         if aspect is None or one.role == other.role == "fit":
@@ -203,9 +208,8 @@ def _only_difference(one: Point, other: Point) -> str | None:
     """Return the aspect in which two points differ if it is one, else None."""
     # What a single event loop shares, and whom a connection wakes, makes no difference.
     alone = () if one.has_loops and other.has_loops else ("share", "wake")
+    theirs = stored(other)
     differing = [
-        field.name
-        for field in fields(Point)
-        if field.name not in alone and getattr(one, field.name) != getattr(other, field.name)
+        name for name, value in stored(one).items() if name not in alone and value != theirs[name]
     ]
     return differing[0] if len(differing) == 1 and differing[0] in ASPECTS else None

@@ -16,11 +16,14 @@ import hashlib
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...points.points import Point
+from ...points.points import (
+    Point,
+    stored,
+)
 from ...records.run_result import difference
 from ...testbed.c_build import cache_folder
 from ..grid import RunLengths
@@ -130,7 +133,7 @@ class InstructionProfile:
         }
         return {
             "format": FORMAT,
-            "point": asdict(self.point),
+            "point": stored(self.point),
             "repeat": self.repeat,
             "replies": self.replies,
             "window_ns": self.window_ns,

@@ -16,7 +16,6 @@ Rates are fractions of one capacity, that of the fit point (epoll_level, 64 user
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from itertools import product
 
 from ...points.points import (
@@ -27,6 +26,7 @@ from ...points.points import (
     Point,
     bounded,
     open_point,
+    point_at,
 )
 
 SCANNING = ("select", "poll", "dev_poll")
@@ -93,7 +93,7 @@ def onset_points(capacity_per_s: float) -> list[Point]:
 def queue_points(capacity_per_s: float) -> list[Point]:
     """Return the open loops above the capacity with several bounds of the queue."""
     return [
-        replace(open_bounded(capacity_per_s, name, fraction), signal_queue=queue)
+        point_at(open_bounded(capacity_per_s, name, fraction), signal_queue=queue)
         for name, queue, fraction in product(BOUNDED, QUEUES, OVERLOADS)
     ]
 
@@ -101,7 +101,7 @@ def queue_points(capacity_per_s: float) -> list[Point]:
 def accept_points(capacity_per_s: float) -> list[Point]:
     """Return the open loops above the capacity with an accept limit."""
     return [
-        replace(open_bounded(capacity_per_s, name, fraction), accept_limit=ACCEPT_LIMIT)
+        point_at(open_bounded(capacity_per_s, name, fraction), accept_limit=ACCEPT_LIMIT)
         for name, fraction in product((*SIGNALS, "epoll_level"), OVERLOADS)
     ]
 
@@ -113,7 +113,7 @@ def burst_points(capacity_per_s: float) -> list[Point]:
         for name in (*BOUNDED, "epoll_level", "epoll_ctlv", "dev_poll"):
             point = burst_point(capacity_per_s, name, *load)
             if name in SIGNALS:
-                points += [replace(point, signal_queue=queue) for queue in QUEUES]
+                points += [point_at(point, signal_queue=queue) for queue in QUEUES]
             else:
                 points.append(point)
     return points
@@ -130,7 +130,7 @@ def idle_points(capacity_per_s: float) -> list[Point]:
 def long_reply_points(capacity_per_s: float) -> list[Point]:
     """Return replies that do not fit a send buffer, so that interest changes to writing."""
     return [
-        replace(
+        point_at(
             open_bounded(capacity_per_s, name, LONG_FRACTION), reply_bytes=LONG_REPLY_BYTES
         )
         for name in (*EPOLL, "dev_poll")
@@ -140,7 +140,7 @@ def long_reply_points(capacity_per_s: float) -> list[Point]:
 def variant_points(capacity_per_s: float) -> list[Point]:
     """Return the loads at which a call more for each request, or one less, can be seen."""
     return [
-        replace(open_bounded(capacity_per_s, name, fraction / requests), requests=requests)
+        point_at(open_bounded(capacity_per_s, name, fraction / requests), requests=requests)
         for name, fraction, requests in product(VARIANTS, VARIANT_FRACTIONS, VARIANT_REQUESTS)
     ]
 
@@ -149,7 +149,7 @@ def one_user_points() -> list[Point]:
     """Return the closed loops of one user, who has one request a connection or several."""
     names = dict.fromkeys((*SIGNALS, *COMPARED, *UNMERGED, *MERGED, *VARIANTS))
     return [
-        bounded(Point(mechanism=name, users=1, think_ns=EMULATED_THINK_NS, requests=requests))
+        bounded(point_at(mechanism=name, users=1, think_ns=EMULATED_THINK_NS, requests=requests))
         for name, requests in product(names, VARIANT_REQUESTS)
     ]
 
@@ -164,7 +164,7 @@ def burst_point(
 ) -> Point:
     """Return a load in bursts, at distances of whole grains: a window holds as many as whole."""
     grains = math.ceil(burst / (capacity_per_s * fraction) / _BURST_GRAIN_S)
-    return replace(
+    return point_at(
         open_bounded(capacity_per_s, mechanism, fraction),
         rate_per_s=math.ceil(burst / (grains * _BURST_GRAIN_S)),
         burst=burst,

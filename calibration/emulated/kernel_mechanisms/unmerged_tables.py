@@ -8,12 +8,17 @@ A cell without a run holds a dash. All figures are of the windows: replies, call
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ....sim.files.tables import Table, markdown
-from ...points.points import FIT_POINT, SIGNALS, Point
+from ...points.points import (
+    FIT_POINT,
+    SIGNALS,
+    Point,
+    point_at,
+)
 from ...records.measured_runs import DataError, RunRecord, read_rows
 from ...testbed.c_build import SOURCE_FOLDER
 from . import unmerged_points as points
@@ -57,7 +62,7 @@ class Measured:
 
     def at(self, mechanism: str, fraction: float, **more: Any) -> Point:
         """Return the open-loop point of *mechanism* at *fraction* of the capacity."""
-        return replace(points.open_bounded(self.capacity_per_s, mechanism, fraction), **more)
+        return point_at(points.open_bounded(self.capacity_per_s, mechanism, fraction), **more)
 
 
 def tables_of(folder: Path) -> str:
@@ -116,7 +121,7 @@ def bound_table(measured: Measured) -> str:
         loads.append(f"{burst:,} at once{kept}")
     rows = [
         [name, f"{queue:,}", *(
-            measured.cell(replace(point, signal_queue=queue), overflows_and_cpu)
+            measured.cell(point_at(point, signal_queue=queue), overflows_and_cpu)
             for point in points_of(name)
         )]
         for name in points.BOUNDED
@@ -155,7 +160,7 @@ def signal_table(measured: Measured) -> str:
 def _signal_cells(run: RunRecord) -> list[str]:
     """Return the cells of a run in the table of signals; without signals there are few."""
     calls, replies = run.result.calls, max(run.result.calls["replies"], 1)
-    if run.point.mechanism not in SIGNALS:
+    if run.point.server.mechanism not in SIGNALS:
         return [f"{calls['waits'] / replies:.3f}", *[_MISSING] * 5, cpu_us(run)]
     asks = max(calls["asks"], 1)
     return [
@@ -238,7 +243,7 @@ def overflows_and_cpu(run: RunRecord) -> str:
 
 def dispatch_calls(run: RunRecord) -> int:
     """Return the system calls that waited, or told the kernel of descriptors."""
-    calls, mechanism = run.result.calls, run.point.mechanism
+    calls, mechanism = run.result.calls, run.point.server.mechanism
     if mechanism in SIGNALS:
         return calls["asks"] + _FCNTLS * calls["watches"] + _RECOVERY_CALLS * calls["overflows"]
     told = {

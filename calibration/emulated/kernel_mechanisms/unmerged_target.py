@@ -8,9 +8,16 @@ Every guest has all of them, whatever it is about, so that the kernels compared 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
-from ...points.points import EMULATED_FIT_POINTS, RATE_POINTS, UNMERGED_FIT_POINTS, Point
+from ...points.points import (
+    EMULATED_FIT_POINTS,
+    RATE_POINTS,
+    STORED,
+    UNMERGED_FIT_POINTS,
+    Point,
+    seed_of_fields,
+    stored,
+)
 from ..kernel_build import silent
 from ..kernel_source import ProgressCallback
 from ..microbenchmarks import MERGED, UNMERGED
@@ -35,10 +42,9 @@ class UnmergedTarget(EmulatedTarget):
 
     def seed_of(self, point: Point, repeat: int) -> int:
         """Return a seed that all mechanisms share, so that they differ in nothing else."""
-        load = replace(
-            point, mechanism="", idle=0, fd_limit=0, signal_queue=0, threads="pool", workers=0
-        )
-        return load.seed(repeat)
+        server = ("idle", "fd_limit", "signal_queue", "threads", "workers")
+        usual = {name: STORED[name].usual for name in server}
+        return seed_of_fields(stored(point) | usual | {"mechanism": ""}, repeat)
 
 
 def unmerged_target(progress: ProgressCallback = silent) -> UnmergedTarget:

@@ -33,11 +33,13 @@ from dispatchsim.calibration.emulated.guest_run import (
 )
 from dispatchsim.calibration.emulated.kernel_build import WIRE_FOLDER, build_module, kernel
 from dispatchsim.calibration.emulated.macro_run import job_of
-from dispatchsim.calibration.points.points import Point
+from dispatchsim.calibration.points.points import (
+    point_at,
+)
 from dispatchsim.calibration.records.run_result import difference
 from dispatchsim.calibration.testbed.machine_facts import version_of
 
-POINT = Point(mechanism="epoll_level", loop="open", rate_per_s=5_000)
+POINT = point_at(mechanism="epoll_level", loop="open", rate_per_s=5_000)
 """Half idle: the guest falls asleep some 3,000 times a second, which is when things go wrong."""
 
 LENGTHS = RunLengths(warm_up_ns=100_000_000, window_ns=200_000_000)

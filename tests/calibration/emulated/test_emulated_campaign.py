@@ -29,12 +29,15 @@ from dispatchsim.calibration.measure.campaign import (
     CampaignSummary,
 )
 from dispatchsim.calibration.measure.machine_campaigns import Kind, run_campaign
-from dispatchsim.calibration.points.points import FIT_POINT, Point
+from dispatchsim.calibration.points.points import (
+    FIT_POINT,
+    point_at,
+)
 from dispatchsim.calibration.records.measured_runs import DataError, RunRecord, read_rows
 from dispatchsim.calibration.testbed.c_build import SOURCE_FOLDER
 
-OPEN = Point(mechanism="select", loop="open", rate_per_s=8_000)
-CLOSED = Point(mechanism="poll", users=4)
+OPEN = point_at(mechanism="select", loop="open", rate_per_s=8_000)
+CLOSED = point_at(mechanism="poll", users=4)
 
 
 @pytest.fixture(autouse=True)

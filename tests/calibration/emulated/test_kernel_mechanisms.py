@@ -25,7 +25,9 @@ from dispatchsim.calibration.emulated.kernel_source import (
     insert,
     read_insertions,
 )
-from dispatchsim.calibration.points.points import Point
+from dispatchsim.calibration.points.points import (
+    point_at,
+)
 from dispatchsim.calibration.testbed.c_build import cache_folder
 
 SOURCE = """\
@@ -119,7 +121,7 @@ def target() -> UnmergedTarget:
 
 @pytest.mark.parametrize("mechanism", UNMERGED)
 def test_what_was_never_merged_serves_in_the_guest(mechanism: str, target: UnmergedTarget) -> None:
-    point = Point(mechanism=mechanism, idle=50, loop="open", rate_per_s=8_000, fd_limit=FD_LIMIT)
+    point = point_at(mechanism=mechanism, idle=50, loop="open", rate_per_s=8_000, fd_limit=FD_LIMIT)
     run = target.run_point(point, 0)
     assert run.accepted, run.reason
     assert not any(run.result.errors.model_dump().values())
@@ -133,7 +135,7 @@ def test_what_was_never_merged_serves_in_the_guest(mechanism: str, target: Unmer
 def test_a_burst_overflows_a_queue_of_events_but_not_of_descriptors(
     mechanism: str, overflows: bool, target: UnmergedTarget
 ) -> None:
-    point = Point(
+    point = point_at(
         mechanism=mechanism, loop="open", rate_per_s=8_000, burst=500, fd_limit=1_000,
         signal_queue=128,
     )  # fmt: skip

@@ -4,11 +4,7 @@ import numpy as np
 import pytest
 from tests.calibration.fit.synthetic_micro import micro_rounds
 
-from dispatchsim.calibration.fit.fit import (
-    fit_profile,
-    fit_rates_per_s,
-    machine_table,
-)
+from dispatchsim.calibration.fit.fit import fit_profile, fit_rates_per_s, machine_table
 from dispatchsim.calibration.fit.medians import FitError
 from dispatchsim.calibration.fit.request_fit import simulated_rate_per_s, solve_request_ns
 from dispatchsim.calibration.points.points import (
@@ -19,6 +15,7 @@ from dispatchsim.calibration.points.points import (
     Point,
     Steering,
     emulated_fit_point,
+    point_at,
 )
 from dispatchsim.calibration.profiles.cost_profile import Profile
 from dispatchsim.calibration.records.measured_runs import (
@@ -180,7 +177,7 @@ def test_intervals_hold_the_value_and_grow_with_the_noise() -> None:
 
 
 def test_a_target_may_have_a_fit_point_for_each_mechanism(monkeypatch: pytest.MonkeyPatch) -> None:
-    other = Point(mechanism="poll", users=64)
+    other = point_at(mechanism="poll", users=64)
     monkeypatch.setitem(FIT_POINTS_OF, "namespaces", (FIT_POINT, other))
     profile = fit_profile(
         {},
@@ -208,7 +205,7 @@ def test_a_fit_takes_the_fit_points_of_the_mechanisms_that_are_priced() -> None:
     runs = emulated_runs("poll", "epoll_level", "dev_poll")
     rates = fit_rates_per_s(runs, mechanisms=("epoll_level", "poll"))
     # The first gives what all share, in whatever order they were measured.
-    assert [point.mechanism for point in rates] == ["epoll_level", "poll"]
+    assert [point.server.mechanism for point in rates] == ["epoll_level", "poll"]
     with pytest.raises(
         FitError, match=r"^fit\.jsonl: select idle 0 closed 64: at least 1 accepted"
     ):
@@ -246,7 +243,7 @@ def test_the_solver_gets_past_a_bottleneck_at_the_clients() -> None:
         ([], "epoll_level idle 0 closed 64: at least 1 accepted run with replies must be there"),
         ([fit_run(1, accepted=False)], "must be there, got 0 of 1"),
         (
-            [fit_run(1, point=Point(mechanism="poll", users=64))],
+            [fit_run(1, point=point_at(mechanism="poll", users=64))],
             "fit.jsonl: point: must be epoll_level idle 0 closed 64, epoll_level idle 0 closed 64 "
             "requests 4, got poll idle 0 closed 64: a",
         ),

@@ -20,8 +20,11 @@ from dispatchsim.calibration.measure.campaign import (
 from dispatchsim.calibration.measure.machine_campaigns import Kind, run_campaign
 from dispatchsim.calibration.measure.macro import Timing
 from dispatchsim.calibration.measure.microbenchmarks import bench_commands
-from dispatchsim.calibration.points.point_runs import trace_for
-from dispatchsim.calibration.points.points import FIT_POINTS, Point
+from dispatchsim.calibration.points.points import (
+    FIT_POINTS,
+    point_at,
+    trace_to_replay,
+)
 from dispatchsim.calibration.records.measured_runs import (
     CpuTimes,
     DataError,
@@ -39,8 +42,8 @@ TIMING = Timing(
     warm_up_s=0.05, warm_up_accept_limited_s=0.05, window_s=0.2, after_s=0.05, calibration_ms=5
 )
 SMALL = (
-    Point(mechanism="poll", idle=20, users=4),
-    Point(mechanism="select", loop="open", rate_per_s=500),
+    point_at(mechanism="poll", idle=20, users=4),
+    point_at(mechanism="select", loop="open", rate_per_s=500),
 )
 
 
@@ -137,7 +140,7 @@ def test_a_target_measures_the_mechanisms_it_was_given_besides_what_a_profile_ne
     testbed, programs = Testbed("loopback", "127.0.0.1"), Programs(Path(), "none")
     target = hardware.HardwareTarget(testbed, programs, TIMING, ("poll", "epoll_edge"))
     points = target.held_out(0, 20_000, quick=False)
-    assert {point.mechanism for point in points} == {"poll", "epoll_edge"}
+    assert {point.server.mechanism for point in points} == {"poll", "epoll_edge"}
     benches = target.benches(0, quick=False)
     needed = bench_commands(mechanisms=())
     assert list(benches[: len(needed)]) == needed
@@ -154,7 +157,7 @@ def test_what_the_kernel_refuses_is_left_out_and_said(monkeypatch: pytest.Monkey
     mechanisms = ("poll", "io_uring", "blocking")
     with hardware.hardware_target(steering="loopback", mechanisms=mechanisms) as target:
         points = target.held_out(0, 20_000, quick=False)
-        assert {point.mechanism for point in points} == {"poll", "blocking"}
+        assert {point.server.mechanism for point in points} == {"poll", "blocking"}
         assert target.notices[-1].startswith("io_uring is left out: micro ring_block ended")
     with hardware.hardware_target(steering="loopback", mechanisms=("poll",)):
         pass  # not even tried
@@ -168,7 +171,7 @@ def test_a_bench_that_only_failed_is_no_refusal(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(hardware, "run_bench", fail)
     with hardware.hardware_target(steering="loopback", mechanisms=("io_uring",)) as target:
         points = target.held_out(0, 20_000, quick=False)
-        assert {point.mechanism for point in points} == {"io_uring"}
+        assert {point.server.mechanism for point in points} == {"io_uring"}
 
 
 def test_a_round_lacks_the_rest_of_a_mechanism_that_was_begun_with() -> None:
@@ -180,8 +183,8 @@ def test_a_round_lacks_the_rest_of_a_mechanism_that_was_begun_with() -> None:
 
 def test_a_trace_is_the_same_for_the_same_seed() -> None:
     point = SMALL[1]
-    first, again = (trace_for(point, point.seed(0), 1.0) for _ in range(2))
-    other = trace_for(point, point.seed(1), 1.0)
+    first, again = (trace_to_replay(point, point.seed(0), 1.0) for _ in range(2))
+    other = trace_to_replay(point, point.seed(1), 1.0)
     assert np.array_equal(first.at_ns, again.at_ns)
     assert not np.array_equal(first.at_ns, other.at_ns)
 

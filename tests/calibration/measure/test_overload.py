@@ -104,8 +104,8 @@ def test_every_point_has_arrivals_of_its_own() -> None:
     [
         ({"load": 0.0}, "load must be above 0, got 0.0"),
         ({"retries": -1}, "retries must be at least 0, got -1"),
-        ({"backlog": 0}, "backlog must be at least 1, got 0"),
-        ({"mechanism": "blocking"}, "blocking has at least 1 worker, got 0"),
+        ({"backlog": 0}, r"server\.backlog: must be at least 1, got 0"),
+        ({"mechanism": "blocking"}, r"server\.workers: is missing"),
     ],
 )
 def test_an_impossible_point_is_refused(change: dict[str, float | str], message: str) -> None:

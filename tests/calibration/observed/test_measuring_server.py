@@ -35,13 +35,16 @@ from dispatchsim.calibration.observed.observing import Asking, Bench, why_not
 from dispatchsim.calibration.observed.preloading import preload
 from dispatchsim.calibration.observed.server_process import started
 from dispatchsim.calibration.observed.tracers import TRACERS
-from dispatchsim.calibration.points.points import Point
+from dispatchsim.calibration.points.points import (
+    Point,
+    point_at,
+)
 from dispatchsim.calibration.records.noise import Series
 from dispatchsim.calibration.testbed.c_build import Programs
 from dispatchsim.calibration.testbed.testbed import open_testbed
 
 SHORT = Timing(warm_up_s=0.1, window_s=0.2, after_s=1.0, calibration_ms=20)
-LOAD = Point(mechanism="epoll_level", users=2)
+LOAD = point_at(mechanism="epoll_level", users=2)
 STUB = Path(__file__).parent / "misbehaving.py"
 Plan = Callable[..., ServerPlan]
 
@@ -227,9 +230,9 @@ def test_keys_are_set_before_they_are_asked_for(answer: str, *, stored: bool) ->
     [
         ("wrk", LOAD, "resp", "wrk speaks http only, got --protocol resp"),
         ("httperf", LOAD, "http/1.1", "needs a --rate"),
-        ("wrk", dataclasses.replace(LOAD, requests=7), "http/1.1", "got --requests 7"),
+        ("wrk", point_at(LOAD, requests=7), "http/1.1", "got --requests 7"),
         ("wrk", LOAD, "http/1.0", "http/1.1 only"),
-        ("wrk", Point(mechanism="poll", loop="open", rate_per_s=9), "http/1.1", "no --rate"),
+        ("wrk", point_at(mechanism="poll", loop="open", rate_per_s=9), "http/1.1", "no --rate"),
         ("wrk", LOAD, "http/1.1", ""),
     ],
 )

@@ -13,7 +13,9 @@ from dispatchsim.calibration.measure.macro import Timing
 from dispatchsim.calibration.observed.observed_run import ObservedRun
 from dispatchsim.calibration.observed.observing import LATE, Asking, Bench, observe
 from dispatchsim.calibration.observed.server_process import Snapshot, Watched, started
-from dispatchsim.calibration.points.points import Point
+from dispatchsim.calibration.points.points import (
+    point_at,
+)
 from dispatchsim.calibration.records.noise import Series
 from dispatchsim.calibration.testbed.c_build import Programs
 from dispatchsim.calibration.testbed.processes import CpuTicks, ScheduleTimes
@@ -63,7 +65,7 @@ def in_time(observed: Callable[[Bench], ObservedRun], bench: Bench) -> ObservedR
 
 
 def test_a_window_behind_the_load_is_no_measurement(bench: Bench) -> None:
-    load = Point(mechanism="epoll_level", users=2)
+    load = point_at(mechanism="epoll_level", users=2)
     port = free_port()
     command = server(bench.testbed, bench.programs, port)
     early = dataclasses.replace(SHORT, after_s=-0.25)
@@ -74,7 +76,7 @@ def test_a_window_behind_the_load_is_no_measurement(bench: Bench) -> None:
 
 @pytest.mark.parametrize("requests", [1, 5])
 def test_what_clients_see_adds_up(bench: Bench, requests: int) -> None:
-    load = Point(mechanism="epoll_level", users=4, requests=requests, idle=20)
+    load = point_at(mechanism="epoll_level", users=4, requests=requests, idle=20)
     port = free_port()
     command = server(bench.testbed, bench.programs, port)
     with started(command, port, testbed=bench.testbed, programs=bench.programs) as box:
@@ -110,7 +112,7 @@ def test_threads_that_wait_for_each_other_are_not_taken_for_somebody_else(
 
 
 def test_an_open_loop_offers_what_it_was_told(bench: Bench) -> None:
-    load = Point(mechanism="epoll_level", loop="open", rate_per_s=1000)
+    load = point_at(mechanism="epoll_level", loop="open", rate_per_s=1000)
     port = free_port()
     command = server(bench.testbed, bench.programs, port)
     with started(command, port, testbed=bench.testbed, programs=bench.programs) as box:
@@ -121,7 +123,7 @@ def test_an_open_loop_offers_what_it_was_told(bench: Bench) -> None:
 
 
 def test_a_server_that_dies_during_a_run_leaves_what_was_seen_of_it(bench: Bench) -> None:
-    load = Point(mechanism="epoll_level", users=2)
+    load = point_at(mechanism="epoll_level", users=2)
     port = free_port()
     command = server(bench.testbed, bench.programs, port)
     command[command.index("--seconds-max") + 1] = "3"

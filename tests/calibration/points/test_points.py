@@ -1,11 +1,9 @@
 """The grids: which points a fit may see, and that a point decides its arrivals."""
 
-from dataclasses import replace
-
 import pytest
 
-from dispatchsim.calibration.points.point_runs import server_options, settings_of, trace_for
 from dispatchsim.calibration.points.points import (
+    FDS_MAX,
     FIT_POINT,
     FIT_POINTS,
     FIT_POINTS_OF,
@@ -15,16 +13,21 @@ from dispatchsim.calibration.points.points import (
     SIGNALS,
     SIGNALS_QUEUE,
     STOCK_MECHANISMS,
-    Point,
     accept_points,
     closed_points,
     further_points,
     held_out_points,
     onset_points,
     open_points,
+    point_at,
+    server_options,
+    stored,
+    trace_to_replay,
 )
 from dispatchsim.calibration.profiles.cost import MECHANISM_TABLES
 from dispatchsim.calibration.profiles.lent_costs import LENDERS
+from dispatchsim.calibration.running.preparation import settings_at
+from dispatchsim.scenario.errors import ScenarioError
 from dispatchsim.sim.state.family_settings import Threads
 from dispatchsim.sim.state.program_settings import Sharing
 
@@ -53,35 +56,39 @@ def test_further_mechanisms_leave_the_points_of_the_first_as_they_were() -> None
 def test_held_out_points_are_of_the_mechanisms_asked_for() -> None:
     for quick in (False, True):
         of_all = held_out_points(24_000, quick=quick)
-        assert {point.mechanism for point in of_all} == set(STOCK_MECHANISMS)
+        assert {point.server.mechanism for point in of_all} == set(STOCK_MECHANISMS)
         for name in STOCK_MECHANISMS:
             own = held_out_points(24_000, quick=quick, mechanisms=[name])
-            assert own == [point for point in of_all if point.mechanism == name]
+            assert own == [point for point in of_all if point.server.mechanism == name]
 
 
 def test_signals_have_the_queue_of_the_literature_on_hardware_too() -> None:
     points = held_out_points(24_000, mechanisms=FURTHER_MECHANISMS)
-    queues = {point.mechanism: point.signal_queue for point in points}
+    queues = {point.server.mechanism: stored(point)["signal_queue"] for point in points}
     assert {name for name, queue in queues.items() if queue} == {"rt_signals", "signalfd"}
     assert set(queues.values()) == {0, SIGNALS_QUEUE}
 
 
 def test_the_onset_lies_within_the_loads_of_the_small_grid() -> None:
-    grid = [p for p in further_points(20_000, ["rt_signals"]) if p.loop == "open" and p.idle == 0]
+    grid = [
+        p
+        for p in further_points(20_000, ["rt_signals"])
+        if p.rate_per_s and p.idle.connections == 0
+    ]
     points = [*grid, *onset_points(20_000)]
     assert sorted(point.rate_per_s / 20_000 for point in points) == pytest.approx(
         [0.5, 0.8, 0.85, 0.9, 0.95, 1, 1.05, 1.1, 1.2]
     )
-    assert len({replace(point, rate_per_s=1.0) for point in points}) == 1
+    assert len({point_at(point, rate_per_s=1000.0) for point in points}) == 1
 
 
 def test_fit_points_of_signals_have_a_queue_with_a_bound() -> None:
-    points = {point.mechanism: point for point in FIT_POINTS_OF["emulated"]}
-    bounded = {name for name, point in points.items() if point.signal_queue and point.fd_limit}
+    points = {point.server.mechanism: point for point in FIT_POINTS_OF["emulated"]}
+    bounded = {name for name, point in points.items() if point.server.signal_queue < FDS_MAX}
     # What has lent prices only, or none, was never measured.
     assert set(points) == set(MECHANISM_TABLES) - {*LENDERS, "in_kernel"} | {*RINGS}
     assert bounded == set(SIGNALS)
-    assert {point.idle for point in points.values()} == {0}
+    assert {point.idle.connections for point in points.values()} == {0}
 
 
 def test_open_rates_are_fractions_of_the_capacity() -> None:
@@ -95,61 +102,56 @@ def test_the_quick_grid_is_a_part_of_the_whole() -> None:
 
 
 def test_a_seed_depends_on_the_point_and_the_repeat_only() -> None:
-    assert FIT_POINT.seed(3) == replace(FIT_POINT).seed(3)
+    assert FIT_POINT.seed(3) == point_at(FIT_POINT).seed(3)
     assert FIT_POINT.seed(3) != FIT_POINT.seed(4)
-    assert FIT_POINT.seed(3) != replace(FIT_POINT, idle=1).seed(3)
-    rate = Point(mechanism="poll", loop="open", rate_per_s=5000)
-    assert rate.seed(0) == replace(rate, rate_per_s=5000.0).seed(0)
+    assert FIT_POINT.seed(3) != point_at(FIT_POINT, idle=1).seed(3)
+    rate = point_at(mechanism="poll", loop="open", rate_per_s=5000)
+    assert rate.seed(0) == point_at(rate, rate_per_s=5000.0).seed(0)
 
 
 def test_fields_that_came_later_leave_earlier_seeds_as_they_were() -> None:
     # From a shipped record: measured/epyc-family26-2cpu-linux-6.18/fit.jsonl, the first run.
     assert FIT_POINT.seed(0) == 749977356
-    assert len({replace(FIT_POINT, signal_queue=n).seed(0) for n in (0, 1, 2)}) == 3
+    assert len({point_at(FIT_POINT, signal_queue=n).seed(0) for n in (0, 1, 2)}) == 3
 
 
 def test_a_burst_is_many_connections_at_an_instant() -> None:
-    point = Point(mechanism="poll", loop="open", rate_per_s=5_000, burst=50)
+    point = point_at(mechanism="poll", loop="open", rate_per_s=5_000, burst=50)
     for seconds in (0.091, 0.1):
-        at_ns = trace_for(point, 0, seconds).at_ns.tolist()
+        at_ns = trace_to_replay(point, 0, seconds).at_ns.tolist()
         assert at_ns == sorted([10_000_000 * i for i in range(10)] * 50)
 
 
 def test_threads_that_block_are_the_servers_and_the_simulators() -> None:
-    point = Point(mechanism="blocking", users=4, threads="on demand", workers=8)
+    point = point_at(mechanism="blocking", users=4, threads="on demand", workers=8)
     assert point.label == "blocking idle 0 closed 4 on demand of 8"
     options = server_options(point)
     assert options[-4:] == ["--threads", "on-demand", "--workers", "8"]
-    run = settings_of(point, warm_up_ns=0, window_ns=1, network_delay_ns=0)
+    run = settings_at(point, 0)
     assert (run.program.workers, run.blocking.threads) == (8, Threads.ON_DEMAND)
     assert run.program.wake_one
-    others = [replace(point, workers=9), replace(point, threads="pool")]
+    others = [point_at(point, workers=9), point_at(point, threads="pool")]
     assert len({one.seed(0) for one in (point, *others)}) == 3
-    with pytest.raises(ValueError, match=r"^blocking has at least 1 worker, got 0$"):
-        Point(mechanism="blocking", users=4)
 
 
 def test_an_event_loop_is_told_of_no_threads() -> None:
     assert "--threads" not in server_options(FIT_POINT)
-    server = settings_of(FIT_POINT, warm_up_ns=0, window_ns=1, network_delay_ns=0)
+    server = settings_at(FIT_POINT, 0)
     program, blocking = server.program, server.blocking
     assert (program.workers, blocking.threads, program.wake_one) == (1, Threads.POOL, False)
 
 
 def test_several_event_loops_are_threads_on_one_cpu() -> None:
-    loops = replace(FIT_POINT, workers=2)
-    own = replace(loops, share="nothing")
-    told = replace(loops, wake="one")
+    loops = point_at(FIT_POINT, workers=2)
+    own = point_at(loops, share="nothing")
+    told = point_at(loops, wake="one")
     assert [point.label for point in (loops, own, told)] == [
         "epoll_level idle 0 closed 64 workers 2",
         "epoll_level idle 0 closed 64 workers 2 share nothing",
         "epoll_level idle 0 closed 64 workers 2 wake one",
     ]
     assert len({point.seed(0) for point in (FIT_POINT, loops, own, told)}) == 4
-    runs = [
-        settings_of(point, warm_up_ns=0, window_ns=1, network_delay_ns=0)
-        for point in (loops, own, told)
-    ]
+    runs = [settings_at(point, 0) for point in (loops, own, told)]
     assert {(run.program.workers, run.machine.cpus) for run in runs} == {(2, 1)}
     assert {run.kernel.slice_ns for run in runs} == {4_000_000}  # until a tick
     shared = [(run.program.sharing, run.program.wake_one) for run in runs]
@@ -163,23 +165,17 @@ def test_several_event_loops_are_threads_on_one_cpu() -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"idle": -1, "users": 4}, "idle must be at least 0, got -1"),
-        ({"users": 4, "backlog": 0}, "backlog must be at least 1, got 0"),
-        ({"users": 0}, "a closed loop has at least 1 user and no rate, got 0 users and 0/s"),
-        ({"users": 4, "burst": 2}, "a closed loop has no bursts, got 2"),
-        ({"users": 4, "workers": 1}, "workers must be 0 for a single event loop, got 1"),
-        ({"users": 4, "threads": "processes"}, "poll has no threads of its own, got processes"),
-        (
-            {"users": 4, "share": "nothing"},
-            "share and wake are of several event loops, got nothing, all of 0",
-        ),
-        (
-            {"users": 4, "workers": 2, "share": "nothing", "wake": "one"},
-            'wake must be "all" where share is "nothing", got "one"',
-        ),
-        ({"loop": "open"}, "an open loop has a rate above 0 and no users, got 0/s and 0 users"),
+        ({"idle": -1, "users": 4}, "idle.connections: must be at least 0, got -1"),
+        ({"users": 4, "backlog": 0}, "server.backlog: must be at least 1, got 0"),
+        ({}, 'load.users: is missing, and load.loop = "closed" needs it'),
+        ({"users": 4, "burst": 2}, "burst: must be 1 in a closed loop, got 2"),
+        ({"users": 4, "threads": "processes"}, "server.threads: .*poll.*"),
+        ({"users": 4, "workers": 2, "share": "nothing", "wake": "one"}, "server.wake: .*"),
+        ({"mechanism": "blocking", "users": 4}, "server.workers: is missing.*"),
+        ({"loop": "open"}, 'load.rate: is missing, and load.loop = "open" needs it'),
+        ({"users": 4, "queue": 3}, "has no field queue, got 3"),
     ],
 )
 def test_an_impossible_point_is_refused(fields: dict[str, object], message: str) -> None:
-    with pytest.raises(ValueError, match="^" + message + "$"):
-        Point(mechanism="poll", **fields)  # type: ignore[arg-type]
+    with pytest.raises(ScenarioError, match="^point: " + message + "$"):
+        point_at(**{"mechanism": "poll"} | fields)

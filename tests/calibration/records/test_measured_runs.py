@@ -77,7 +77,7 @@ def test_a_run_comes_back_as_it_was_written(tmp_path: Path) -> None:
     append(path, run)
     append(path, run)
     assert read_rows(path, RunRecord).rows == [run, run]
-    assert run.point.backlog == 4096
+    assert run.point.server.backlog == 4096
 
 
 def test_a_bench_may_print_more_than_the_format_names(tmp_path: Path) -> None:
@@ -126,7 +126,9 @@ def test_a_bad_line_is_named(tmp_path: Path, line: object, message: str) -> None
 def test_an_impossible_point_is_named(tmp_path: Path) -> None:
     path = tmp_path / "runs.jsonl"
     write_lines(path, changed(point=RUN["point"] | {"idle": -1}))
-    with pytest.raises(DataError, match=r"^runs.jsonl line 1: field point is .*idle must be at"):
+    with pytest.raises(
+        DataError, match=r"^runs.jsonl line 1: field point is .*idle.connections: must be at"
+    ):
         read_rows(path, RunRecord)
 
 

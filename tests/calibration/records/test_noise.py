@@ -4,7 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from dispatchsim.calibration.points.points import BLOCKING, FIT_POINT, STOCK_MECHANISMS, Point
+from dispatchsim.calibration.points.points import (
+    BLOCKING,
+    FIT_POINT,
+    STOCK_MECHANISMS,
+    point_at,
+)
 from dispatchsim.calibration.records.measured_runs import Noise
 from dispatchsim.calibration.records.noise import (
     NoiseLimits,
@@ -48,14 +53,14 @@ def test_only_who_looks_at_idle_connections_needs_a_quiet_cache() -> None:
         name
         for name in STOCK_MECHANISMS
         if name != BLOCKING
-        if limits_for(Point(mechanism=name, idle=1000, users=64)) == NoiseLimits()
+        if limits_for(point_at(mechanism=name, idle=1000, users=64)) == NoiseLimits()
     }
     assert scans == {"select", "poll", "epoll_once"}
     assert limits_for(FIT_POINT) == NoiseLimits()
 
 
 def test_threads_wait_for_one_another_in_the_run_queue_and_for_nobody_else() -> None:
-    limits = limits_for(Point(mechanism=BLOCKING, users=64, workers=64))
+    limits = limits_for(point_at(mechanism=BLOCKING, users=64, workers=64))
     waited = QUIET.model_copy(update={"server_delay_share": 0.9})
     assert judge(waited, lag_p50_ns=0, limits=limits)[0]
     assert not judge(waited, lag_p50_ns=0)[0]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,10 @@ from dispatchsim.calibration.emulated.kernel_mechanisms.unmerged_tables import (
     tables_of,
 )
 from dispatchsim.calibration.emulated.kernel_mechanisms.unmerged_target import ID, UnmergedTarget
-from dispatchsim.calibration.points.points import Point
+from dispatchsim.calibration.points.points import (
+    Point,
+    point_at,
+)
 from dispatchsim.calibration.records.measured_runs import DataError, RunRecord, read_rows
 
 README = Path(points.__file__).parent / "README.md"
@@ -71,7 +73,7 @@ def test_the_machine_names_its_kernels_insertions() -> None:
 def test_all_mechanisms_have_the_same_arrivals(measured: Measured) -> None:
     seeds: dict[Point, set[int]] = {}
     for point, run in measured.runs.items():
-        load = replace(point, mechanism="", idle=0, fd_limit=0, signal_queue=0)
+        load = point_at(point, mechanism="poll", idle=0, fd_limit=0, signal_queue=0)
         seeds.setdefault(load, set()).add(run.seed)
     assert all(len(values) == 1 for values in seeds.values())
     target = UnmergedTarget.__new__(UnmergedTarget)  # seeds need nothing of a target
@@ -85,7 +87,7 @@ def bursts(measured: Measured, mechanism: str, queue: int) -> list[RunRecord]:
     capacity_per_s = measured.capacity_per_s
     return [
         measured.runs[
-            replace(
+            point_at(
                 points.burst_point(capacity_per_s, mechanism, *load), signal_queue=queue
             )
         ]

@@ -9,6 +9,11 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
+from dispatchsim.calibration.points.points import (
+    FIT_POINT,
+    point_at,
+)
+
 sys.path.append(str(Path(__file__).parents[3]))
 
 from tests.validation.emulated_runs import emulated_run
@@ -18,14 +23,13 @@ from dispatchsim.calibration.emulated import target as emulated
 from dispatchsim.calibration.emulated.kernel_build import UnfinishedBuild
 from dispatchsim.calibration.measure import target
 from dispatchsim.calibration.measure.microbenchmarks import bench_commands
-from dispatchsim.calibration.points.points import FIT_POINT, Point
 from dispatchsim.calibration.records.measured_runs import MicroResult, append
 from dispatchsim.command_line import calibrate as cli_calibrate
 from dispatchsim.command_line import validate as cli_validate
 from dispatchsim.validation.report import report
 
 Call = Callable[..., Result]
-HELD_OUT = Point(mechanism="poll", idle=200, users=8)
+HELD_OUT = point_at(mechanism="poll", idle=200, users=8)
 
 
 @pytest.mark.parametrize("kind", ["hardware", "emulated"])

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from typer.testing import Result
+
+from dispatchsim.calibration.points.points import (
+    point_at,
+)
 
 sys.path.append(str(Path(__file__).parents[3]))
 
@@ -17,7 +20,6 @@ from tests.validation.synthetic_observed import MACHINE, observed, with_applicat
 from tests.validation.synthetic_runs import toy_profile
 
 from dispatchsim.calibration.observed.observed_run import ObservedRun
-from dispatchsim.calibration.points.points import Point
 from dispatchsim.calibration.profiles.cost_profile import Profile
 from dispatchsim.calibration.records.measured_runs import append
 from dispatchsim.command_line import calibrate as cli_calibrate
@@ -25,7 +27,7 @@ from dispatchsim.command_line import validate as cli_validate
 from dispatchsim.scenario.scenario import Scenario
 
 Call = Callable[..., Result]
-POINT = Point(mechanism="epoll_level", users=32, accept_limit=1)
+POINT = point_at(mechanism="epoll_level", users=32, accept_limit=1)
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +40,7 @@ def _compiled_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
 def runs() -> list[ObservedRun]:
     """Return runs of a server that keeps its connections or not."""
     truth = with_application(toy_profile(), 12_000, 20_000)
-    points = (POINT, replace(POINT, requests=20))
+    points = (POINT, point_at(POINT, requests=20))
     return [observed(point, truth, repeat=k) for point in points for k in range(2)]
 
 

@@ -9,11 +9,14 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from dispatchsim.calibration.points.points import (
+    point_at,
+)
+
 sys.path.append(str(Path(__file__).parents[3]))
 
 from tests.validation.synthetic_runs import SHORT, synthetic_run, toy_profile
 
-from dispatchsim.calibration.points.points import Point
 from dispatchsim.calibration.records.measured_runs import append
 from dispatchsim.command_line import demonstration
 from dispatchsim.scenario.errors import UserError
@@ -40,7 +43,7 @@ def test_the_demo_compares_draws_and_answers(
     shipped.mkdir()
     for mechanism in ("poll", "epoll_level"):
         for repeat in range(2):
-            point = Point(mechanism=mechanism, idle=1000, users=64)
+            point = point_at(mechanism=mechanism, idle=1000, users=64)
             run = synthetic_run(point, toy_profile(), repeat=repeat)
             append(shipped / "heldout.jsonl", run)
     output = io.StringIO()

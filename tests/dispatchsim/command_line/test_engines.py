@@ -16,7 +16,9 @@ from tests.served import on_server, served
 from typer.testing import Result
 
 import dispatchsim as ds
-from dispatchsim.calibration.points.points import Point
+from dispatchsim.calibration.points.points import (
+    point_at,
+)
 from dispatchsim.calibration.running import compiling, preparation
 from dispatchsim.calibration.running.compiling import Side, compile_engines, uncompiled, warm
 from dispatchsim.calibration.running.preparation import effort
@@ -150,7 +152,7 @@ def test_engines_of_testbed_runs_are_compiled_in_the_variant_that_these_take(
     monkeypatch.setattr(library, "_announced", set())
     profile = ds.default_profile()  # whose other runs take the folded variant
     compile_engines(["poll"], profile, side=Side.of_testbed())
-    point, lengths = Point(mechanism="poll", users=2), Lengths(1_000_000, 5_000_000)
+    point, lengths = point_at(mechanism="poll", users=2), Lengths(1_000_000, 5_000_000)
     made = forecast(point, profile, seeds=[1], draws=0, lengths=lengths)
     assert made.central.throughput_per_s > 0
     assert capsys.readouterr() == ("", "")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from dispatchsim.calibration.points.points import Point
+from dispatchsim.calibration.points.points import (
+    point_at,
+)
 from dispatchsim.calibration.profiles.cost_profile import Profile
 from dispatchsim.validation.forecast.baselines import (
     BASELINES,
@@ -18,9 +20,9 @@ from dispatchsim.validation.forecast.baselines import (
     single_server,
 )
 
-POLL = Point(mechanism="poll", idle=5_999, users=64)
-EPOLL = Point(mechanism="epoll_level", idle=5_999, users=64)
-OPEN = Point(mechanism="poll", loop="open", rate_per_s=10_000)
+POLL = point_at(mechanism="poll", idle=5_999, users=64)
+EPOLL = point_at(mechanism="epoll_level", idle=5_999, users=64)
+OPEN = point_at(mechanism="poll", loop="open", rate_per_s=10_000)
 # accept, close, read, write, user code; SYN, ACK, data, reset; four entries
 FIXED_NS = 4_000 + 9_000 + 1_500 + 9_000 + 25 + 1_000 + 10_000 + 4 * 1_300
 
@@ -34,7 +36,7 @@ def test_a_connection_costs_its_calls_and_interrupts(profile: Profile) -> None:
 
 def test_kept_connections_share_what_a_connection_costs(profile: Profile) -> None:
     costs = profile.costs("poll", open_connections=0)
-    kept = Point(mechanism="poll", users=64, requests=10)
+    kept = point_at(mechanism="poll", users=64, requests=10)
     assert fixed_cost_ns(kept, costs) == 11_525 + (FIXED_NS - 11_525) / 10
 
 
@@ -47,7 +49,7 @@ def test_a_full_wait_scans_and_registers_all_descriptors(profile: Profile) -> No
 def test_a_shared_wait_is_flat_and_divided_by_half_the_users(profile: Profile) -> None:
     costs = profile.costs("poll", open_connections=0)
     assert shared_wait_ns(POLL, costs) == pytest.approx((300 + (63 + 110) * 6_000) / 32 + 20)
-    one = Point(mechanism="poll", idle=5_999, loop="open", rate_per_s=1)
+    one = point_at(mechanism="poll", idle=5_999, loop="open", rate_per_s=1000)
     assert shared_wait_ns(one, costs) == pytest.approx(300 + (63 + 110) * 6_000 + 20)
 
 
@@ -59,7 +61,7 @@ def test_what_is_outside_the_server_is_two_round_trips_and_the_client(profile: P
 def test_many_users_keep_a_server_busy_and_few_wait_for_the_network() -> None:
     many = single_server(POLL, 50_000, 30_000)
     assert many == pytest.approx((20_000, 1.0, 3_200_000))
-    few = single_server(Point(mechanism="poll", users=1), 50_000, 30_000)
+    few = single_server(point_at(mechanism="poll", users=1), 50_000, 30_000)
     assert few == pytest.approx((12_500, 0.625, 80_000))
 
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
 import pytest
 from tests.served import served
 from tests.validation.synthetic_runs import SHORT, synthetic_run
 
-from dispatchsim.calibration.points.point_runs import settings_of
-from dispatchsim.calibration.points.points import Point
+from dispatchsim.calibration.points.points import (
+    Point,
+    point_at,
+)
 from dispatchsim.calibration.profiles.cost_profile import Profile
+from dispatchsim.calibration.running.preparation import settings_at
 from dispatchsim.sim.figures.metrics import Verdict
 from dispatchsim.validation.forecast.forecast import (
     Lengths,
@@ -22,15 +24,15 @@ from dispatchsim.validation.forecast.forecast import (
     jobs_of,
     lengths_of,
     neighbours_of,
-    run_job,
+    result_of,
 )
 from dispatchsim.validation.points.measured_points import figures_of_run
 
-CLOSED = Point(mechanism="poll", idle=200, users=8)
-OPEN = Point(mechanism="select", idle=50, loop="open", rate_per_s=8_000)
+CLOSED = point_at(mechanism="poll", idle=200, users=8)
+OPEN = point_at(mechanism="select", idle=50, loop="open", rate_per_s=8_000)
 
 
-@pytest.mark.parametrize("point", [CLOSED, OPEN], ids=lambda point: point.loop)
+@pytest.mark.parametrize("point", [CLOSED, OPEN], ids=lambda point: point.load.loop)
 def test_with_the_true_costs_the_forecast_is_the_measured_run(
     profile: Profile, point: Point
 ) -> None:
@@ -41,31 +43,32 @@ def test_with_the_true_costs_the_forecast_is_the_measured_run(
 
 
 def test_the_options_of_a_point_reach_the_simulator() -> None:
-    point = replace(
+    point = point_at(
         OPEN, accept_limit=3, listener="last", backlog=77, max_events=9, read_after_accept=True
     )
-    settings = settings_of(point, **SHORT._asdict(), network_delay_ns=5_000)
+    asked = point.lasting(*SHORT)
+    settings = settings_at(asked, 5_000)
     server = served(settings)
     assert (server.accept_limit, server.listener_last, server.read_after_accept) == (3, True, True)
     assert (server.backlog, server.refuse, server.max_events) == (77, False, 9)
-    assert settings.client.idle == point.idle
-    assert settings.client.timeout_ns == point.timeout_ns
+    assert settings.client.idle == point.idle.connections
+    assert settings.client.timeout_ns == point.load.timeout
     assert (settings.warm_up_ns, settings.duration_ns) == (20_000_000, 80_000_000)
     assert settings.network.delay_ns == 5_000
 
 
 def test_accept_limited_runs_warm_up_longer() -> None:
     assert lengths_of(CLOSED) == Lengths(500_000_000, 1_500_000_000)
-    assert lengths_of(replace(CLOSED, accept_limit=1)) == Lengths(1_500_000_000, 1_500_000_000)
+    assert lengths_of(point_at(CLOSED, accept_limit=1)) == Lengths(1_500_000_000, 1_500_000_000)
 
 
 def test_users_never_run_out_of_connections(
     profile: Profile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (job,) = jobs_of(Request(CLOSED, (1,), 0, SHORT), profile)
-    enough = run_job(job)
-    monkeypatch.setattr("dispatchsim.validation.forecast.forecast._ROWS_PER_S", 1)
-    assert run_job(job) == enough
+    enough = result_of(job)
+    monkeypatch.setattr("dispatchsim.calibration.running.preparation._ROWS_PER_S", 1)
+    assert result_of(job) == enough
 
 
 def test_the_interval_brackets_the_central_value(profile: Profile) -> None:
@@ -83,7 +86,7 @@ def test_seeds_stand_for_each_other_where_nothing_is_random(profile: Profile) ->
 
 def test_points_share_the_draws_of_costs(profile: Profile) -> None:
     one = jobs_of(Request(CLOSED, (1,), 2, SHORT), profile)
-    other = jobs_of(Request(replace(CLOSED, users=64), (9,), 2, SHORT), profile)
+    other = jobs_of(Request(point_at(CLOSED, users=64), (9,), 2, SHORT), profile)
     assert [job.costs for job in one] == [job.costs for job in other]
     assert one[1].costs != one[2].costs
 

@@ -2,26 +2,21 @@
 
 import functools
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from dispatchsim.calibration.points.points import Point
-from dispatchsim.calibration.profiles.cost_profile import Profile, default_profile
-from dispatchsim.validation.forecast.forecast import (
-    Job,
-    Lengths,
-    Request,
-    forecasts,
-    jobs_of,
-    run_job,
+from dispatchsim.calibration.points.points import (
+    point_at,
 )
+from dispatchsim.calibration.profiles.cost_profile import Profile, default_profile
+from dispatchsim.calibration.running.preparation import Job
+from dispatchsim.validation.forecast.forecast import Lengths, Request, forecasts, jobs_of, result_of
 from dispatchsim.validation.forecast.kept_runs import KeptRuns, Result
 
 SHORT = Lengths(20_000_000, 50_000_000)
-CLOSED = Point(mechanism="poll", users=4, idle=20)
-OPEN = Point(mechanism="epoll_level", loop="open", rate_per_s=2_000)
+CLOSED = point_at(mechanism="poll", users=4, idle=20)
+OPEN = point_at(mechanism="epoll_level", loop="open", rate_per_s=2_000)
 REQUESTS = [Request(CLOSED, (1,), 2, SHORT), Request(OPEN, (1, 2), 1, SHORT)]
 
 
@@ -38,10 +33,10 @@ def simulated(kept: KeptRuns, asked: Sequence[Job]) -> tuple[dict[int, Result], 
     """Return the results, and which jobs had to be simulated for them."""
     made: list[Job] = []
 
-    @functools.wraps(run_job)  # the name of the work is part of the key
+    @functools.wraps(result_of)  # the name of the work is part of the key
     def work(job: Job) -> Result:
         made.append(job)
-        return run_job(job)
+        return result_of(job)
 
     return dict(kept(work, asked, None)), made
 
@@ -57,7 +52,7 @@ def test_a_second_validation_simulates_nothing(profile: Profile, tmp_path: Path)
 
 def test_what_was_interrupted_goes_on(profile: Profile, tmp_path: Path) -> None:
     path = tmp_path / "simulated.jsonl"
-    begun = KeptRuns(path)(run_job, jobs(profile), None)
+    begun = KeptRuns(path)(result_of, jobs(profile), None)
     done = [next(begun)[0] for _ in range(3)]
     begun.close()  # type: ignore[attr-defined]
     with path.open("a") as file:
@@ -72,9 +67,9 @@ def test_other_code_and_other_jobs_are_simulated_anew(profile: Profile, tmp_path
     (job, *_) = jobs(profile)
     simulated(KeptRuns(path, "one"), [job])
     other = [
-        job._replace(point=replace(CLOSED, idle=21)),
+        job._replace(scenario=job.scenario.with_values(idle={"connections": 21})),
         job._replace(seed=2),
-        job._replace(lengths=Lengths(20_000_000, 50_000_001)),
+        job._replace(scenario=CLOSED.lasting(20_000_000, 50_000_001)),
         job._replace(costs=job.costs._replace(call=job.costs.call._replace(read_ns=1))),
     ]
     assert simulated(KeptRuns(path, "one"), [job, *other])[1] == other
@@ -92,11 +87,11 @@ def test_lines_of_something_else_are_passed_over(profile: Profile, tmp_path: Pat
 def test_two_kinds_of_work_on_one_job_are_two_runs(profile: Profile, tmp_path: Path) -> None:
     kept = KeptRuns(tmp_path / "simulated.jsonl", "one")
     job = jobs(profile)[0]
-    (figures, verdict) = run_job(job)
+    (figures, verdict) = result_of(job)
 
     def other(_: Job) -> Result:
         return figures._replace(throughput_per_s=1.0), verdict
 
-    assert dict(kept(run_job, [job], None)) == {0: (figures, verdict)}
+    assert dict(kept(result_of, [job], None)) == {0: (figures, verdict)}
     assert dict(kept(other, [job], None))[0][0].throughput_per_s == 1.0
-    assert dict(kept(run_job, [job], None)) == {0: (figures, verdict)}
+    assert dict(kept(result_of, [job], None)) == {0: (figures, verdict)}

@@ -25,12 +25,12 @@ def test_a_model_makes_the_calls_of_the_c_server(record: RunRecord) -> None:
     assert run.n_requests > 1_000
     assert run.measured["accepts"] > 0
     # Who is told of all that can be written waits all the time: how often is a matter of time.
-    spins = {"waits", "asks"} if run.record.point.mechanism == "epoll_once" else set()
+    spins = {"waits", "asks"} if run.record.point.server.mechanism == "epoll_once" else set()
     assert set(run.unequal) <= spins
 
 
 def test_there_is_such_a_run_of_every_mechanism_twice() -> None:
-    of = [run.point.mechanism for run in ONE_USER]
+    of = [run.point.server.mechanism for run in ONE_USER]
     assert len(of) == 2 * len(set(of)) == 26
 
 

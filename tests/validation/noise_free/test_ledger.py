@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.validation.synthetic_runs import SHORT
 
-from dispatchsim.calibration.points.points import Point
+from dispatchsim.calibration.points.points import (
+    point_at,
+    stored,
+)
 from dispatchsim.calibration.profiles.cost_profile import Profile
 from dispatchsim.calibration.records.measured_runs import DataError
 from dispatchsim.sim.state.kinds import Activity
 from dispatchsim.validation.noise_free.ledger import by_activity, ledgers, read_profiles
-from dispatchsim.validation.noise_free.run_forecast import run_job, simulated
+from dispatchsim.validation.noise_free.run_forecast import noise_free_job, simulated
 
-POINT = Point(mechanism="epoll_level", users=8)
+POINT = point_at(mechanism="epoll_level", users=8)
 
 
 def content_of(profile: Profile, **changes: Any) -> dict[str, Any]:
     """Return a file's content that says of instructions what the simulator says of time."""
-    forecast = simulated(run_job(POINT, POINT.seed(0), SHORT, profile))
+    forecast = simulated(noise_free_job(POINT, POINT.seed(0), SHORT, profile))
     spent = dict(forecast.ledger_ns, tick=12.5)
     return {
         "format": "dispatchsim-instructions/1",
-        "point": asdict(POINT),
+        "point": stored(POINT),
         "repeat": 0,
         "replies": 100,
         "warm_up_ns": SHORT.warm_up_ns,
@@ -68,7 +70,7 @@ def test_no_folder_is_no_profile(tmp_path: Path) -> None:
         ({"format": "x/1"}, r"a\.json: format is 'x/1', this version reads"),
         ({"replies": 0}, r"a\.json: field replies: .* greater than or equal to 1"),
         ({"activities": {"idling": 1.0}}, r'a\.json: activities: must be of user, .* got "idling"'),
-        ({"point": {"mechanism": "poll"}}, r"a\.json: field point: .*a closed loop has at least 1"),
+        ({"point": {"mechanism": "poll"}}, r"a\.json: field point: .*load\.users: is missing"),
     ],
 )
 def test_a_broken_file_is_named(

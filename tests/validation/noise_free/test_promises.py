@@ -9,20 +9,23 @@ import pytest
 from tests.validation.emulated_runs import emulated_run
 from tests.validation.synthetic_runs import toy_profile
 
-from dispatchsim.calibration.points.points import Point
+from dispatchsim.calibration.points.points import (
+    Point,
+    point_at,
+)
 from dispatchsim.calibration.profiles.cost_profile import Profile
 from dispatchsim.validation.forecast.baselines import Baseline
 from dispatchsim.validation.noise_free.promises import LIMITS, misfit, promises, worst_points
-from dispatchsim.validation.noise_free.run_forecast import job_of, run_forecasts
+from dispatchsim.validation.noise_free.run_forecast import repeating, run_forecasts
 from dispatchsim.validation.noise_free.scoring import RunScore, relative, score_runs
 from dispatchsim.validation.report.noise_free_section import REGIMES, regime_of, regime_table
 from dispatchsim.validation.scoring.targets import OURS
 
-FIT = Point(mechanism="epoll_level", users=64)
-BUSY = Point(mechanism="poll", idle=200, users=64)
-CALM = Point(mechanism="epoll_level", users=1)
+FIT = point_at(mechanism="epoll_level", users=64)
+BUSY = point_at(mechanism="poll", idle=200, users=64)
+CALM = point_at(mechanism="epoll_level", users=1)
 LIGHT, HEAVY = (
-    Point(mechanism="epoll_level", loop="open", rate_per_s=rate) for rate in (6_000, 40_000)
+    point_at(mechanism="epoll_level", loop="open", rate_per_s=rate) for rate in (6_000, 40_000)
 )
 POINTS = [FIT, BUSY, CALM, LIGHT, HEAVY]
 
@@ -32,9 +35,9 @@ def scores_of(points: Sequence[Point], truth: Profile, model: Profile) -> list[R
     runs = [
         emulated_run(point, truth, repeat=repeat)
         for point in points
-        for repeat in range(2 if point.loop == "open" else 1)
+        for repeat in range(2 if point.load.loop == "open" else 1)
     ]
-    found = run_forecasts([job_of(run, model) for run in runs])
+    found = run_forecasts([repeating(run, model) for run in runs])
     answers = {point: {"a formula": Baseline(2e4, 0.5, None)} for point in points}
     return score_runs(runs, found, answers, seen={FIT})
 

@@ -9,30 +9,33 @@ import pytest
 from tests.validation.emulated_runs import emulated_run
 from tests.validation.synthetic_runs import SHORT, toy_profile
 
-from dispatchsim.calibration.points.point_runs import trace_for
-from dispatchsim.calibration.points.points import Point
+from dispatchsim.calibration.points.points import (
+    Point,
+    point_at,
+    trace_to_replay,
+)
 from dispatchsim.calibration.profiles.cost_profile import Profile
 from dispatchsim.sim.state.costs import curve_ns
 from dispatchsim.validation.noise_free.run_forecast import (
-    job_of,
     measured_counts,
     measured_figures,
+    noise_free_job,
+    repeating,
     run_forecasts,
-    run_job,
     scaled_costs,
     simulated,
 )
 
-CLOSED = Point(mechanism="poll", idle=200, users=8)
-OPEN = Point(mechanism="poll", idle=50, loop="open", rate_per_s=8_000)
+CLOSED = point_at(mechanism="poll", idle=200, users=8)
+OPEN = point_at(mechanism="poll", idle=50, loop="open", rate_per_s=8_000)
 
 
-@pytest.mark.parametrize("point", [CLOSED, OPEN], ids=lambda point: point.loop)
+@pytest.mark.parametrize("point", [CLOSED, OPEN], ids=lambda point: point.load.loop)
 def test_with_the_true_costs_the_forecast_is_the_measured_run(
     profile: Profile, point: Point
 ) -> None:
     run = emulated_run(point, profile, repeat=3)
-    forecast = simulated(job_of(run, profile))
+    forecast = simulated(repeating(run, profile))
     measured = measured_figures(run)
     assert forecast.figures == measured
     assert forecast.at_equal_cpu == measured
@@ -44,7 +47,7 @@ def test_with_the_true_costs_the_forecast_is_the_measured_run(
 def test_costs_that_are_all_wrong_alike_are_told_from_structure(profile: Profile) -> None:
     run = emulated_run(CLOSED, profile)
     measured = measured_figures(run)
-    forecast = simulated(job_of(run, toy_profile(scale=0.97)))
+    forecast = simulated(repeating(run, toy_profile(scale=0.97)))
     cpu_error = forecast.figures.cpu_ns_per_request / measured.cpu_ns_per_request - 1
     assert cpu_error == pytest.approx(-0.03, abs=0.003)
     for scaled, value in zip(forecast.at_equal_cpu, measured, strict=True):
@@ -62,18 +65,18 @@ def test_all_cpu_time_is_scaled_and_nothing_else(profile: Profile) -> None:
 
 
 def test_a_longer_trace_begins_with_the_shorter_one() -> None:
-    short, long = (trace_for(OPEN, 7, seconds) for seconds in (0.08, 0.081))
+    short, long = (trace_to_replay(OPEN, 7, seconds) for seconds in (0.08, 0.081))
     assert len(short) < len(long)
     assert np.array_equal(short.at_ns, long.at_ns[: len(short)])
 
 
 def test_clients_of_the_target_are_free(profile: Profile) -> None:
-    job = run_job(OPEN, 1, SHORT, profile).job
+    job = noise_free_job(OPEN, 1, SHORT, profile).job
     assert set(job.costs.client) == {0}
 
 
 def test_forecasts_come_in_the_order_of_their_jobs(profile: Profile) -> None:
-    jobs = [run_job(OPEN, seed, SHORT, profile) for seed in (1, 2)]
+    jobs = [noise_free_job(OPEN, seed, SHORT, profile) for seed in (1, 2)]
     told: list[tuple[int, int]] = []
     found = run_forecasts(jobs, progress=lambda *done: told.append(done))
     assert [f.figures for f in found] == [simulated(job).figures for job in jobs]
@@ -81,7 +84,7 @@ def test_forecasts_come_in_the_order_of_their_jobs(profile: Profile) -> None:
 
 
 def test_the_ledger_of_a_request_is_its_cpu_time(profile: Profile) -> None:
-    forecast = simulated(run_job(OPEN, 1, SHORT, profile))
+    forecast = simulated(noise_free_job(OPEN, 1, SHORT, profile))
     assert "idle" not in forecast.ledger_ns
     assert sum(forecast.ledger_ns.values()) == pytest.approx(forecast.figures.cpu_ns_per_request)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,21 +12,25 @@ from rich.console import Console
 from tests.validation.emulated_runs import emulated_run
 from tests.validation.synthetic_runs import SHORT, synthetic_run, toy_profile
 
-from dispatchsim.calibration.points.points import FIT_POINT, Point
+from dispatchsim.calibration.points.points import (
+    FIT_POINT,
+    point_at,
+    stored,
+)
 from dispatchsim.calibration.profiles.cost_profile import Profile
 from dispatchsim.calibration.records.measured_runs import append
 from dispatchsim.validation.forecast.provenance import MachineRuns
-from dispatchsim.validation.noise_free.run_forecast import run_job, simulated
+from dispatchsim.validation.noise_free.run_forecast import noise_free_job, simulated
 from dispatchsim.validation.report.effects import Change, Effect
 from dispatchsim.validation.report.report import Report, is_emulated, validate
 
 HOSTILE = "<script>$\\frac{&"
 POINTS = [
-    Point(mechanism="poll", idle=4000, users=8),
-    Point(mechanism="epoll_level", users=256, accept_limit=10),
-    *(Point(mechanism="epoll_level", loop="open", rate_per_s=r) for r in (8_000, 40_000)),
+    point_at(mechanism="poll", idle=4000, users=8),
+    point_at(mechanism="epoll_level", users=256, accept_limit=10),
+    *(point_at(mechanism="epoll_level", loop="open", rate_per_s=r) for r in (8_000, 40_000)),
 ]
-REJECTED = Point(mechanism="poll", idle=200, users=16)
+REJECTED = point_at(mechanism="poll", idle=200, users=16)
 EFFECT = Effect(
     id="poll-budget",
     what=f"A poll takes {HOSTILE} packets at once.",
@@ -53,10 +57,10 @@ def machines(tmp_path_factory: pytest.TempPathFactory, profile: Profile) -> list
         emulated_run(REJECTED, profile, reason="repeat differs in interrupts"),
     )
     (emulated / "instructions").mkdir()
-    forecast = simulated(run_job(POINTS[0], POINTS[0].seed(0), SHORT, profile))
+    forecast = simulated(noise_free_job(POINTS[0], POINTS[0].seed(0), SHORT, profile))
     content = {
         "format": "dispatchsim-instructions/1",
-        "point": asdict(POINTS[0]),
+        "point": stored(POINTS[0]),
         "replies": 10,
         "window_ns": SHORT.window_ns,
         "busy_ns": 10,

@@ -7,7 +7,9 @@ import math
 import pytest
 from tests.validation.synthetic_runs import SHORT, synthetic_run
 
-from dispatchsim.calibration.points.points import Point
+from dispatchsim.calibration.points.points import (
+    point_at,
+)
 from dispatchsim.calibration.profiles.cost_profile import Profile
 from dispatchsim.sim.figures.metrics import Verdict
 from dispatchsim.validation.points.measured_points import (
@@ -17,8 +19,8 @@ from dispatchsim.validation.points.measured_points import (
     verdict_of_run,
 )
 
-CLOSED = Point(mechanism="poll", idle=100, users=8)
-OPEN = Point(mechanism="epoll_level", loop="open", rate_per_s=5_000)
+CLOSED = point_at(mechanism="poll", idle=100, users=8)
+OPEN = point_at(mechanism="epoll_level", loop="open", rate_per_s=5_000)
 
 
 def test_the_figures_of_a_run_are_rates_shares_and_quantiles(profile: Profile) -> None:
@@ -67,5 +69,5 @@ def test_one_value_has_no_scatter() -> None:
 def test_a_measured_run_is_judged_from_its_totals(
     profile: Profile, rate_per_s: float, verdict: Verdict
 ) -> None:
-    point = Point(mechanism="epoll_level", loop="open", rate_per_s=rate_per_s)
+    point = point_at(mechanism="epoll_level", loop="open", rate_per_s=rate_per_s)
     assert verdict_of_run(synthetic_run(point, profile)) == verdict

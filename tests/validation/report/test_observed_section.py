@@ -16,7 +16,9 @@ from tests.validation.synthetic_runs import toy_profile
 
 from dispatchsim.calibration.observed.application_fit import fit_application
 from dispatchsim.calibration.observed.observed_run import Habits
-from dispatchsim.calibration.points.points import Point
+from dispatchsim.calibration.points.points import (
+    point_at,
+)
 from dispatchsim.calibration.profiles.cost_profile import Profile
 from dispatchsim.calibration.records.measured_runs import DataError
 from dispatchsim.validation.forecast.observed_points import observed_points
@@ -32,12 +34,12 @@ from dispatchsim.validation.scoring.scoring import PointScore
 from dispatchsim.validation.scoring.targets import ranked_pairs
 
 HABITS = Habits("epoll_level")
-FITTED = Point(mechanism="epoll_level", users=32)
-KEPT = replace(FITTED, requests=20)
+FITTED = point_at(mechanism="epoll_level", users=32)
+KEPT = point_at(FITTED, requests=20)
 UNSEEN = [
-    Point(mechanism="poll", users=32),
-    Point(mechanism="poll", users=32, idle=1000),
-    *(Point(mechanism="epoll_level", loop="open", rate_per_s=r) for r in (8_000.0, 9_000.0)),
+    point_at(mechanism="poll", users=32),
+    point_at(mechanism="poll", users=32, idle=1000),
+    *(point_at(mechanism="epoll_level", loop="open", rate_per_s=r) for r in (8_000.0, 9_000.0)),
 ]
 
 
@@ -92,12 +94,12 @@ def test_points_that_separate_are_ranked(section: ObservedSection) -> None:
     assert {pair.aspect for pair in section.pairs} == {"idle"}
     assert all(pair.right for pair in section.pairs)
     (pair,) = [pair for pair in section.pairs if pair.aspect == "idle"]
-    assert pair.faster.measured.point.idle == 0
+    assert pair.faster.measured.point.idle.connections == 0
 
 
 def test_workers_are_ranked_whatever_they_share(section: ObservedSection) -> None:
     def at(entry: PointScore, **changes: Any) -> PointScore:
-        point = replace(entry.measured.point, **changes)
+        point = point_at(entry.measured.point, mechanism="epoll_level", **changes)
         return replace(entry, measured=replace(entry.measured, point=point))
 
     fast, slow = section.scores[1:3]

@@ -14,7 +14,10 @@ from rich.console import Console
 from tests.pictures import check_picture
 from tests.validation.synthetic_runs import synthetic_run, toy_profile
 
-from dispatchsim.calibration.points.points import FIT_POINT, Point
+from dispatchsim.calibration.points.points import (
+    FIT_POINT,
+    point_at,
+)
 from dispatchsim.calibration.profiles.cost_profile import Profile
 from dispatchsim.calibration.records.measured_runs import append
 from dispatchsim.sim.files.whole_files import write_whole
@@ -29,11 +32,11 @@ from dispatchsim.validation.scoring.targets import OURS
 HOSTILE = '<script>alert("x")</script>$\\frac{&'
 POINTS = [
     FIT_POINT,
-    Point(mechanism="poll", idle=200, users=8),
-    Point(mechanism="select", users=8, accept_limit=1),
-    *(Point(mechanism="epoll_level", loop="open", rate_per_s=r) for r in (8_000, 30_000)),
+    point_at(mechanism="poll", idle=200, users=8),
+    point_at(mechanism="select", users=8, accept_limit=1),
+    *(point_at(mechanism="epoll_level", loop="open", rate_per_s=r) for r in (8_000, 30_000)),
 ]
-REJECTED = Point(mechanism="poll", idle=200, users=16)
+REJECTED = point_at(mechanism="poll", idle=200, users=16)
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +105,8 @@ def test_the_page_is_self_contained_and_escapes_hostile_text(report: Report) -> 
 
 
 def test_hostile_names_are_text_in_the_figures(report: Report) -> None:
-    bad = replace(report.hardware[0].scores[1].measured.point, mechanism=HOSTILE)
+    good = report.hardware[0].scores[1].measured.point
+    bad = good.model_copy(update={"server": good.server.model_copy(update={"mechanism": HOSTILE})})
     scores = [
         replace(s, measured=replace(s.measured, point=bad))
         if s is report.hardware[0].scores[1]
@@ -147,15 +151,15 @@ def test_a_point_that_the_profile_cannot_price_is_said(
     folder: Path, profile: Profile, tmp_path: Path
 ) -> None:
     run = synthetic_run(POINTS[1], profile)
-    strange = run.model_copy(update={"point": replace(run.point, mechanism="devpoll")})
+    strange = run.model_copy(update={"point": point_at(run.point, mechanism="dev_poll")})
     append(tmp_path / "heldout.jsonl", run, strange)
     (found,) = validate(
         [MachineRuns(folder / "toy.toml", tmp_path)], tmp_path / "out", draws=0
     ).hardware
-    assert [s.measured.point.mechanism for s in found.scores] == ["poll"]
+    assert [s.measured.point.server.mechanism for s in found.scores] == ["poll"]
     no_fit, notice = found.provenance.notices
     assert no_fit == "fit.jsonl: no such file"
-    assert "devpoll" in notice
+    assert "dev_poll" in notice
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,11 @@ from collections.abc import Sequence
 import pytest
 from tests.validation.synthetic_runs import SHORT, synthetic_run, toy_profile
 
-from dispatchsim.calibration.points.points import FIT_POINT, Point
+from dispatchsim.calibration.points.points import (
+    FIT_POINT,
+    Point,
+    point_at,
+)
 from dispatchsim.calibration.profiles.cost_profile import Profile
 from dispatchsim.validation.forecast.baselines import BASELINES, Baseline
 from dispatchsim.validation.forecast.forecast import Request, forecasts, neighbours_of
@@ -21,9 +25,9 @@ from dispatchsim.validation.scoring.scoring import (
 )
 from dispatchsim.validation.scoring.targets import OURS, targets
 
-CLOSED = Point(mechanism="poll", idle=200, users=8)
+CLOSED = point_at(mechanism="poll", idle=200, users=8)
 RATES = (8_000, 16_000, 30_000)
-OPEN = [Point(mechanism="epoll_level", loop="open", rate_per_s=rate) for rate in RATES]
+OPEN = [point_at(mechanism="epoll_level", loop="open", rate_per_s=rate) for rate in RATES]
 
 
 def scores_of(points: Sequence[Point], truth: Profile, model: Profile) -> list[PointScore]:
@@ -104,7 +108,7 @@ def curve(*p50_ns: float) -> list[tuple[float, Figures]]:
 
 
 def test_the_nearest_of_several_crossings_is_the_load_shift() -> None:
-    point = Point(mechanism="poll", loop="open", rate_per_s=3_000)
+    point = point_at(mechanism="poll", loop="open", rate_per_s=3_000)
     shape = curve(100, 400, 100, 1_600)
     assert load_shift(point, shape, "p50_ns", 200) == pytest.approx(0.25 / 3)
     assert load_shift(point, shape, "p50_ns", 50) is None
@@ -112,7 +116,7 @@ def test_the_nearest_of_several_crossings_is_the_load_shift() -> None:
 
 
 def test_a_shift_beyond_half_the_rate_says_nothing() -> None:
-    point = Point(mechanism="poll", loop="open", rate_per_s=1_000)
+    point = point_at(mechanism="poll", loop="open", rate_per_s=1_000)
     assert load_shift(point, curve(100, 100, 200), "p50_ns", 180) is None
 
 
@@ -135,5 +139,5 @@ def test_a_target_without_points_is_not_reached() -> None:
 
 
 def test_many_idle_connections_are_outside_the_targets(profile: Profile) -> None:
-    beyond = scores_of([Point(mechanism="poll", idle=6_001, users=8)], profile, profile)
+    beyond = scores_of([point_at(mechanism="poll", idle=6_001, users=8)], profile, profile)
     assert targets(beyond)[0].n_points[OURS] == 0

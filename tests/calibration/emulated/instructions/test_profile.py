@@ -19,7 +19,9 @@ from dispatchsim.calibration.emulated.instructions.instruction_profile import (
     table_of,
 )
 from dispatchsim.calibration.emulated.kernel_build import Kernel
-from dispatchsim.calibration.points.points import Point
+from dispatchsim.calibration.points.points import (
+    point_at,
+)
 
 _N_CALLS = 1000  # profiled.c
 _CLOCKS_NS = 1_000  # what lies between a clock reading and the marker beside it
@@ -27,7 +29,7 @@ _CLOCKS_NS = 1_000  # what lies between a clock reading and the marker beside it
 
 @pytest.fixture(scope="module")
 def profile(target_kernel: Kernel) -> InstructionProfile:
-    point = Point(mechanism="epoll_level", loop="open", rate_per_s=5_000)
+    point = point_at(mechanism="epoll_level", loop="open", rate_per_s=5_000)
     lengths = RunLengths(warm_up_ns=50_000_000, window_ns=100_000_000)
     return profile_point(point, lengths=lengths, target_kernel=target_kernel)
 
