@@ -9,9 +9,7 @@ from typing import Any, get_type_hints
 import pytest
 from typer.testing import CliRunner, Result
 
-from dispatchsim.calibration.points.points import (
-    MECHANISMS,
-)
+from dispatchsim.calibration.points.points import MECHANISMS
 from dispatchsim.calibration.profiles.cost import MECHANISM_TABLES, SHARED_TABLES, unit_of
 from dispatchsim.calibration.profiles.cost_profile import Profile
 from dispatchsim.command_line.app import app

@@ -23,17 +23,15 @@ from itertools import product
 from typing import NamedTuple
 
 from ...sim.state.units import SECOND_NS
+from ..points.point import BLOCKING, Point, point_at
 from ..points.points import (
     BACKLOG,
-    BLOCKING,
     EMULATED_THINK_NS,
     FIT_POINTS_OF,
     MECHANISMS,
     RINGS,
     USER_COUNTS,
-    Point,
     open_point,
-    point_at,
 )
 
 IDLE_COUNTS = (0, 250, 1000, 4000)

@@ -12,11 +12,7 @@ import math
 from pathlib import Path
 
 from ...sim.state.units import SECOND_NS
-from ..points.points import (
-    Point,
-    server_options,
-    trace_to_replay,
-)
+from ..points.point import Point, server_options, trace_to_replay
 from ..records.measured_runs import CpuTimes, RunResult
 from ..records.run_result import LEVELS, Window, difference, result_of
 from ..testbed.processes import RunError

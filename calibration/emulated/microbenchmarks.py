@@ -16,11 +16,8 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from ..measure import microbenchmarks as hardware
-from ..points.points import (
-    BLOCKING,
-    FURTHER_MECHANISMS,
-    RINGS,
-)
+from ..points.point import BLOCKING
+from ..points.points import FURTHER_MECHANISMS, RINGS
 from ..records.measured_runs import MicroResult
 from ..testbed.c_build import SOURCE_FOLDER
 from ..testbed.processes import RunError

@@ -20,12 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from ..points.points import (
-    EMULATED_FIT_POINTS,
-    FDS_MAX,
-    Point,
-    Steering,
-)
+from ..points.point import FDS_MAX, Point, Steering
+from ..points.points import EMULATED_FIT_POINTS
 from ..records.measured_runs import MicroResult, RunRecord
 from ..records.noise import QUIET
 from ..testbed.machine_facts import Fact, now_text, version_of

@@ -20,12 +20,8 @@ from collections.abc import Callable, Container, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from ..points.points import (
-    FIT_POINTS_OF,
-    KEPT_FIT_POINT,
-    RATE_POINTS,
-    Point,
-)
+from ..points.point import Point
+from ..points.points import FIT_POINTS_OF, KEPT_FIT_POINT, RATE_POINTS
 from ..profiles.cost import REQUEST, Cost, unit_of
 from ..profiles.cost_profile import Fact, Profile
 from ..records.flood_records import FloodRecord

@@ -82,9 +82,7 @@ from scipy.optimize import nnls
 
 from ...sim.wire.way import SEGMENT_BYTES, n_segments_of
 from ..points.flood_points import US_NS, FloodPoint
-from ..points.points import (
-    WINDOW,
-)
+from ..points.point import WINDOW
 from ..profiles.cost import Cost
 from ..records.flood_records import FloodRecord, Quantiles
 from ..records.measured_runs import DataError

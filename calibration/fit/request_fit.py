@@ -22,9 +22,7 @@ from ...sim.figures.metrics import summarise
 from ...sim.load.streams import generator
 from ...sim.state.costs import ApplicationCosts, Costs
 from ...sim.state.units import SECOND_NS, round_ns
-from ..points.points import (
-    Point,
-)
+from ..points.point import Point
 from ..profiles.cost import CONNECTION, REQUEST, Cost, CostSource
 from ..profiles.cost_profile import Profile
 from ..running.preparation import open_connections, settings_at

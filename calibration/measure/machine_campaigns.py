@@ -17,9 +17,7 @@ from typing import Any, Literal
 
 from ..points.flood_points import FloodPoint, flood_points
 from ..points.overload_points import overload_points
-from ..points.points import (
-    Point,
-)
+from ..points.point import Point
 from ..records.flood_records import FLOOD_FILE, FloodRecord
 from ..records.measured_runs import Measured, MeasuredRun, MicroResult, RunRecord, read_rows
 from ..records.noise import Series

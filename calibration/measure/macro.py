@@ -19,12 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...sim.load.workload import Trace
-from ..points.points import (
-    FDS_MAX,
-    Point,
-    server_options,
-    trace_to_replay,
-)
+from ..points.point import FDS_MAX, Point, server_options, trace_to_replay
 from ..records.measured_runs import CpuTimes, Noise, RunRecord, RunResult
 from ..records.noise import NoiseLimits, Series, delay_share, judge, limits_for
 from ..records.run_result import LEVELS, Records, Window, difference, read_records, result_of

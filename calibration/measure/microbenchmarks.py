@@ -13,11 +13,8 @@ from collections.abc import Iterable, Sequence
 
 from pydantic import ValidationError
 
-from ..points.points import (
-    BLOCKING,
-    IO_URING,
-    STOCK_MECHANISMS,
-)
+from ..points.point import BLOCKING
+from ..points.points import IO_URING, STOCK_MECHANISMS
 from ..records.measured_runs import MicroResult
 from ..testbed.c_build import Programs
 from ..testbed.processes import PRIORITY_HIGHEST, Child, RunError

@@ -15,10 +15,7 @@ from math import inf
 
 from ...sim.state.units import SECOND_NS
 from ..points.overload_points import OverloadPoint
-from ..points.points import (
-    Point,
-    trace_to_replay,
-)
+from ..points.point import Point, trace_to_replay
 from ..records.measured_runs import RunResult
 from ..records.noise import Series, judge, limits_for
 from ..records.overload_records import (

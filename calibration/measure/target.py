@@ -13,14 +13,8 @@ import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, Protocol
 
-from ..points.points import (
-    FIT_POINTS,
-    IO_URING,
-    STOCK_MECHANISMS,
-    Point,
-    Steering,
-    held_out_points,
-)
+from ..points.point import Point, Steering
+from ..points.points import FIT_POINTS, IO_URING, STOCK_MECHANISMS, held_out_points
 from ..records.measured_runs import MicroResult, RunRecord
 from ..records.noise import Series
 from ..testbed.c_build import Programs, build

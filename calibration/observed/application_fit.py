@@ -28,10 +28,7 @@ from ...sim.figures.metrics import Verdict
 from ...sim.state.units import SECOND_NS
 from ..fit.medians import FitError
 from ..fit.request_fit import SIMULATED_NS, Report, simulated_rate_per_s, whole_cost
-from ..points.points import (
-    Point,
-    point_at,
-)
+from ..points.point import Point, point_at
 from ..profiles.cost import CONNECTION, REQUEST
 from ..profiles.cost_profile import Profile
 from ..running.preparation import open_connections

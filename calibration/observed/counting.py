@@ -22,11 +22,7 @@ import numpy as np
 
 from ...sim.state.units import SECOND_NS
 from ..measure.macro import Setup, Timing, load_generator
-from ..points.points import (
-    Point,
-    point_at,
-    trace_to_replay,
-)
+from ..points.point import Point, point_at, trace_to_replay
 from ..records.measured_runs import DataError
 from ..testbed.machine_facts import now_text
 from ..testbed.processes import RunError

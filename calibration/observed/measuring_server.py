@@ -32,10 +32,7 @@ from ..measure.campaign import (
     note_machine,
 )
 from ..measure.macro import Timing
-from ..points.points import (
-    Point,
-    point_at,
-)
+from ..points.point import Point, point_at
 from ..records.measured_runs import append
 from ..records.noise import Series
 from ..testbed.c_build import build

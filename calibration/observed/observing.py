@@ -34,10 +34,7 @@ from numpy.typing import NDArray
 
 from ...sim.state.units import SECOND_NS
 from ..measure.macro import Setup, Timing, calibrate, idle_holder, load_generator
-from ..points.points import (
-    Point,
-    trace_to_replay,
-)
+from ..points.point import Point, trace_to_replay
 from ..records.measured_runs import DataError
 from ..records.noise import Series, judge
 from ..records.run_result import (

@@ -13,11 +13,7 @@ from ...scenario.errors import ScenarioError
 from ...sim.figures.metrics import Verdict
 from ...sim.state.mechanism import Trait
 from ..fit.medians import FitError
-from ..points.points import (
-    BLOCKING,
-    Point,
-    point_at,
-)
+from ..points.point import BLOCKING, Point, point_at
 from .observed_run import SERVER_ERRORS, Habits, ObservedRun, habits_of
 
 KEPT = 1000

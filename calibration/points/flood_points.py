@@ -23,7 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ...sim.load.streams import generator
 from ...sim.state.units import SECOND_NS
-from .points import seed_of
+from .point import seed_of
 
 US_NS = 1_000
 

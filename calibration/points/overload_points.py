@@ -24,7 +24,8 @@ import numpy as np
 from ...sim.load.trace_file import COLUMNS
 from ...sim.load.workload import Trace
 from ...sim.state.units import SECOND_NS
-from .points import BLOCKING, FIT_WORKERS, Point, point_at, seed_of
+from .point import BLOCKING, Point, point_at, seed_of
+from .points import FIT_WORKERS
 
 BACKLOGS = (16, 128, 4096)
 LOADS = (0.8, 1.2, 1.4)

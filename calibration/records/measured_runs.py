@@ -20,10 +20,7 @@ from typing import Generic, Literal, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from ..points.points import (
-    Steering,
-    StoredPoint,
-)
+from ..points.point import Steering, StoredPoint
 
 
 class DataError(ValueError):

@@ -18,10 +18,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..points.points import (
-    FIT_POINTS,
-    Point,
-)
+from ..points.point import Point
+from ..points.points import FIT_POINTS
 from .measured_runs import MeasuredRun, Noise
 
 QUIET_QUANTILE = 0.25  # of the calibrations of a series; 0 is the quietest ever seen

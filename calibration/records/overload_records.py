@@ -12,9 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..points.overload_points import OverloadPoint
-from ..points.points import (
-    Steering,
-)
+from ..points.point import Steering
 from .measured_runs import Frozen, MeasuredRun, RunResult
 from .run_result import REPLIED, Records, Window
 

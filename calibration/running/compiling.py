@@ -21,9 +21,7 @@ from ...sim.load.workload import Trace, closed_loop
 from ...sim.state.costs import Costs
 from ...sim.state.mechanism import Program
 from ...sim.state.settings import RunSettings
-from ..points.points import (
-    Point,
-)
+from ..points.point import Point
 from ..profiles.cost import CostSource
 from .preparation import settings_at
 

@@ -30,9 +30,7 @@ from ...sim.state.costs import Costs
 from ...sim.state.mechanism import Program, Trait
 from ...sim.state.settings import RunSettings
 from ...sim.state.units import SECOND_NS
-from ..points.points import (
-    Point,
-)
+from ..points.point import Point
 from ..profiles.cost import CostSource
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from .working import check_folder, check_measured
 
 if TYPE_CHECKING:
     from ..calibration.observed.application_fit import ApplicationFit
-    from ..calibration.points.points import Point
+    from ..calibration.points.point import Point
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,9 +10,7 @@ from typing import Annotated
 
 import typer
 
-from ..calibration.points.points import (
-    point_at,
-)
+from ..calibration.points.point import point_at
 from ..scenario.errors import UserError
 from .door import keeping, notes
 from .options import AsJson

@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..calibration.points.points import (
-    point_at,
-)
+from ..calibration.points.point import point_at
 from ..calibration.running.preparation import check_mechanisms
 from ..scenario.errors import UserError
 from ..scenario.quantities import RATE
@@ -28,7 +26,7 @@ from .working import conclude, quantity
 if TYPE_CHECKING:
     from ..calibration.observed.measuring_server import ServerPlan
     from ..calibration.observed.observed_run import ObservedServer
-    from ..calibration.points.points import Point
+    from ..calibration.points.point import Point
     from ..calibration.testbed.testbed import Steering
 
 _LIST_MAX = 20

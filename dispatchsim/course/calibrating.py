@@ -24,10 +24,7 @@ import numpy as np
 
 from .. import calibration
 from ..calibration.fit.fit import fit_profile
-from ..calibration.points.points import (
-    Point,
-    point_at,
-)
+from ..calibration.points.point import Point, point_at
 from ..calibration.profiles.cost_profile import Profile
 from ..calibration.records.measured_runs import MicroResult, RunRecord, read_rows
 from ..calibration.running.preparation import job_of, run_job

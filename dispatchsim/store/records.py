@@ -52,7 +52,7 @@ _SOURCES = {
     "models": (Path(models.__file__).parent, "**/*.py"),
     "scenario": (Path(scenario.__file__).parent, "*.py"),
     "profiles": (Path(calibration.__file__).parent / "profiles", "*.py"),
-    "points": (Path(calibration.__file__).parent / "points", "points.py"),
+    "points": (Path(calibration.__file__).parent / "points", "point.py"),
     "running": (Path(calibration.__file__).parent / "running", "*.py"),
 }
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from tests.validation.synthetic_runs import SHORT, record_of
 
-from dispatchsim.calibration.points.points import (
-    Point,
-)
+from dispatchsim.calibration.points.point import Point
 from dispatchsim.calibration.profiles.cost_profile import Profile
 from dispatchsim.calibration.records.measured_runs import RunRecord
 from dispatchsim.calibration.running.preparation import run_job

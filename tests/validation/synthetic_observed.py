@@ -7,9 +7,7 @@ from typing import Any
 import numpy as np
 
 from dispatchsim.calibration.observed.observed_run import ObservedRun, observed_run
-from dispatchsim.calibration.points.points import (
-    Point,
-)
+from dispatchsim.calibration.points.point import Point
 from dispatchsim.calibration.profiles.cost_profile import Profile
 from dispatchsim.calibration.running.preparation import job_of, run_job
 from dispatchsim.sim.load.streams import generator

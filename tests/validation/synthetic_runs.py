@@ -6,9 +6,7 @@ import math
 
 import numpy as np
 
-from dispatchsim.calibration.points.points import (
-    Point,
-)
+from dispatchsim.calibration.points.point import Point
 from dispatchsim.calibration.profiles.cost import Cost
 from dispatchsim.calibration.profiles.cost_profile import Profile
 from dispatchsim.calibration.records.measured_runs import (

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ...calibration.points.points import (
-    point_at,
-)
+from ...calibration.points.point import point_at
 from ...calibration.profiles.cost_profile import Profile
 from ...sim.load.workload import Trace, closed_loop, open_loop
 from ...sim.state.client_settings import ClientSettings

@@ -14,9 +14,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ...calibration.points.points import (
-    Point,
-)
+from ...calibration.points.point import Point
 from ...models.scans.select_fdset import SelectCosts
 from ...sim.state.costs import Costs, curve_ns
 from ...sim.state.units import SECOND_NS

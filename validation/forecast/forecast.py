@@ -17,10 +17,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ...calibration.measure.macro import Timing
-from ...calibration.points.points import (
-    Point,
-    point_at,
-)
+from ...calibration.points.point import Point, point_at
 from ...calibration.profiles.cost import CostSource
 from ...calibration.running.preparation import Job, job_of, run_job
 from ...sim.figures.metrics import Verdict

@@ -17,9 +17,7 @@ from ...calibration.fit.medians import FitError
 from ...calibration.observed.cost_intervals import Kind, scatter_of
 from ...calibration.observed.observed_run import Habits, ObservedRun
 from ...calibration.observed.operating_point import counted, point_of, what_failed, why_unusable
-from ...calibration.points.points import (
-    Point,
-)
+from ...calibration.points.point import Point
 from ...sim.state.units import SECOND_NS
 from ..points.measured_points import Figures, MeasuredPoint, Spread, median, whole_ten_ms
 from .forecast import Lengths, lengths_of

@@ -16,10 +16,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ...calibration.points.points import (
-    Point,
-    StoredPoint,
-)
+from ...calibration.points.point import Point, StoredPoint
 from ...calibration.profiles.cost import CostSource
 from ...calibration.records.measured_runs import DataError
 from ..forecast.forecast import Lengths

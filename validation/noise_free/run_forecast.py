@@ -24,9 +24,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ...calibration.points.points import (
-    Point,
-)
+from ...calibration.points.point import Point
 from ...calibration.profiles.cost import CostSource
 from ...calibration.records.measured_runs import RunRecord
 from ...calibration.records.run_result import LEVELS

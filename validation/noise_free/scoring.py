@@ -14,9 +14,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ...calibration.points.points import (
-    Point,
-)
+from ...calibration.points.point import Point
 from ...calibration.records.measured_runs import RunRecord
 from ...sim.figures.metrics import Verdict
 from ...sim.state.units import SECOND_NS

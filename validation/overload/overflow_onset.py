@@ -16,11 +16,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ...calibration.emulated.kernel_mechanisms import unmerged_points
-from ...calibration.points.points import (
-    SIGNALS_QUEUE,
-    onset_points,
-    point_at,
-)
+from ...calibration.points.point import point_at
+from ...calibration.points.points import SIGNALS_QUEUE, onset_points
 from ...calibration.profiles.cost_profile import Profile
 from ...calibration.records.measured_runs import DataError, RunRecord
 from ...calibration.running.preparation import Job, job_of, record_job

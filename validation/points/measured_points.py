@@ -17,9 +17,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from ...calibration.points.points import (
-    Point,
-)
+from ...calibration.points.point import Point
 from ...calibration.records.measured_runs import RunRecord, read_rows
 from ...sim.figures.metrics import Summary, Verdict, verdict_of
 from ...sim.load.streams import generator

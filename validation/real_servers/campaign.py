@@ -39,9 +39,7 @@ from ...calibration.observed.observing import Bench, observe
 from ...calibration.observed.recognising import Recognised, n_replies, recognise
 from ...calibration.observed.server_process import BlackBox, started
 from ...calibration.observed.tracers import TRACERS, Call, tracing
-from ...calibration.points.points import (
-    point_at,
-)
+from ...calibration.points.point import point_at
 from ...calibration.records.measured_runs import RunRecord, append, read_rows
 from ...calibration.records.noise import Series, judge, limits_for
 from ...calibration.testbed.processes import RunError

@@ -24,9 +24,7 @@ from ...calibration.fit.request_fit import SIMULATED_NS
 from ...calibration.observed.application_fit import ApplicationFit, fit_application
 from ...calibration.observed.observed_run import ObservedRun
 from ...calibration.observed.operating_point import point_of
-from ...calibration.points.points import (
-    Point,
-)
+from ...calibration.points.point import Point
 from ...calibration.profiles.cost import REQUEST, Cost
 from ...calibration.profiles.cost_profile import Profile
 from ..forecast.forecast import Forecast, Request, forecasts, lengths_of

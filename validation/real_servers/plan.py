@@ -30,10 +30,7 @@ from ...calibration.observed.observed_run import (
     Source,
 )
 from ...calibration.observed.observing import Asking
-from ...calibration.points.points import (
-    Point,
-    point_at,
-)
+from ...calibration.points.point import Point, point_at
 from ...calibration.testbed.testbed import Testbed
 
 ADDRESS, FOLDER = "{address}", "{folder}"

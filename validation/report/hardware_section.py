@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
-from ...calibration.points.points import (
-    FIT_POINT,
-    Point,
-)
+from ...calibration.points.point import Point
+from ...calibration.points.points import FIT_POINT
 from ...calibration.profiles.cost_profile import Profile
 from ...calibration.records.noise import NoiseLimits
 from ...calibration.running.preparation import open_connections

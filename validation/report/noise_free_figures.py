@@ -14,12 +14,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from ...calibration.emulated.kernel_mechanisms.unmerged_points import QUEUE
-from ...calibration.points.points import (
-    FDS_MAX,
-    FIT_WORKERS,
-    Point,
-    point_at,
-)
+from ...calibration.points.point import FDS_MAX, Point, point_at
+from ...calibration.points.points import FIT_WORKERS
 from ..drawing.figures import in_order, legend, style
 from ..drawing.looks import OKABE_ITO, Look, look_of
 from ..noise_free.ledger import ACTIVITIES, Ledger

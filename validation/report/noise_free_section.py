@@ -14,9 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from ...calibration.points.points import (
-    Point,
-)
+from ...calibration.points.point import Point
 from ...calibration.profiles.cost_profile import Profile
 from ...calibration.records.measured_runs import RunRecord
 from ...calibration.running.preparation import open_connections

@@ -9,9 +9,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable, Sequence
 
-from ...calibration.points.points import (
-    Point,
-)
+from ...calibration.points.point import Point
 from ...sim.files.tables import DASH, Column, Row, Table
 from ..points.measured_points import MeasuredPoint
 from ..scoring.scoring import PointScore, verdicts_agree

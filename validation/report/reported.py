@@ -26,10 +26,7 @@ import matplotlib.image
 import numpy as np
 import pandas as pd
 
-from ...calibration.points.points import (
-    STORED,
-    point_at,
-)
+from ...calibration.points.point import STORED, point_at
 from ...sim.figures.metrics import Verdict
 from ...sim.files.whole_files import write_whole
 from ..drawing.figures import closed_throughput, open_curves, style, to_png

@@ -10,10 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from ...calibration.points.points import (
-    Point,
-    stored,
-)
+from ...calibration.points.point import Point, stored
 from ..noise_free.scoring import RunScore
 from ..points.measured_points import MeasuredPoint
 from ..scoring.scoring import PointScore, verdicts_agree

@@ -16,12 +16,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
-from ...calibration.points.points import (
-    FIT_POINT,
-    FIT_POINTS,
-    Point,
-    point_at,
-)
+from ...calibration.points.point import Point, point_at
+from ...calibration.points.points import FIT_POINT, FIT_POINTS
 from ..forecast.baselines import Baseline
 from ..forecast.forecast import Forecast
 from ..points.measured_points import Figures, MeasuredPoint

@@ -21,10 +21,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
-from ...calibration.points.points import (
-    Point,
-    stored,
-)
+from ...calibration.points.point import Point, stored
 from .scoring import PointScore
 
 CAPACITY_MEDIAN_MAX = 0.05

@@ -20,10 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...points.points import (
-    Point,
-    stored,
-)
+from ...points.point import Point, stored
 from ...records.run_result import difference
 from ...testbed.c_build import cache_folder
 from ..grid import RunLengths

@@ -18,15 +18,14 @@ from __future__ import annotations
 import math
 from itertools import product
 
+from ...points.point import Point, point_at
 from ...points.points import (
     EMULATED_THINK_NS,
     SIGNALS,
     SIGNALS_FD_LIMIT,
     SIGNALS_QUEUE,
-    Point,
     bounded,
     open_point,
-    point_at,
 )
 
 SCANNING = ("select", "poll", "dev_poll")

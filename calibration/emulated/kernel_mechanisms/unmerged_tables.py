@@ -13,12 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from ....sim.files.tables import Table, markdown
-from ...points.points import (
-    FIT_POINT,
-    SIGNALS,
-    Point,
-    point_at,
-)
+from ...points.point import Point, point_at
+from ...points.points import FIT_POINT, SIGNALS
 from ...records.measured_runs import DataError, RunRecord, read_rows
 from ...testbed.c_build import SOURCE_FOLDER
 from . import unmerged_points as points

@@ -9,15 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...points.points import (
-    EMULATED_FIT_POINTS,
-    RATE_POINTS,
-    STORED,
-    UNMERGED_FIT_POINTS,
-    Point,
-    seed_of_fields,
-    stored,
-)
+from ...points.point import STORED, Point, seed_of_fields, stored
+from ...points.points import EMULATED_FIT_POINTS, RATE_POINTS, UNMERGED_FIT_POINTS
 from ..kernel_build import silent
 from ..kernel_source import ProgressCallback
 from ..microbenchmarks import MERGED, UNMERGED

@@ -18,9 +18,7 @@ from dispatchsim.calibration.emulated.guest_run import (
     Job,
 )
 from dispatchsim.calibration.emulated.target import EmulatedTarget, Parts
-from dispatchsim.calibration.points.points import (
-    FIT_POINT,
-)
+from dispatchsim.calibration.points.points import FIT_POINT
 from dispatchsim.calibration.testbed.processes import RunError
 
 COUNTERS = ("waits", "events", "accepts", "replies", "connections_open")

@@ -33,9 +33,7 @@ from dispatchsim.calibration.emulated.guest_run import (
 )
 from dispatchsim.calibration.emulated.kernel_build import WIRE_FOLDER, build_module, kernel
 from dispatchsim.calibration.emulated.macro_run import job_of
-from dispatchsim.calibration.points.points import (
-    point_at,
-)
+from dispatchsim.calibration.points.point import point_at
 from dispatchsim.calibration.records.run_result import difference
 from dispatchsim.calibration.testbed.machine_facts import version_of
 

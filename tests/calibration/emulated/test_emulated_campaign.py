@@ -29,10 +29,8 @@ from dispatchsim.calibration.measure.campaign import (
     CampaignSummary,
 )
 from dispatchsim.calibration.measure.machine_campaigns import Kind, run_campaign
-from dispatchsim.calibration.points.points import (
-    FIT_POINT,
-    point_at,
-)
+from dispatchsim.calibration.points.point import point_at
+from dispatchsim.calibration.points.points import FIT_POINT
 from dispatchsim.calibration.records.measured_runs import DataError, RunRecord, read_rows
 from dispatchsim.calibration.testbed.c_build import SOURCE_FOLDER
 

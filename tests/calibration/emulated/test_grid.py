@@ -3,11 +3,8 @@
 import pytest
 
 from dispatchsim.calibration.emulated.grid import blocking_points, held_out, lengths_of, ring_points
-from dispatchsim.calibration.points.points import (
-    FIT_POINTS_OF,
-    RINGS,
-    point_at,
-)
+from dispatchsim.calibration.points.point import point_at
+from dispatchsim.calibration.points.points import FIT_POINTS_OF, RINGS
 
 CAPACITY_PER_S = 22_000
 

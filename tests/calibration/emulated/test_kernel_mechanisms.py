@@ -25,9 +25,7 @@ from dispatchsim.calibration.emulated.kernel_source import (
     insert,
     read_insertions,
 )
-from dispatchsim.calibration.points.points import (
-    point_at,
-)
+from dispatchsim.calibration.points.point import point_at
 from dispatchsim.calibration.testbed.c_build import cache_folder
 
 SOURCE = """\

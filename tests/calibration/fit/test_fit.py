@@ -7,15 +7,13 @@ from tests.calibration.fit.synthetic_micro import micro_rounds
 from dispatchsim.calibration.fit.fit import fit_profile, fit_rates_per_s, machine_table
 from dispatchsim.calibration.fit.medians import FitError
 from dispatchsim.calibration.fit.request_fit import simulated_rate_per_s, solve_request_ns
+from dispatchsim.calibration.points.point import Point, Steering, point_at
 from dispatchsim.calibration.points.points import (
     FIT_POINT,
     FIT_POINTS_OF,
     KEPT_FIT_POINT,
     MECHANISMS,
-    Point,
-    Steering,
     emulated_fit_point,
-    point_at,
 )
 from dispatchsim.calibration.profiles.cost_profile import Profile
 from dispatchsim.calibration.records.measured_runs import (

@@ -28,9 +28,7 @@ from tests.calibration.fit.synthetic_told import (
 from dispatchsim.calibration.fit.medians import FitError, Fitted, MicroTable
 from dispatchsim.calibration.fit.micro_costs import micro_costs
 from dispatchsim.calibration.measure.microbenchmarks import bench_commands
-from dispatchsim.calibration.points.points import (
-    FURTHER_MECHANISMS,
-)
+from dispatchsim.calibration.points.points import FURTHER_MECHANISMS
 from dispatchsim.calibration.profiles.cost import MECHANISM_TABLES, required_costs
 from dispatchsim.calibration.profiles.lent_costs import LENDERS
 from dispatchsim.calibration.records.measured_runs import MicroResult

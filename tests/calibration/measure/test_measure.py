@@ -20,11 +20,8 @@ from dispatchsim.calibration.measure.campaign import (
 from dispatchsim.calibration.measure.machine_campaigns import Kind, run_campaign
 from dispatchsim.calibration.measure.macro import Timing
 from dispatchsim.calibration.measure.microbenchmarks import bench_commands
-from dispatchsim.calibration.points.points import (
-    FIT_POINTS,
-    point_at,
-    trace_to_replay,
-)
+from dispatchsim.calibration.points.point import point_at, trace_to_replay
+from dispatchsim.calibration.points.points import FIT_POINTS
 from dispatchsim.calibration.records.measured_runs import (
     CpuTimes,
     DataError,

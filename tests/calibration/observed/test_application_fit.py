@@ -12,10 +12,7 @@ from dispatchsim.calibration.fit.request_fit import simulated_rate_per_s
 from dispatchsim.calibration.observed.application_fit import fit_application, was_fitted_to
 from dispatchsim.calibration.observed.observed_run import Habits, ObservedRun, observed_run
 from dispatchsim.calibration.observed.operating_point import point_of
-from dispatchsim.calibration.points.points import (
-    Point,
-    point_at,
-)
+from dispatchsim.calibration.points.point import Point, point_at
 from dispatchsim.calibration.profiles.cost_profile import default_profile, shipped
 from dispatchsim.calibration.running.preparation import open_connections
 from dispatchsim.sim.state.costs import ApplicationCosts

@@ -35,10 +35,7 @@ from dispatchsim.calibration.observed.observing import Asking, Bench, why_not
 from dispatchsim.calibration.observed.preloading import preload
 from dispatchsim.calibration.observed.server_process import started
 from dispatchsim.calibration.observed.tracers import TRACERS
-from dispatchsim.calibration.points.points import (
-    Point,
-    point_at,
-)
+from dispatchsim.calibration.points.point import Point, point_at
 from dispatchsim.calibration.records.noise import Series
 from dispatchsim.calibration.testbed.c_build import Programs
 from dispatchsim.calibration.testbed.testbed import open_testbed

@@ -13,9 +13,7 @@ from dispatchsim.calibration.measure.macro import Timing
 from dispatchsim.calibration.observed.observed_run import ObservedRun
 from dispatchsim.calibration.observed.observing import LATE, Asking, Bench, observe
 from dispatchsim.calibration.observed.server_process import Snapshot, Watched, started
-from dispatchsim.calibration.points.points import (
-    point_at,
-)
+from dispatchsim.calibration.points.point import point_at
 from dispatchsim.calibration.records.noise import Series
 from dispatchsim.calibration.testbed.c_build import Programs
 from dispatchsim.calibration.testbed.processes import CpuTicks, ScheduleTimes

@@ -2,8 +2,14 @@
 
 import pytest
 
-from dispatchsim.calibration.points.points import (
+from dispatchsim.calibration.points.point import (
     FDS_MAX,
+    point_at,
+    server_options,
+    stored,
+    trace_to_replay,
+)
+from dispatchsim.calibration.points.points import (
     FIT_POINT,
     FIT_POINTS,
     FIT_POINTS_OF,
@@ -19,10 +25,6 @@ from dispatchsim.calibration.points.points import (
     held_out_points,
     onset_points,
     open_points,
-    point_at,
-    server_options,
-    stored,
-    trace_to_replay,
 )
 from dispatchsim.calibration.profiles.cost import MECHANISM_TABLES
 from dispatchsim.calibration.profiles.lent_costs import LENDERS

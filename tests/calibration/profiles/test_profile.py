@@ -11,9 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dispatchsim.calibration.emulated.microbenchmarks import MERGED, UNMERGED
-from dispatchsim.calibration.points.points import (
-    MECHANISMS,
-)
+from dispatchsim.calibration.points.points import MECHANISMS
 from dispatchsim.calibration.profiles.cost import MECHANISM_TABLES, SHARED_TABLES, Cost, unit_of
 from dispatchsim.calibration.profiles.cost_profile import (
     Profile,

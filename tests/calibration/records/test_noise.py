@@ -4,12 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from dispatchsim.calibration.points.points import (
-    BLOCKING,
-    FIT_POINT,
-    STOCK_MECHANISMS,
-    point_at,
-)
+from dispatchsim.calibration.points.point import BLOCKING, point_at
+from dispatchsim.calibration.points.points import FIT_POINT, STOCK_MECHANISMS
 from dispatchsim.calibration.records.measured_runs import Noise
 from dispatchsim.calibration.records.noise import (
     NoiseLimits,

@@ -17,10 +17,7 @@ from dispatchsim.calibration.emulated.kernel_mechanisms.unmerged_tables import (
     tables_of,
 )
 from dispatchsim.calibration.emulated.kernel_mechanisms.unmerged_target import ID, UnmergedTarget
-from dispatchsim.calibration.points.points import (
-    Point,
-    point_at,
-)
+from dispatchsim.calibration.points.point import Point, point_at
 from dispatchsim.calibration.records.measured_runs import DataError, RunRecord, read_rows
 
 README = Path(points.__file__).parent / "README.md"

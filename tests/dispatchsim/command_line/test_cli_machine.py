@@ -9,10 +9,8 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
-from dispatchsim.calibration.points.points import (
-    FIT_POINT,
-    point_at,
-)
+from dispatchsim.calibration.points.point import point_at
+from dispatchsim.calibration.points.points import FIT_POINT
 
 sys.path.append(str(Path(__file__).parents[3]))
 

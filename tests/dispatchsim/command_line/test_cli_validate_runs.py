@@ -10,9 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
-from dispatchsim.calibration.points.points import (
-    point_at,
-)
+from dispatchsim.calibration.points.point import point_at
 
 sys.path.append(str(Path(__file__).parents[3]))
 

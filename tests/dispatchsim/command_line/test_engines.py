@@ -16,9 +16,7 @@ from tests.served import on_server, served
 from typer.testing import Result
 
 import dispatchsim as ds
-from dispatchsim.calibration.points.points import (
-    point_at,
-)
+from dispatchsim.calibration.points.point import point_at
 from dispatchsim.calibration.running import compiling, preparation
 from dispatchsim.calibration.running.compiling import Side, compile_engines, uncompiled, warm
 from dispatchsim.calibration.running.preparation import effort

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dispatchsim.calibration.points.points import (
-    point_at,
-)
+from dispatchsim.calibration.points.point import point_at
 from dispatchsim.calibration.profiles.cost_profile import Profile
 from dispatchsim.validation.forecast.baselines import (
     BASELINES,

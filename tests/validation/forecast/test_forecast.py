@@ -9,10 +9,7 @@ import pytest
 from tests.served import served
 from tests.validation.synthetic_runs import SHORT, synthetic_run
 
-from dispatchsim.calibration.points.points import (
-    Point,
-    point_at,
-)
+from dispatchsim.calibration.points.point import Point, point_at
 from dispatchsim.calibration.profiles.cost_profile import Profile
 from dispatchsim.calibration.running.preparation import settings_at
 from dispatchsim.sim.figures.metrics import Verdict

@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dispatchsim.calibration.points.points import (
-    point_at,
-)
+from dispatchsim.calibration.points.point import point_at
 from dispatchsim.calibration.profiles.cost_profile import Profile, default_profile
 from dispatchsim.calibration.running.preparation import Job
 from dispatchsim.validation.forecast.forecast import Lengths, Request, forecasts, jobs_of, result_of

@@ -9,10 +9,7 @@ from typing import Any
 import pytest
 from tests.validation.synthetic_runs import SHORT
 
-from dispatchsim.calibration.points.points import (
-    point_at,
-    stored,
-)
+from dispatchsim.calibration.points.point import point_at, stored
 from dispatchsim.calibration.profiles.cost_profile import Profile
 from dispatchsim.calibration.records.measured_runs import DataError
 from dispatchsim.sim.state.kinds import Activity

@@ -9,10 +9,7 @@ import pytest
 from tests.validation.emulated_runs import emulated_run
 from tests.validation.synthetic_runs import toy_profile
 
-from dispatchsim.calibration.points.points import (
-    Point,
-    point_at,
-)
+from dispatchsim.calibration.points.point import Point, point_at
 from dispatchsim.calibration.profiles.cost_profile import Profile
 from dispatchsim.validation.forecast.baselines import Baseline
 from dispatchsim.validation.noise_free.promises import LIMITS, misfit, promises, worst_points

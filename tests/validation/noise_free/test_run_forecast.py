@@ -9,11 +9,7 @@ import pytest
 from tests.validation.emulated_runs import emulated_run
 from tests.validation.synthetic_runs import SHORT, toy_profile
 
-from dispatchsim.calibration.points.points import (
-    Point,
-    point_at,
-    trace_to_replay,
-)
+from dispatchsim.calibration.points.point import Point, point_at, trace_to_replay
 from dispatchsim.calibration.profiles.cost_profile import Profile
 from dispatchsim.sim.state.costs import curve_ns
 from dispatchsim.validation.noise_free.run_forecast import (

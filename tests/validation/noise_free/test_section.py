@@ -12,11 +12,8 @@ from rich.console import Console
 from tests.validation.emulated_runs import emulated_run
 from tests.validation.synthetic_runs import SHORT, synthetic_run, toy_profile
 
-from dispatchsim.calibration.points.points import (
-    FIT_POINT,
-    point_at,
-    stored,
-)
+from dispatchsim.calibration.points.point import point_at, stored
+from dispatchsim.calibration.points.points import FIT_POINT
 from dispatchsim.calibration.profiles.cost_profile import Profile
 from dispatchsim.calibration.records.measured_runs import append
 from dispatchsim.validation.forecast.provenance import MachineRuns

@@ -8,12 +8,8 @@ import pytest
 from tests.lab import lab
 from tests.validation.synthetic_runs import synthetic_run, toy_profile
 
-from dispatchsim.calibration.points.points import (
-    FIT_POINT,
-    held_out_points,
-    onset_points,
-    point_at,
-)
+from dispatchsim.calibration.points.point import point_at
+from dispatchsim.calibration.points.points import FIT_POINT, held_out_points, onset_points
 from dispatchsim.calibration.profiles.cost_profile import shipped_profiles
 from dispatchsim.validation.overload.overflow_onset import is_of_onset, onset
 

@@ -16,9 +16,7 @@ from tests.validation.synthetic_runs import toy_profile
 
 from dispatchsim.calibration.observed.application_fit import fit_application
 from dispatchsim.calibration.observed.observed_run import Habits
-from dispatchsim.calibration.points.points import (
-    point_at,
-)
+from dispatchsim.calibration.points.point import point_at
 from dispatchsim.calibration.profiles.cost_profile import Profile
 from dispatchsim.calibration.records.measured_runs import DataError
 from dispatchsim.validation.forecast.observed_points import observed_points

@@ -14,10 +14,8 @@ from rich.console import Console
 from tests.pictures import check_picture
 from tests.validation.synthetic_runs import synthetic_run, toy_profile
 
-from dispatchsim.calibration.points.points import (
-    FIT_POINT,
-    point_at,
-)
+from dispatchsim.calibration.points.point import point_at
+from dispatchsim.calibration.points.points import FIT_POINT
 from dispatchsim.calibration.profiles.cost_profile import Profile
 from dispatchsim.calibration.records.measured_runs import append
 from dispatchsim.sim.files.whole_files import write_whole

@@ -7,11 +7,8 @@ from collections.abc import Sequence
 import pytest
 from tests.validation.synthetic_runs import SHORT, synthetic_run, toy_profile
 
-from dispatchsim.calibration.points.points import (
-    FIT_POINT,
-    Point,
-    point_at,
-)
+from dispatchsim.calibration.points.point import Point, point_at
+from dispatchsim.calibration.points.points import FIT_POINT
 from dispatchsim.calibration.profiles.cost_profile import Profile
 from dispatchsim.validation.forecast.baselines import BASELINES, Baseline
 from dispatchsim.validation.forecast.forecast import Request, forecasts, neighbours_of

@@ -19,9 +19,7 @@ from dispatchsim.calibration.emulated.instructions.instruction_profile import (
     table_of,
 )
 from dispatchsim.calibration.emulated.kernel_build import Kernel
-from dispatchsim.calibration.points.points import (
-    point_at,
-)
+from dispatchsim.calibration.points.point import point_at
 
 _N_CALLS = 1000  # profiled.c
 _CLOCKS_NS = 1_000  # what lies between a clock reading and the marker beside it

@@ -1,0 +1,295 @@
+"""A measured point: a scenario on a testbed, a row on disk, the options of a program.
+
+Which points a campaign measures is in points.py: a grid decides no result.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, NamedTuple, Self
+
+import numpy as np
+from pydantic import BeforeValidator, Field, PlainSerializer, StrictInt, model_validator
+
+from ...scenario.errors import ScenarioError
+from ...scenario.quantities import DURATION, RATE, SIZE, Unit
+from ...scenario.scenario import Scenario
+from ...sim.load.trace_file import COLUMNS
+from ...sim.load.workload import Trace
+from ...sim.state.settings import RunSettings
+from ...sim.state.units import SECOND_NS
+
+BLOCKING = "blocking"
+"""The mechanism that is none: threads sleep in their calls."""
+
+Steering = Literal["namespaces", "loopback", "emulated"]
+"""Who processes what the server receives: its CPU, the sender's CPU, the only CPU there is."""
+FDS_MAX = 19_900
+"""Descriptors that server and clients ask for, each, unless a point says otherwise."""
+WINDOW = 10
+"""Segments that may be under way at first (Linux TCP_INIT_CWND, RFC 6928)."""
+_TICK_NS = 4_000_000
+"""Of CONFIG_HZ=250, which Debian and all shipped machines have (timer_hz): a slice is over when a
+tick finds that it is (kernel/sched/fair.c task_tick_fair()). Two workers of nginx 1.22 on one CPU
+of Linux 6.18 had p99 of 4.6 and 4.8 ms."""
+_THINK_ROWS = 100_000
+_ON_A_TESTBED: dict[str, dict[str, Any]] = {
+    # Testbeds set net.ipv4.tcp_syncookies to 0; queues of signals have the kernel's own bound.
+    "server": {"syn_cookies": False, "descriptors": FDS_MAX, "signal_queue": FDS_MAX},
+    "load": {"descriptors": FDS_MAX, "timeout": "4 s"},
+    "network": {"window": WINDOW},
+    "machine": {"clients": "generator"},
+}
+
+
+class Point(Scenario):
+    """One operating point of a server on a testbed: a scenario, and what no scenario says.
+
+    Keys that it leaves out are as testbeds have them. Threads of `blocking` are the one that
+    accepts among them; of all others workers are event loops on the server's one CPU.
+
+    >>> Point.of(server={"mechanism": "poll"}, load={"loop": "closed", "users": 64}).label
+    'poll idle 0 closed 64'
+    """
+
+    burst: Annotated[StrictInt, Field(ge=1)] = 1
+    """Connections of an open loop that come at an instant, at equal distances."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _is_on_a_testbed(cls, content: Any) -> Any:
+        if not isinstance(content, dict):
+            return content
+        sections = {name: {**keys, **content.get(name, {})} for name, keys in _ON_A_TESTBED.items()}
+        return {**content, **sections}
+
+    @model_validator(mode="after")
+    def _can_be_run(self) -> Self:
+        if self.load.loop == "closed" and self.burst != 1:
+            raise ValueError(f"burst: must be 1 in a closed loop, got {self.burst}")
+        if self.blocks and "workers" not in self.server.model_fields_set:
+            raise ValueError(
+                'server.workers: is missing, and server.mechanism = "blocking" needs it'
+            )
+        return self
+
+    @property
+    def users(self) -> int:
+        """Users of a closed loop; 0 in an open one."""
+        return self.load.users or 0
+
+    @property
+    def rate_per_s(self) -> float:
+        """Connections a second that an open loop offers; 0 in a closed one."""
+        return self.load.rate or 0
+
+    @property
+    def blocks(self) -> bool:
+        """Whether the server's threads sleep in their calls."""
+        return self.server.mechanism == BLOCKING
+
+    @property
+    def has_loops(self) -> bool:
+        """Whether there are several event loops."""
+        return self.server.workers > 1 and not self.blocks
+
+    @property
+    def label(self) -> str:
+        """A short name for people, with what differs from the usual."""
+        server, load = self.server, self.load
+        rate = f"closed {load.users}" if load.loop == "closed" else f"open {load.rate:.0f}/s"
+        parts = [f"{server.mechanism} idle {self.idle.connections} {rate}"]
+        if server.accept_limit:
+            parts.append(f"accept {server.accept_limit}")
+        if server.listener != "first":
+            parts.append(f"listener {server.listener}")
+        if load.requests != 1:
+            parts.append(f"requests {load.requests}")
+        if self.burst != 1:
+            parts.append(f"burst {self.burst}")
+        if server.signal_queue != FDS_MAX:
+            parts.append(f"queue {server.signal_queue}")
+        if self.blocks:
+            parts.append(f"{server.threads} of {server.workers}")
+        if self.has_loops:
+            parts.append(f"workers {server.workers}")
+        if server.share != "accept queue":
+            parts.append(f"share {server.share}")
+        if server.wake == "one":
+            parts.append("wake one")
+        return " ".join(parts)
+
+    def seed(self, repeat: int) -> int:
+        """Return the seed of the arrivals of one repeat, which depends on nothing else."""
+        return seed_of_fields(stored(self), repeat)
+
+    def on_its_testbed(self, settings: RunSettings) -> RunSettings:
+        """Return the *settings* of a run with what no scenario says."""
+        if not self.has_loops:
+            return settings
+        return settings._replace(kernel=settings.kernel._replace(slice_ns=_TICK_NS))
+
+    def lasting(self, warm_up_ns: int, window_ns: int) -> Self:
+        """Return the point with runs that end with their window."""
+        duration, warm_up = map(DURATION.format, (warm_up_ns + window_ns, warm_up_ns))
+        return self.with_values(run={"duration": duration, "warm_up": warm_up})
+
+    def trace(self, seed: int, seconds: float, rows: int = 0) -> Trace:
+        """Return the arrivals of a run of *seconds*; in a closed loop *rows* connections."""
+        if self.burst == 1:
+            return self.load.workload.trace(seed, seconds, rows)
+        assert self.load.rate is not None
+        every = self.load.workload._replace(
+            rate_per_s=self.load.rate / self.burst, process="constant"
+        )
+        # Arrivals at equal distances end with the last whole one, and a burst begins one.
+        firsts = every.trace(seed, seconds + self.burst / self.load.rate, rows)
+        in_time = firsts.at_ns < seconds * SECOND_NS
+        columns = (np.repeat(getattr(firsts, name)[in_time], self.burst) for name in COLUMNS)
+        return Trace(firsts.loop, firsts.users, *columns)
+
+
+class StoredField(NamedTuple):
+    """A field of points on disk: which key of a scenario it is, and what it is where absent."""
+
+    key: str
+    usual: Any
+    unit: Unit | None = None
+
+
+STORED = {
+    "mechanism": StoredField("server.mechanism", None),
+    "idle": StoredField("idle.connections", 0),
+    "loop": StoredField("load.loop", "closed"),
+    "users": StoredField("load.users", 0),
+    "rate_per_s": StoredField("load.rate", 0.0, RATE),
+    "accept_limit": StoredField("server.accept_limit", 0),
+    "listener": StoredField("server.listener", "first"),
+    "read_after_accept": StoredField("server.read_after_accept", False),
+    "backlog": StoredField("server.backlog", 4096),
+    "max_events": StoredField("server.max_events", 1024),
+    "requests": StoredField("load.requests", 1),
+    "request_bytes": StoredField("load.request_size", 64, SIZE),
+    "reply_bytes": StoredField("load.reply_size", 128, SIZE),
+    "think_ns": StoredField("load.think_time", 0, DURATION),
+    "timeout_ns": StoredField("load.timeout", 4_000_000_000, DURATION),
+    "fd_limit": StoredField("server.descriptors", 0),
+    "signal_queue": StoredField("server.signal_queue", 0),
+    "burst": StoredField("burst", 1),
+    "threads": StoredField("server.threads", "pool"),
+    "workers": StoredField("server.workers", 0),
+    "share": StoredField("server.share", "accept queue"),
+    "wake": StoredField("server.wake", "all"),
+}
+"""Of rows on disk, whose points are flat: what measured files say from before there were scenarios
+below the front door, and what seeds are made of."""
+_LATER_FIELDS = {"fd_limit", "signal_queue", "burst", "threads", "workers", "share", "wake"}
+"""Points had seeds before they had these fields, and keep them where these are as usual."""
+
+
+def point_at(base: Point | None = None, /, **fields: Any) -> Point:
+    """Return the point of stored *fields*, those that are absent as in *base* or as usual.
+
+    Raises
+    ------
+    ScenarioError
+        If there is no such field, or a rule is broken.
+
+    >>> point_at(mechanism="poll", idle=6000, users=64).label
+    'poll idle 6000 closed 64'
+    """
+    if base is not None:
+        fields = stored(base) | fields
+    content: dict[str, Any] = {"load": {"loop": "closed"}}
+    for name, value in fields.items():
+        if name not in STORED:
+            raise ScenarioError(f"point: has no field {name}, got {value}")
+        key, usual, unit = STORED[name]
+        if value == usual:
+            continue
+        written = value if unit is None else unit.format(value)
+        section, _, field = key.rpartition(".")
+        (content.setdefault(section, {}) if section else content)[field] = written
+    return Point.check(content, "point")
+
+
+def stored(point: Point) -> dict[str, Any]:
+    """Return the fields of *point* as they stand on disk."""
+    fields = {name: _value(point, key, usual) for name, (key, usual, _) in STORED.items()}
+    if not point.blocks and fields["workers"] == 1:
+        fields["workers"] = 0
+    return fields
+
+
+def _value(point: Point, key: str, usual: Any) -> Any:
+    section, _, field = key.rpartition(".")
+    value = getattr(getattr(point, section) if section else point, field)
+    unbounded = key in ("server.descriptors", "server.signal_queue") and value == FDS_MAX
+    return usual if value is None or unbounded else value
+
+
+StoredPoint = Annotated[
+    Point,
+    BeforeValidator(lambda value: point_at(**value) if isinstance(value, dict) else value),
+    PlainSerializer(stored),
+]
+"""The point of a row on disk."""
+
+
+def seed_of(text: str) -> int:
+    """Return a seed of 31 bits that depends on *text* and on nothing else."""
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") >> 1
+
+
+def seed_of_fields(fields: Mapping[str, Any], repeat: int) -> int:
+    """Return the seed of the arrivals of one repeat at a point of stored *fields*."""
+    known = {
+        name: _canonical(value)
+        for name, value in fields.items()
+        if name not in _LATER_FIELDS or value != STORED[name].usual
+    }
+    return seed_of(json.dumps([known, repeat], sort_keys=True))
+
+
+def _canonical(value: object) -> object:
+    """Return 4000 for 4000.0, so that equal points have equal seeds."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def server_options(point: Point) -> list[str]:
+    """Return the options of the real server at *point*: all but where it listens and its limits.
+
+    Raises
+    ------
+    ValueError
+        For several event loops, which are for servers of others.
+    """
+    server = point.server
+    if point.has_loops:
+        raise ValueError(f"our server has one event loop, got {server.workers} workers")
+    queue = server.signal_queue
+    return [
+        "--mechanism", server.mechanism, "--backlog", str(server.backlog),
+        "--accept-limit", str(server.accept_limit), "--listener", server.listener,
+        "--max-events", str(server.max_events),
+        *(["--read-after-accept"] if server.read_after_accept else []),
+        *(["--signal-queue", str(queue)] if queue != FDS_MAX else []),
+        *(
+            ["--threads", server.threads.replace(" ", "-"), "--workers", str(server.workers)]
+            if point.blocks
+            else []
+        ),
+    ]  # fmt: skip
+
+
+def trace_to_replay(point: Point, seed: int, seconds: float) -> Trace:
+    """Return the arrivals of a run of *seconds* on a machine, which begins again with the first.
+
+    Without think times all rows are equal, and one a user does.
+    """
+    if point.load.loop == "open":
+        return point.trace(seed, seconds)
+    rows = _THINK_ROWS if point.load.think_time else point.users or 0
+    return point.trace(seed, seconds, rows)
