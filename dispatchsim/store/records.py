@@ -13,11 +13,11 @@ without keys that are set to their default. A trace counts by what is in it, bes
 
 Rows say nothing of wall time, host or worker: the same run makes the same row everywhere.
 
-The code is a hash of the sources that a run goes through, whole folders of them:
+The code is a hash of the sources that a run goes through:
 
     sim/ without output_analysis/, models/     the simulator
     scenario/, calibration/profiles/           what is asked, and what it costs   ─► sha256
-    calibration/running/                       from both to an engine
+    calibration/running/, points/point.py      from both to an engine
     NumPy, which draws the arrivals
 
 It is part of every address, and checked on a cluster. A change of any of these files makes new
