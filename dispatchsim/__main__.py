@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .command_line.importing import imports
+from .command_line.module_imports import imports
 
 
 def main() -> None:

@@ -18,7 +18,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from .door import Door
-from .importing import imports
+from .module_imports import imports
 
 HELP = """Forecast how a server copes with its connections: from select to io_uring.
 

@@ -1,4 +1,4 @@
-"""What the commands of studies share: what is asked, who works it out, how it is delivered."""
+"""What commands that simulate or measure share: what is asked, the work, how it is delivered."""
 
 from __future__ import annotations
 
