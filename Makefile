@@ -37,8 +37,9 @@ demo: $(STAMP) ## forecast measured runs, draw both, answer one what-if
 	$(VENV)/bin/dispatchsim demo
 
 course: $(STAMP) ## open the ten lessons of the course in Jupyter
+	@echo "installing Jupyter into $(VENV) (once, about a minute)"
 	@$(RUN) pip install --quiet --disable-pip-version-check --editable '.[course]'
-	$(VENV)/bin/jupyter notebook notebooks/01_event_loop.ipynb
+	$(VENV)/bin/jupyter notebook $(if $(filter 0,$(shell id -u)),--allow-root) notebooks/01_event_loop.ipynb
 
 explore: $(STAMP) ## open the page with sliders: what if more came, or stayed idle?
 	$(VENV)/bin/dispatchsim explore
