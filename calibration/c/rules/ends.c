@@ -111,7 +111,7 @@ static void accept_empty(void)
     say("%s", outcome(accept(listener_open(4), NULL, NULL)));
 }
 
-/* Accept until it fails with EAGAIN, six times at most. */
+/* Two wait, and one descriptor is left: accept, fail, close the first, accept the second. */
 static void accept_at_limit(void)
 {
     int listener = listener_open(4);
@@ -240,8 +240,8 @@ static void write_full(void)
     say_list_end();
 }
 
-/* A client reads a little of a full buffer, then more of it: say the share of the send buffer, in
- * tenths, that is free when poll says first that there is room. */
+/* A client reads from a connection that is full: say whether more than a fifth of what filled it
+ * had to be read before poll says that there is room. */
 static void write_room(void)
 {
     struct pair pair = pair_open();

@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { SECONDS = 10, RULES_MAX = 256 };
+enum { RULES_MAX = 256 };
 
 static const struct family families[] = {
     {"scans", scan_rules},
@@ -26,8 +26,6 @@ static const struct family families[] = {
     {"scheduling", scheduling_rules},
     {"softirq", softirq_rules},
 };
-
-static bool alone;
 
 struct question {
     const struct rule *rule;
@@ -68,7 +66,7 @@ static void leave_network(void)
 static _Noreturn void answer(const struct rule *rule)
 {
     (void)signal(SIGPIPE, SIG_IGN);
-    (void)alarm((unsigned)(rule->seconds == 0 ? SECONDS : rule->seconds));
+    (void)alarm((unsigned)(rule->seconds == 0 ? RULE_SECONDS : rule->seconds));
     if ((rule->needs & NEEDS_NETWORK) && !alone) {
         leave_network();
     }
@@ -83,7 +81,7 @@ static void begin(struct question *question, const struct rule *rule)
     if (pipe2(ends, O_CLOEXEC) != 0) {
         fail("pipe2: %s", strerror(errno));
     }
-    pid_t child = fork();
+    pid_t program = getpid(), child = fork();
     if (child < 0) {
         fail("fork: %s", strerror(errno));
     }
@@ -92,6 +90,7 @@ static void begin(struct question *question, const struct rule *rule)
             _exit(EXIT_FAILURE);
         }
         closefrom(STDERR_FILENO + 1); /* rules count their descriptors */
+        die_with(program);
         answer(rule);
     }
     (void)close(ends[1]);
@@ -134,7 +133,8 @@ int main(int argc, char **argv)
     bool lists = false, quick = false;
     const struct option_spec specs[] = {
         {"only", OPTION_TEXT, &only, 0, 0, "ask one family, or one rule"},
-        {"quick", OPTION_FLAG, &quick, 0, 0, "leave out those that take longer than a few seconds"},
+        {"quick", OPTION_FLAG, &quick, 0, 0,
+         "leave out the rules that wait for timers of a second or more"},
         {"alone", OPTION_FLAG, &alone, 0, 0, "nobody else uses this machine: make no namespaces"},
         {"list", OPTION_FLAG, &lists, 0, 0, "print the names of the rules"},
     };

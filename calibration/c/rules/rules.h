@@ -1,5 +1,8 @@
-/* rules: questions to the running kernel. Each prints one JSON answer and changes nothing outside
- * this process, its children and network namespaces of their own.
+/* rules: questions to the running kernel. Each prints one JSON answer. What a question sets up is
+ * its processes', sockets on the loopback and a network namespace of its own. Two reach further:
+ * those of softirqs flood CPU 1 for some tenths of a second, and as root some of them have an
+ * instance of the kernel's trace, which they remove again. With --alone there is no namespace: a
+ * rule changes settings of the machine, and only a guest that ends with its rules is asked so.
  *
  *     {"rule": "select_order", "answer": [1, 2, 3]}
  *     {"rule": "signal_order", "not_asked": "fcntl(F_SETSIG): Operation not permitted"}
@@ -13,6 +16,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "../servers/program.h"
 
@@ -27,8 +31,10 @@ struct rule {
     const char *name;
     void (*ask)(void);
     unsigned needs;
-    int seconds; /* it is ended after these; 0: 10 */
+    int seconds; /* it is ended after these; 0: RULE_SECONDS */
 };
+
+enum { RULE_SECONDS = 10 };
 
 struct family {
     const char *name;
@@ -55,6 +61,22 @@ int sure(long result, const char *call);
 /* What a call returned: its result, or the name of its error in quotes. */
 const char *outcome(long result);
 const char *as_bool(bool value);
+
+/* ---- children.c ---- */
+
+/* Whether nobody else uses this machine (--alone). */
+extern bool alone;
+
+/* Be killed when the parent, which is *parent*, has ended. */
+void die_with(pid_t parent);
+/* Fork a child of the rule: it ends with the rule, and in time. It says nothing: where a rule would
+ * be not asked, it exits with EXIT_FAILURE. Returns 0 in the child. */
+pid_t child_begin(void);
+bool is_child(void);
+/* Wait for a child that ends by itself; the rule is not asked if the child failed. */
+void child_await(pid_t child);
+/* Kill a child that does not end by itself; the rule is not asked if it had ended already. */
+void child_end(pid_t child);
 
 /* ---- sockets.c ---- */
 

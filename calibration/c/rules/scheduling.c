@@ -11,7 +11,6 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 enum {
@@ -151,23 +150,20 @@ static struct turns *compete(int nice_of_second)
 {
     struct turns *turns = shared(2 * sizeof *turns);
     int64_t end_ns = now_ns() + (SPIN_MS + 50) * NS_PER_MS;
+    pid_t children[2];
     stay_on_cpu(0);
     for (int i = 0; i < 2; i++) {
-        pid_t child = sure(fork(), "fork");
-        if (child == 0) {
-            if (i == 1 && setpriority(PRIO_PROCESS, 0, nice_of_second) != 0) {
-                _exit(1);
+        children[i] = child_begin();
+        if (children[i] == 0) {
+            if (i == 1) {
+                sure(setpriority(PRIO_PROCESS, 0, nice_of_second), "setpriority");
             }
             compute(&turns[i], end_ns);
             _exit(0);
         }
     }
     for (int i = 0; i < 2; i++) {
-        int status;
-        sure(wait(&status), "wait");
-        if (status != 0) {
-            not_asked("setpriority(%d): %s", nice_of_second, strerror(errno));
-        }
+        child_await(children[i]);
     }
     return turns;
 }
@@ -226,14 +222,14 @@ static void wakes_beside_busy(void)
     if (sysconf(_SC_NPROCESSORS_ONLN) < 2) {
         not_asked("two CPUs are needed");
     }
-    pid_t busy = sure(fork(), "fork");
+    pid_t busy = child_begin();
     if (busy == 0) {
         stay_on_cpu(0);
         for (;;) {
             (void)now_ns();
         }
     }
-    pid_t sleeper = sure(fork(), "fork");
+    pid_t sleeper = child_begin();
     if (sleeper == 0) {
         stay_on_cpu(0);
         for (int i = 0; i < SAMPLES && read(ends[0], &byte, 1) == 1; i++) {
@@ -247,9 +243,8 @@ static void wakes_beside_busy(void)
         atomic_store(&state->sent_ns, now_ns());
         sure(write(ends[1], &byte, 1), "write");
     }
-    (void)waitpid(sleeper, NULL, 0);
-    (void)kill(busy, SIGKILL);
-    (void)waitpid(busy, NULL, 0);
+    child_await(sleeper);
+    child_end(busy);
     /* Others may compute there, too: a quarter of the wake-ups is enough to tell. */
     qsort(state->delays_ns, SAMPLES, sizeof state->delays_ns[0], ascending);
     say("%s", as_bool(state->delays_ns[SAMPLES / 4] < SOON_NS));

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -11,17 +12,23 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-enum { MEMBERS = 6, QUEUE = 4, USER = 60000, USERS = 5000 };
+/* Numbers of users that no system gives out: above those of systemd (to 65535), below those of
+ * containers (from 100000). https://systemd.io/UIDS-GIDS/; login.defs(5), SUB_UID_MIN. */
+enum { MEMBERS = 6, QUEUE = 4, USER = 70000, USERS = 5000 };
 
 /* The limit counts the signals of a user: as root this process can be a user of its own. */
 static void block_all(void)
 {
     sigset_t all;
     if (geteuid() == 0) {
-        sure(setuid(USER + (uid_t)getpid() % USERS), "setuid");
+        uid_t user = USER + (uid_t)getpid() % USERS;
+        sure(setgroups(0, NULL), "setgroups");
+        sure(setgid(user), "setgid");
+        pid_t parent = getppid();
+        sure(setuid(user), "setuid");
+        die_with(parent); /* another user's process forgets it */
     }
     sigfillset(&all);
     sigdelset(&all, SIGALRM); /* it ends the rule */
@@ -192,20 +199,20 @@ static void held_elsewhere(void)
     members_open(pairs, MEMBERS);
     limit_queue(QUEUE);
     sure(pipe(ready), "pipe");
-    pid_t child = sure(fork(), "fork");
+    pid_t child = child_begin();
     if (child == 0) {
         for (int i = 0; i < QUEUE - 1; i++) {
-            (void)sigqueue(getpid(), SIGRTMIN, (union sigval){0});
+            sure(sigqueue(getpid(), SIGRTMIN, (union sigval){0}), "sigqueue");
         }
-        (void)write(ready[1], &byte, 1);
+        sure(write(ready[1], &byte, 1), "write");
         (void)pause();
         _exit(0);
     }
+    (void)close(ready[1]); /* a child that fails ends the read */
     sure(read(ready[0], &byte, 1), "read");
     send_to(pairs, "012");
     say_queue(pairs, MEMBERS);
-    (void)kill(child, SIGKILL);
-    (void)waitpid(child, NULL, 0);
+    child_end(child);
 }
 
 static void stale_entry(void)

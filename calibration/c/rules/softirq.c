@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -128,24 +129,28 @@ struct trace {
     int instances;
     char name[32];
     int folder;
+    int file; /* of the folder, open at the moment; -1: none. It would keep the instance there. */
 };
 
-static struct trace trace;
+static struct trace trace = {.folder = -1, .file = -1};
 
 static void write_setting(const char *path, const char *words)
 {
-    int fd = sure(openat(trace.folder, path, O_WRONLY | O_CLOEXEC), path);
-    sure(write(fd, words, strlen(words)), path);
-    (void)close(fd);
+    trace.file = sure(openat(trace.folder, path, O_WRONLY | O_CLOEXEC), path);
+    sure(write(trace.file, words, strlen(words)), path);
+    (void)close(trace.file);
+    trace.file = -1;
 }
 
 static void trace_end(void)
 {
+    (void)close(trace.file);
     (void)close(trace.folder);
     (void)unlinkat(trace.instances, trace.name, AT_REMOVEDIR);
 }
 
-static void end_in_time(int number)
+/* The instance is the machine's: it must not outlive the rule, however that is ended. */
+static void end_early(int number)
 {
     (void)number;
     trace_end();
@@ -154,13 +159,21 @@ static void end_in_time(int number)
 
 static void trace_begin(void)
 {
+    static const int ends[] = {SIGALRM, SIGHUP, SIGINT, SIGTERM};
+    struct sigaction early = {.sa_handler = end_early};
+    sigfillset(&early.sa_mask);
     trace.instances =
         sure(open("/sys/kernel/tracing/instances", O_RDONLY | O_DIRECTORY | O_CLOEXEC),
              "/sys/kernel/tracing/instances");
     (void)snprintf(trace.name, sizeof trace.name, "rules-%ld", (long)getpid());
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        sure(sigaction(ends[i], &early, NULL), "sigaction");
+    }
+    /* Not by SIGKILL when the program has ended: the instance would stay. */
+    sure(prctl(PR_SET_PDEATHSIG, SIGTERM), "prctl(PR_SET_PDEATHSIG)");
     sure(mkdirat(trace.instances, trace.name, 0700), "a trace of our own");
     trace.folder = openat(trace.instances, trace.name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (trace.folder < 0 || atexit(trace_end) != 0 || signal(SIGALRM, end_in_time) == SIG_ERR) {
+    if (trace.folder < 0 || atexit(trace_end) != 0) {
         trace_end();
         not_asked("a trace of our own cannot be opened");
     }
@@ -189,7 +202,8 @@ static void look(struct seen *seen)
     double at_s, left_s = 0;
     int rounds = 0, packets = 0;
     bool runnable = false;
-    FILE *file = fdopen(sure(openat(trace.folder, "trace", O_RDONLY | O_CLOEXEC), "trace"), "r");
+    trace.file = sure(openat(trace.folder, "trace", O_RDONLY | O_CLOEXEC), "trace");
+    FILE *file = fdopen(trace.file, "r");
     while (file != NULL && fgets(line, sizeof line, file) != NULL) {
         if (sscanf(line, " %63s [%*d] %15s %lf: %63[^:]", thread, flags, &at_s, event) != 4) {
             continue;
@@ -222,6 +236,7 @@ static void look(struct seen *seen)
     if (file == NULL || fclose(file) != 0) {
         not_asked("the trace cannot be read");
     }
+    trace.file = -1;
 }
 
 static struct seen see_flood(void)

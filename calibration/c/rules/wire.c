@@ -88,9 +88,11 @@ static void set_address(int fd, struct ifreq *device, unsigned long what, uint32
 void wire_open(struct wire *wire)
 {
     struct ifreq device = {.ifr_name = "rules0", .ifr_flags = IFF_TUN | IFF_NO_PI};
-    /* A guest has no node of it; elsewhere there is one, or the kernel has no such device. */
-    (void)mkdir("/dev/net", 0755);
-    (void)mknod("/dev/net/tun", S_IFCHR | 0600, makedev(TUN_MAJOR, TUN_MINOR));
+    if (alone) {
+        /* A guest has no node of it. In the /dev of a machine that others use nothing is made. */
+        (void)mkdir("/dev/net", 0755);
+        (void)mknod("/dev/net/tun", S_IFCHR | 0600, makedev(TUN_MAJOR, TUN_MINOR));
+    }
     wire->port = 0;
     wire->tun = sure(open("/dev/net/tun", O_RDWR | O_NONBLOCK | O_CLOEXEC), "/dev/net/tun");
     sure(ioctl(wire->tun, TUNSETIFF, &device), "TUNSETIFF");
