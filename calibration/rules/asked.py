@@ -10,12 +10,16 @@ asked", with the reason, and never counts as one that agrees.
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import hashlib
 import json
-import shutil
+import os
+import signal
 import subprocess
 import tarfile
 import tempfile
+import time
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -28,6 +32,7 @@ from ..testbed.machine_facts import machine_facts, now_text
 FOLDER = Path(__file__).parent
 _FORMAT = "dispatchsim-rules/1"
 _SECONDS_MAX = 300  # the slowest rules take 80 s, all at the same time
+_PATIENCE_S, _TIDY_S = 5, 0.2  # what its processes have to end themselves
 _FACTS = ("kernel", "timer_hz", "cpu_model", "cpu_count")
 Value = bool | int | str | list[Any]
 
@@ -91,7 +96,8 @@ def read_answers(lines: Iterable[str]) -> Answers:
 def ask(*, only: str | None = None, quick: bool = False, program: Path | None = None) -> Answers:
     """Return what the running kernel answers to *only* a rule or a family, or to all.
 
-    A *quick* round leaves out rules that take longer than some seconds. The whole takes 80 s.
+    A *quick* round leaves out the rules that wait for timers of a second or more. The whole takes
+    80 s.
     *program* is the one that asks; None: the library's, built if need be.
 
     Raises
@@ -99,16 +105,46 @@ def ask(*, only: str | None = None, quick: bool = False, program: Path | None = 
     BuildError
         If the program has to be built and cannot be.
     ValueError
-        If the program fails, or *only* is neither a rule nor a family.
+        If the program fails or does not end, or *only* is neither a rule nor a family.
     """
     path = program or build().path("rules")
     options = [*(("--only", only) if only else ()), *(("--quick",) if quick else ())]
-    finished = subprocess.run(
-        [path, *options], capture_output=True, text=True, timeout=_SECONDS_MAX, check=False
-    )
-    if finished.returncode != 0:
-        raise ValueError(finished.stderr.strip() or "the program that asks failed without a word")
-    return read_answers(finished.stdout.splitlines())
+    code, output, words = _finished([str(path), *options], _SECONDS_MAX)
+    if code != 0:
+        raise ValueError(words.strip() or "the program that asks failed without a word")
+    return read_answers(output.splitlines())
+
+
+def _finished(command: list[str], seconds: float) -> tuple[int, str, str]:
+    """Run *command*; return its exit code, what it printed, and its errors.
+
+    None of its processes is left, whatever happens.
+    """
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        try:
+            output, words = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            raise ValueError(f"it did not end in {seconds} s") from None
+        finally:
+            if process.poll() is None:
+                _end_group(process)
+    return process.returncode, output, words
+
+
+def _end_group(process: subprocess.Popen[str]) -> None:
+    """End *process* and all of its group: first by the signal at which rules tidy up."""
+    os.killpg(process.pid, signal.SIGTERM)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(timeout=_PATIENCE_S)
+    with contextlib.suppress(ProcessLookupError):
+        time.sleep(_TIDY_S)
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def ask_guest(*, only: str | None = None) -> Answers:
@@ -152,7 +188,8 @@ def _tun_module() -> Path:
     from ..emulated.kernel_source import find_source
 
     target = kernel()
-    kept = target.tree.parent / "tun.ko"
+    made_of = hashlib.sha256(f"{target.id}{_TUN_KBUILD}{_WITHOUT_CRC32}".encode()).hexdigest()
+    kept = target.tree.parent / f"tun-{made_of[:12]}.ko"
     if not kept.is_file():
         with tempfile.TemporaryDirectory() as name, tarfile.open(find_source().archive) as archive:
             folder = Path(name, "tun")
@@ -163,7 +200,7 @@ def _tun_module() -> Path:
             (folder / "tun.c").write_bytes(content.read())
             (folder / "Kbuild").write_text(_TUN_KBUILD)
             (folder / "without_crc32.h").write_text(_WITHOUT_CRC32)
-            shutil.copyfile(build_module(folder, target), kept)
+            write_whole(kept, build_module(folder, target).read_bytes())
     return kept
 
 

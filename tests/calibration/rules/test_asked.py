@@ -6,11 +6,15 @@ import json
 import os
 import platform
 import shutil
+import signal
 import subprocess
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from dispatchsim.calibration.rules import asked
 from dispatchsim.calibration.rules.asked import (
     FOLDER,
     Answer,
@@ -51,9 +55,11 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _no_search_for_leaks() -> None:
+def _no_search_for_leaks() -> Iterator[None]:
     # The sanitizer looks through /proc, for which rules at the limit of descriptors have none.
-    os.environ["ASAN_OPTIONS"] = "detect_leaks=0"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ASAN_OPTIONS", "detect_leaks=0")
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -114,6 +120,54 @@ def test_a_forbidden_question_is_not_asked(program: Path) -> None:
     finished = subprocess.run(command, capture_output=True, text=True, check=True)
     found = json.loads(finished.stdout)
     assert found == {"rule": "read_after_reset", "not_asked": "accept: Too many open files"}
+
+
+def _children(process: int) -> list[int]:
+    lists = Path(f"/proc/{process}/task").glob("*/children")
+    return [int(child) for each in lists for child in each.read_text().split()]
+
+
+def _runs(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def _wait_for(happens: Callable[[], object]) -> None:
+    for _ in range(500):
+        if happens():
+            return
+        time.sleep(0.01)
+    raise AssertionError("it did not happen within 5 s")
+
+
+@pytest.mark.parametrize("rule", ["wakes_beside_busy", "signal_held_elsewhere"])
+@pytest.mark.parametrize("who_is_killed", ["the program", "the rule"])
+def test_no_child_outlives_its_rule(program: Path, rule: str, who_is_killed: str) -> None:
+    with subprocess.Popen([program, "--only", rule], stdout=subprocess.PIPE) as process:
+        asks: list[int] = []
+        children: list[int] = []
+
+        def begun() -> bool:
+            asks[:] = _children(process.pid)
+            children[:] = [child for each in asks for child in _children(each)]
+            return bool(children) or process.poll() is not None
+
+        _wait_for(begun)
+        if not children:
+            pytest.skip(f"the kernel at hand is not asked {rule}")
+        killed = process.pid if who_is_killed == "the program" else asks[0]
+        os.kill(killed, signal.SIGKILL)
+        _wait_for(lambda: not any(_runs(each) for each in (*asks, *children)))
+
+
+def test_a_program_that_does_not_end_is_ended_with_its_children(tmp_path: Path) -> None:
+    noted = tmp_path / "child"
+    command = ["bash", "-c", f"sleep 60 & echo $! > {noted}; wait"]
+    with pytest.raises(ValueError, match=r"did not end in 0\.5 s"):
+        asked._finished(command, 0.5)
+    _wait_for(lambda: not _runs(int(noted.read_text())))
 
 
 def test_answers_are_kept_with_their_kernel_and_read_again(tmp_path: Path) -> None:
