@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from .recording.recording import Recording, record
     from .scenario.errors import ScenarioError, UserError
     from .scenario.scenario import Scenario
-    from .sim.figures.metrics import Summary, Verdict, summarise
     from .sim.figures.outcome import Outcome
+    from .sim.figures.summary import Summary, Verdict, summarise
     from .sim.load.workload import Trace, TraceError, closed_loop, open_loop
     from .sim.state.client_settings import ClientSettings, NetworkSettings
     from .sim.state.kernel_settings import (
@@ -58,7 +58,7 @@ _HOMES = {
     ".models.simulate": "InterruptedRun ReferenceEngineWarning simulate",
     ".recording.recording": "Recording record",
     ".scenario.scenario": "Scenario",
-    ".sim.figures.metrics": "Summary Verdict summarise",
+    ".sim.figures.summary": "Summary Verdict summarise",
     ".sim.figures.outcome": "Outcome",
     ".sim.state.client_settings": "ClientSettings NetworkSettings",
     ".sim.state.kernel_settings": "EVERY_CPU KernelSettings LimitSettings MachineSettings",

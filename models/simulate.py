@@ -11,8 +11,8 @@ from ..sim.assembly.row_window import RowWindow
 from ..sim.engine.c.library import warn_if_no_engine
 from ..sim.engine.c.run import CannotCompileError, CRun, Interrupted, is_at_hand
 from ..sim.engine.reference import Extension, Observer, ReferenceRun
-from ..sim.figures.metrics import Summary
 from ..sim.figures.outcome import Outcome, outcome_of
+from ..sim.figures.summary import Summary
 from ..sim.figures.tally import Tally
 from ..sim.files.parallel import stoppable
 from ..sim.load.workload import Trace, TraceBlocks

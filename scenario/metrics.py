@@ -17,7 +17,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import NamedTuple
 
-from ..sim.figures.metrics import PathFigures, Summary
+from ..sim.figures.summary import PathFigures, Summary
 from ..sim.figures.tally import FAILURES
 from ..sim.state.kinds import Activity, Count
 from .errors import UserError, unknown_key

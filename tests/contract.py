@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dispatchsim.sim.figures.fates import Fate
-from dispatchsim.sim.figures.metrics import Summary
 from dispatchsim.sim.figures.outcome import Outcome
+from dispatchsim.sim.figures.summary import Summary
 from dispatchsim.sim.figures.tally import Tally
 from dispatchsim.sim.state.kinds import NONE, Count, Stage
 from dispatchsim.sim.state.world import World

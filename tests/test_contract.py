@@ -21,8 +21,8 @@ from tests.toy import arrivals, toy_costs
 
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.figures.fates import Fate
-from dispatchsim.sim.figures.metrics import Summary, summarise
 from dispatchsim.sim.figures.outcome import Outcome
+from dispatchsim.sim.figures.summary import Summary, summarise
 from dispatchsim.sim.figures.tally import Tally
 from dispatchsim.sim.state.client_settings import ClientSettings
 from dispatchsim.sim.state.costs import ApplicationCosts

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...models.simulate import simulate
-from ...sim.figures.metrics import summarise
+from ...sim.figures.summary import summarise
 from ...sim.load.streams import generator
 from ...sim.state.costs import ApplicationCosts, Costs
 from ...sim.state.units import SECOND_NS, round_ns

@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 from scipy.optimize import nnls
 
-from ...sim.figures.metrics import Verdict
+from ...sim.figures.summary import Verdict
 from ...sim.state.units import SECOND_NS
 from ..fit.medians import FitError
 from ..fit.request_fit import SIMULATED_NS, Report, simulated_rate_per_s, whole_cost

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from ...sim.figures.metrics import Verdict, verdict_of
+from ...sim.figures.summary import Verdict, verdict_of
 from ...sim.state.units import SECOND_NS
 from ..records.measured_runs import DataError, Loaded, Noise, read_rows
 

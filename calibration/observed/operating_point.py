@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from ...models.catalogue import CATALOGUE
 from ...scenario.errors import ScenarioError
-from ...sim.figures.metrics import Verdict
+from ...sim.figures.summary import Verdict
 from ...sim.state.mechanism import Trait
 from ..fit.medians import FitError
 from ..points.point import BLOCKING, Point, point_at

@@ -20,7 +20,7 @@ from typing import Literal, NamedTuple
 from pydantic import TypeAdapter
 
 from ...models.simulate import simulate
-from ...sim.figures.metrics import Summary, summarise
+from ...sim.figures.summary import Summary, summarise
 from ...sim.load.workload import Load
 from ...sim.state.client_settings import ClientSettings, Closing, NetworkSettings
 from ...sim.state.settings import RunSettings, having

@@ -22,8 +22,8 @@ from ...scenario.run_settings import settings_of
 from ...scenario.scenario import Scenario
 from ...sim.engine.c.library import warn_if_no_engine, why_no_engine
 from ...sim.engine.c.run import CannotCompileError, Interrupted
-from ...sim.figures.metrics import Summary, summarise
 from ...sim.figures.outcome import Outcome
+from ...sim.figures.summary import Summary, summarise
 from ...sim.load.streams import generator
 from ...sim.load.workload import Trace, TraceBlocks
 from ...sim.state.costs import Costs

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from ..scenario.formats import time_text
 from ..scenario.metrics import METRICS, metric_text
-from ..sim.figures.metrics import Verdict
+from ..sim.figures.summary import Verdict
 from ..sim.files.tables import Column, Table, rich_table
 from ..studies.capacity import Capacity
 from ..studies.comparison import Contest, Round

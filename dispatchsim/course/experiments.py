@@ -27,7 +27,7 @@ from ..scenario.errors import UserError, unknown_key
 from ..scenario.metrics import METRICS
 from ..scenario.run_settings import settings_of
 from ..scenario.scenario import Scenario
-from ..sim.figures.metrics import Summary, Verdict, middle_verdict, summarise
+from ..sim.figures.summary import Summary, Verdict, middle_verdict, summarise
 from ..sim.state.costs import Costs
 from ..sim.state.mechanism import Mechanism
 from ..sim.state.units import SECOND_NS

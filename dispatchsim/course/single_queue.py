@@ -22,8 +22,8 @@ from ..models.epoll.epoll_level import EpollCosts
 from ..models.simulate import simulate
 from ..scenario.errors import UserError
 from ..scenario.scenario import Scenario
-from ..sim.figures.metrics import Summary, summarise
 from ..sim.figures.outcome import Outcome
+from ..sim.figures.summary import Summary, summarise
 from ..sim.load.streams import generator
 from ..sim.load.workload import REPLY_BYTES_MIN, Trace
 from ..sim.state.costs import NO_CLIENT, NO_INTERRUPT, ApplicationCosts, CallCosts, Costs

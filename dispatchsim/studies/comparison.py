@@ -35,7 +35,7 @@ from ..models.simulate import Engine
 from ..scenario.errors import ScenarioError, UserError
 from ..scenario.metrics import ASKED_AS, LEVEL_METRIC, MAIN, METRICS
 from ..scenario.scenario import Scenario, check_scenario
-from ..sim.figures.metrics import Summary
+from ..sim.figures.summary import Summary
 from ..sim.output_analysis.comparison import rank
 from ..store.records import runs_of
 from ..store.work import Progress, simulate_each

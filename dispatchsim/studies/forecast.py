@@ -22,7 +22,7 @@ from ..calibration.profiles.hardware_change import CHANGED_FROM
 from ..calibration.running.preparation import profile_of, warnings_of
 from ..scenario.errors import UserError
 from ..scenario.scenario import Scenario, check_scenario
-from ..sim.figures.metrics import Verdict, middle_verdict
+from ..sim.figures.summary import Verdict, middle_verdict
 from ..sim.output_analysis.interval import prediction_interval
 from ..store.records import Record, Run, runs_of
 from ..store.work import Progress, simulate_all

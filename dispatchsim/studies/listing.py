@@ -30,7 +30,7 @@ from ..scenario.errors import ScenarioError, UserError, nearest
 from ..scenario.metrics import METRICS, Kind
 from ..scenario.quantities import BANDWIDTH, DURATION, RATE, SIZE, QuantityError
 from ..scenario.scenario import Scenario
-from ..sim.figures.metrics import Verdict, middle_verdict
+from ..sim.figures.summary import Verdict, middle_verdict
 from ..store.records import NOT_OF_A_RUN, Record
 from .rows import Estimate, estimate
 

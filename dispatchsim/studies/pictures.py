@@ -18,7 +18,7 @@ from matplotlib.ticker import FuncFormatter
 from ..scenario.formats import MICROSECONDS
 from ..scenario.metrics import METRICS, Kind
 from ..scenario.quantities import read_number
-from ..sim.figures.metrics import Verdict
+from ..sim.figures.summary import Verdict
 from ..sim.state.units import SECOND_NS
 from ..validation.drawing.figures import NOTE_POINTS, SMALL_POINTS, ShownFigure, style
 from ..validation.drawing.looks import OKABE_ITO, Look, look_of, nth_look

@@ -24,7 +24,7 @@ from ..scenario.metrics import MAIN, METRICS, OF_CONNECTIONS
 from ..scenario.scenario import Scenario
 from ..scenario.sections import path_names
 from ..sim.engine.c.library import why_no_engine
-from ..sim.figures.metrics import OVERLOADED_SHARE, Summary, Verdict, middle_verdict
+from ..sim.figures.summary import OVERLOADED_SHARE, Summary, Verdict, middle_verdict
 from .rows import Estimate, estimate
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..scenario.scenario import Scenario
-from ..sim.figures.metrics import Verdict, middle_verdict
+from ..sim.figures.summary import Verdict, middle_verdict
 from ..sim.output_analysis.interval import mean_interval, prediction_interval
 from ..store.records import Record
 from .factors import Levels, words_of

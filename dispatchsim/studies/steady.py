@@ -26,7 +26,7 @@ from ..scenario.errors import UserError
 from ..scenario.formats import time_text
 from ..scenario.quantities import DURATION
 from ..scenario.scenario import Scenario, check_scenario
-from ..sim.figures.metrics import OVERLOADED_SHARE, Verdict
+from ..sim.figures.summary import OVERLOADED_SHARE, Verdict
 from ..sim.files.parallel import run_all
 from ..sim.output_analysis.interval import Interval, batch_means_interval, mean_interval
 from ..sim.output_analysis.steady_state import drift, mser5, verdict_of_drift

@@ -23,7 +23,7 @@ from ..calibration.profiles.cost_profile import Profile
 from ..scenario.errors import UserError
 from ..scenario.metrics import LEVEL_METRIC, check_metric
 from ..scenario.scenario import Scenario, check_scenario
-from ..sim.figures.metrics import Verdict
+from ..sim.figures.summary import Verdict
 from ..sim.output_analysis.sequential import Answer, SequentialMean
 from ..store.records import Record, Run, runs_of
 from ..store.work import Progress, simulate_all

@@ -35,7 +35,7 @@ from ..calibration.running.compiling import warm
 from ..calibration.running.preparation import job_of, record_job
 from ..scenario.metrics import metrics_of
 from ..scenario.scenario import Scenario
-from ..sim.figures.metrics import Verdict, middle_verdict, summarise
+from ..sim.figures.summary import Verdict, middle_verdict, summarise
 from ..studies.rows import Estimate, estimate
 from .choices import RATE, profiles
 from .view import RunLength, View

@@ -317,7 +317,7 @@ _PARTS = {
     "sim.load.arrivals": "Bursts Crowd Ramp Wave",
     "sim.state.costs": "Costs",
     "sim.kernel.interest_set": "InterestSet",
-    "sim.figures.metrics": "Cpu Latency PathFigures Rate",
+    "sim.figures.summary": "Cpu Latency PathFigures Rate",
     "sim.output_analysis.interval": "Interval",
     "sim.load.reply_sizes": "ReplyMix",
     "sim.state.client_settings": "PathSettings",

@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..figures.fates import NOBODY, fates_of, stranded
-from ..figures.metrics import Summary, summary_of
 from ..figures.outcome import first_known, last_attempts, ledgers_of, samples_of
+from ..figures.summary import Summary, summary_of
 from ..figures.tally import Tally
 from ..load.workload import Trace, TraceBlocks
 from ..state.columns import Per

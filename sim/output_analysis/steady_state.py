@@ -7,7 +7,7 @@ There is none if the number in the system grows all through a run:
               ·  · ·  ·
      ·  ·  ·                                    above 0 for certain: it grows
 
-`metrics.verdict_of` asks whether a run ended with a longer queue than it began with, by more than a
+`summary.verdict_of` asks whether a run ended with a longer queue than it began with, by more than a
 share of what was offered and more than Poisson counts vary: from two points, for any run. It is
 what a report of one run says. A steady-state study asks this before it averages: it sees all of the
 run, so it finds a growth of a part of a percent in a long run, where two points need a whole
@@ -59,7 +59,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..figures.metrics import OVERLOADED_SHARE, Verdict
+from ..figures.summary import OVERLOADED_SHARE, Verdict
 from .interval import Floats, Interval, checked, t_interval
 
 BATCHES = 10
@@ -109,7 +109,7 @@ def verdict_of_drift(slope: Interval, arrivals: float) -> Verdict:
     """Return stable, backlogged or overloaded, from the growth as a share of the *arrivals*.
 
     Stable is what cannot be told from no growth; overloaded, what grows by more than the share of
-    `metrics.OVERLOADED_SHARE`; backlogged, what grows for certain, but by less.
+    `summary.OVERLOADED_SHARE`; backlogged, what grows for certain, but by less.
 
     Parameters
     ----------

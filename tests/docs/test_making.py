@@ -173,7 +173,7 @@ def test_commands_are_found_wherever_a_page_has_them() -> None:
     ("name", "known"),
     [
         ("dispatchsim.sim.state.world.World", True),
-        ("dispatchsim.sim.figures.metrics.Summary.to_dict", True),
+        ("dispatchsim.sim.figures.summary.Summary.to_dict", True),
         ("dispatchsim.sim.state.world.Wrold", False),
         ("dispatchsim.smi.world.World", False),
         ("pandas.DataFrame", False),

@@ -7,7 +7,7 @@ from tests.served import on_server
 from tests.toy import CALL, arrivals, timeline, toy_costs
 
 from dispatchsim.models.epoll.other_kernels import InKernelCosts, without_crossing
-from dispatchsim.sim.figures.metrics import Verdict, summarise
+from dispatchsim.sim.figures.summary import Verdict, summarise
 from dispatchsim.sim.state.client_settings import ClientSettings
 from dispatchsim.sim.state.kinds import Activity, Count
 from dispatchsim.sim.state.program_settings import Sharing

@@ -13,7 +13,7 @@ from tests.scenes import scenes
 from tests.toy import MECHANISMS, TraceSlices, toy_costs
 
 from dispatchsim.models.simulate import simulate, simulate_stream
-from dispatchsim.sim.figures.metrics import summarise
+from dispatchsim.sim.figures.summary import summarise
 from dispatchsim.sim.load.workload import ClosedLoopBlocks, Load, OpenLoopBlocks, open_loop
 from dispatchsim.sim.state.settings import RunSettings
 

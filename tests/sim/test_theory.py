@@ -9,7 +9,7 @@ import pytest
 from tests.toy import MECHANISM, MECHANISMS, Steps, toy_costs
 
 from dispatchsim.models.simulate import simulate
-from dispatchsim.sim.figures.metrics import summarise
+from dispatchsim.sim.figures.summary import summarise
 from dispatchsim.sim.load.workload import open_loop
 from dispatchsim.sim.state.client_settings import ClientSettings
 from dispatchsim.sim.state.costs import (

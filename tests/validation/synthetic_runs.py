@@ -21,7 +21,7 @@ from dispatchsim.calibration.records.measured_runs import (
 )
 from dispatchsim.calibration.running.preparation import open_connections, settings_at
 from dispatchsim.models.simulate import simulate
-from dispatchsim.sim.figures.metrics import Summary, summarise
+from dispatchsim.sim.figures.summary import Summary, summarise
 from dispatchsim.sim.load.workload import Trace, closed_loop, open_loop
 from dispatchsim.validation.forecast.forecast import Lengths
 

@@ -20,7 +20,7 @@ from ...calibration.measure.macro import Timing
 from ...calibration.points.point import Point, point_at
 from ...calibration.profiles.cost import CostSource
 from ...calibration.running.preparation import Job, job_of, run_job
-from ...sim.figures.metrics import Verdict
+from ...sim.figures.summary import Verdict
 from ...sim.files.parallel import run_all
 from ...sim.output_analysis.interval import prediction_interval
 from ...sim.state.units import SECOND_NS, round_ns

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ...calibration.records.measured_runs import drop_torn_line
-from ...sim.figures.metrics import Verdict
+from ...sim.figures.summary import Verdict
 from ...sim.files.parallel import run_all
 from ..points.measured_points import Figures
 from .provenance import source_hash

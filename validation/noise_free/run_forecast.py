@@ -29,7 +29,7 @@ from ...calibration.profiles.cost import CostSource
 from ...calibration.records.measured_runs import RunRecord
 from ...calibration.records.run_result import LEVELS
 from ...calibration.running.preparation import Job, job_of, run_job
-from ...sim.figures.metrics import Summary, Verdict
+from ...sim.figures.summary import Summary, Verdict
 from ...sim.files.parallel import run_all
 from ...sim.state.costs import Costs, Curve
 from ...sim.state.units import SECOND_NS, round_ns

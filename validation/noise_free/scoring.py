@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from ...calibration.points.point import Point
 from ...calibration.records.measured_runs import RunRecord
-from ...sim.figures.metrics import Verdict
+from ...sim.figures.summary import Verdict
 from ...sim.state.units import SECOND_NS
 from ..forecast.baselines import Baseline
 from ..points.measured_points import verdict_of_run

@@ -27,9 +27,9 @@ from ...calibration.profiles.cost_profile import Profile
 from ...calibration.records.overload_records import BIN_NS, OverloadRecord
 from ...calibration.running.preparation import settings_at
 from ...models.simulate import Engine, simulate
-from ...sim.figures.metrics import summarise
 from ...sim.figures.outcome import Outcome
 from ...sim.figures.queue_lengths import SAMPLE_COLUMNS
+from ...sim.figures.summary import summarise
 from ...sim.state.kinds import Status
 from ...sim.state.settings import RunSettings
 from ...sim.state.units import SECOND_NS

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...sim.figures.metrics import Summary
+from ...sim.figures.summary import Summary
 from ...sim.state.units import MILLISECOND_NS, SECOND_NS
 
 Values = NDArray[np.float64]

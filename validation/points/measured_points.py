@@ -19,7 +19,7 @@ import numpy as np
 
 from ...calibration.points.point import Point
 from ...calibration.records.measured_runs import RunRecord, read_rows
-from ...sim.figures.metrics import Summary, Verdict, verdict_of
+from ...sim.figures.summary import Summary, Verdict, verdict_of
 from ...sim.load.streams import generator
 from ...sim.state.units import SECOND_NS
 

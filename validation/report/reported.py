@@ -27,7 +27,7 @@ import numpy as np
 import pandas as pd
 
 from ...calibration.points.point import STORED, point_at
-from ...sim.figures.metrics import Verdict
+from ...sim.figures.summary import Verdict
 from ...sim.files.whole_files import write_whole
 from ..drawing.figures import closed_throughput, open_curves, style, to_png
 from ..forecast.forecast import Forecast

@@ -16,7 +16,7 @@ from dispatchsim.calibration.observed.importing import Told, read_any
 from dispatchsim.calibration.observed.observed_run import ObservedRun
 from dispatchsim.calibration.observed.printed import is_httperf, read_httperf, read_wrk
 from dispatchsim.calibration.records.measured_runs import DataError
-from dispatchsim.sim.figures.metrics import Verdict
+from dispatchsim.sim.figures.summary import Verdict
 
 PRINTED = Path(__file__).parent / "printed"
 MILLISECOND_NS = 1e6

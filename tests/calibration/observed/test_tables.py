@@ -9,7 +9,7 @@ import pytest
 from dispatchsim.calibration.observed.importing import Told, parse_columns, read_any
 from dispatchsim.calibration.observed.observed_run import ObservedRun, read_observed
 from dispatchsim.calibration.records.measured_runs import DataError, append
-from dispatchsim.sim.figures.metrics import Verdict
+from dispatchsim.sim.figures.summary import Verdict
 
 COLUMNS = (
     "mechanism=backend", "rate_per_s=offered", "throughput_per_s=ok", "window=len:s",

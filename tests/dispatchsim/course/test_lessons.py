@@ -13,7 +13,7 @@ import simpy
 import dispatchsim as ds
 from dispatchsim import course
 from dispatchsim.course.experiments import Experiment
-from dispatchsim.sim.figures.metrics import Verdict
+from dispatchsim.sim.figures.summary import Verdict
 
 # 1. The event loop
 

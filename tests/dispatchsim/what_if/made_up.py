@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dispatchsim.scenario.metrics import METRICS
-from dispatchsim.sim.figures.metrics import Verdict
+from dispatchsim.sim.figures.summary import Verdict
 from dispatchsim.what_if.answers import Answer, Question, Reply
 from dispatchsim.what_if.view import View
 

@@ -16,7 +16,7 @@ from tests.pictures import check_picture
 from dispatchsim.models.catalogue import CATALOGUE
 from dispatchsim.scenario.scenario import Scenario
 from dispatchsim.sim.figures.fates import Fate
-from dispatchsim.sim.figures.metrics import Verdict
+from dispatchsim.sim.figures.summary import Verdict
 from dispatchsim.studies.comparison import run
 from dispatchsim.validation.drawing.looks import look_of
 from dispatchsim.what_if.answers import (

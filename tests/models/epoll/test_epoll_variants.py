@@ -7,7 +7,7 @@ from tests.served import on_server
 from tests.toy import arrivals, timeline
 
 from dispatchsim.sim.figures.fates import Missing
-from dispatchsim.sim.figures.metrics import Verdict, summarise
+from dispatchsim.sim.figures.summary import Verdict, summarise
 from dispatchsim.sim.state.client_settings import ClientSettings
 from dispatchsim.sim.state.kinds import Activity, Count
 from dispatchsim.sim.state.settings import RunSettings

@@ -15,8 +15,8 @@ from tests.toy import arrivals, timeline, toy_costs
 
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.figures.fates import Missing
-from dispatchsim.sim.figures.metrics import Verdict, summarise
 from dispatchsim.sim.figures.outcome import Outcome
+from dispatchsim.sim.figures.summary import Verdict, summarise
 from dispatchsim.sim.state.client_settings import ClientSettings
 from dispatchsim.sim.state.family_settings import Threads
 from dispatchsim.sim.state.kinds import Activity, Count, Status

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from dispatchsim.sim.figures.fates import NOBODY
 from dispatchsim.sim.figures.histogram import RELATIVE_ERROR, Integers
-from dispatchsim.sim.figures.metrics import Summary, Verdict, summarise, summary_of, verdict_of
 from dispatchsim.sim.figures.outcome import Outcome
 from dispatchsim.sim.figures.queue_lengths import SAMPLE_COLUMNS
+from dispatchsim.sim.figures.summary import Summary, Verdict, summarise, summary_of, verdict_of
 from dispatchsim.sim.figures.tally import Tally
 from dispatchsim.sim.state.kinds import NONE, Activity, Count, Status
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
-from dispatchsim.sim.figures.metrics import Verdict, verdict_of
+from dispatchsim.sim.figures.summary import Verdict, verdict_of
 from dispatchsim.sim.output_analysis.steady_state import drift, verdict_of_drift
 from dispatchsim.validation.output_statistics.coverage import (
     Floats,

@@ -8,8 +8,8 @@ from tests.toy import arrivals, timeline, toy_costs
 
 from dispatchsim.models.simulate import simulate, simulate_stream
 from dispatchsim.sim.assembly.checks import check
-from dispatchsim.sim.figures.metrics import summarise
 from dispatchsim.sim.figures.outcome import Outcome
+from dispatchsim.sim.figures.summary import summarise
 from dispatchsim.sim.load.workload import Load, OpenLoopBlocks, open_loop
 from dispatchsim.sim.state.client_settings import ClientSettings, NetworkSettings, PathSettings
 from dispatchsim.sim.state.settings import RunSettings

@@ -21,7 +21,7 @@ from tests.validation.benchmarks.first_simpy_model import run_first_model
 
 from dispatchsim.calibration.profiles.cost_profile import default_profile
 from dispatchsim.models.simulate import simulate
-from dispatchsim.sim.figures.metrics import summarise
+from dispatchsim.sim.figures.summary import summarise
 from dispatchsim.sim.load.workload import Trace, closed_loop, open_loop
 from dispatchsim.sim.state.client_settings import ClientSettings, NetworkSettings
 from dispatchsim.sim.state.costs import ApplicationCosts, ClientCosts, Costs

@@ -12,7 +12,7 @@ from tests.validation.synthetic_runs import SHORT, synthetic_run
 from dispatchsim.calibration.points.point import Point, point_at
 from dispatchsim.calibration.profiles.cost_profile import Profile
 from dispatchsim.calibration.running.preparation import settings_at
-from dispatchsim.sim.figures.metrics import Verdict
+from dispatchsim.sim.figures.summary import Verdict
 from dispatchsim.validation.forecast.forecast import (
     Lengths,
     Request,

@@ -9,7 +9,7 @@ from tests.validation.synthetic_runs import SHORT, synthetic_run
 
 from dispatchsim.calibration.points.point import point_at
 from dispatchsim.calibration.profiles.cost_profile import Profile
-from dispatchsim.sim.figures.metrics import Verdict
+from dispatchsim.sim.figures.summary import Verdict
 from dispatchsim.validation.points.measured_points import (
     figures_of_run,
     group,

@@ -8,7 +8,7 @@ from tests.toy import arrivals, toy_costs
 
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.figures.histogram import Distribution, Histogram, Values
-from dispatchsim.sim.figures.metrics import Verdict, latency, reply_rate, summarise
+from dispatchsim.sim.figures.summary import Verdict, latency, reply_rate, summarise
 from dispatchsim.sim.load.workload import open_loop
 from dispatchsim.sim.state.client_settings import ClientSettings
 from dispatchsim.sim.state.costs import ApplicationCosts
