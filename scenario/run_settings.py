@@ -16,7 +16,6 @@ from .scenario import Scenario
 from .sections import paths_of
 
 _CLOSINGS = {"reset": Closing.RESET, "fin": Closing.FIN, "half-close": Closing.HALF_CLOSE}
-_LINEAR_SYN_TIMEOUTS = 4  # net.ipv4.tcp_syn_linear_timeouts, by default
 _SYN_TIMEOUTS_NS = {"from 3 s": 3 * SECOND_NS}
 
 
@@ -44,9 +43,7 @@ def settings_of(
             idle=idle.connections,
             idle_life_ns=idle.life or 0,
             closing=int(_CLOSINGS[load.close]),
-            linear_syn_timeouts=(
-                _LINEAR_SYN_TIMEOUTS if network.syn_timeouts == "linear first" else 0
-            ),
+            linear_syn_timeouts=network.linear_syn_timeouts,
             syn_timeout_ns=_SYN_TIMEOUTS_NS.get(network.syn_timeouts, SECOND_NS),
         ),
         kernel=settings_from(machine, KernelSettings),

@@ -22,6 +22,9 @@ Length = Annotated[int, Bounded(DURATION, "1 ms", "1 h")]
 Life = Annotated[int, Bounded(DURATION, "1 ms", "24 h")]
 Bandwidth = Annotated[int, Bounded(BANDWIDTH, "1 kbit/s", "1000 Gbit/s")]
 
+LINEAR_SYN_TIMEOUTS = 4
+"""What Linux 6.5 and later do (net.ipv4.tcp_syn_linear_timeouts)."""
+
 
 class Idle(Section):
     """Connections that are open and silent during the whole run."""
@@ -53,6 +56,11 @@ class Network(SettingsSection, settings=(NetworkSettings,)):
         "along with the SYN (TCP Fast Open); 2: another one follows (TLS 1.3, of whose CPU time "
         "nothing is known).",
     )
+
+    @property
+    def linear_syn_timeouts(self) -> int:
+        """How many time-outs of a SYN are as long as the first, before they double."""
+        return LINEAR_SYN_TIMEOUTS if self.syn_timeouts == "linear first" else 0
 
 
 class Run(Section):

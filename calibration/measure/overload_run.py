@@ -75,13 +75,13 @@ def run_overload(
 
     _set_client(testbed, point.linear_syn_timeouts)
     before_per_s = capacity()
-    seed, rate_per_s = point.seed(repeat), round(point.load * before_per_s)
-    opened = point.open_point(rate_per_s)
+    seed, rate_per_s = point.seed(repeat), round(point.share * before_per_s)
+    opened = point.at_rate(rate_per_s)
     run_ns = round(timing.run_seconds(opened) * SECOND_NS)
     counted = _kernel_counts(testbed)
     records, window, result, noise = run_trace(
         opened,
-        point.trace(rate_per_s, seed, run_ns / SECOND_NS),
+        opened.trace(seed, run_ns / SECOND_NS),
         testbed=testbed,
         programs=programs,
         series=series,
@@ -95,7 +95,7 @@ def run_overload(
         server_delay_share_max=inf,  # softirqs delay it, too
         foreign_share_max=FOREIGN_SHARE_MAX,
     )
-    if point.retries:  # all that is due at once is the storm, and not noise
+    if point.load.retries:  # all that is due at once is the storm, and not noise
         limits = replace(limits, lag_p50_ns_max=sys.maxsize)
     accepted, reason = judge(noise, lag_p50_ns=result.client.lag_p50_ns, limits=limits)
     if accepted and abs(after_per_s / before_per_s - 1) > DRIFT_MAX:
@@ -118,7 +118,7 @@ def run_overload(
         # Of the later ones it would not be known whether they waited to the end of their patience.
         delays=delays_of(
             records,
-            Window(window.begin_ns, max(window.begin_ns, run_ns - point.timeout_ns)),
+            Window(window.begin_ns, max(window.begin_ns, run_ns - point.load.timeout)),
             run_ns,
         ),
         started=started_bins(records, run_ns),

@@ -16,15 +16,19 @@ Bronson et al. 2021, "Metastable failures in distributed systems".
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, replace
-from typing import Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
+from pydantic import BeforeValidator, Field, PlainSerializer
 
+from ...scenario.quantities import DURATION, RATE
+from ...scenario.sections import LINEAR_SYN_TIMEOUTS
 from ...sim.load.trace_file import COLUMNS
 from ...sim.load.workload import Trace
+from ...sim.state.settings import RunSettings
 from ...sim.state.units import SECOND_NS
-from .point import BLOCKING, Point, point_at, seed_of
+from .point import BLOCKING, STORED, Point, StoredField, of_stored, point_at, seed_of, stored
 from .points import FIT_WORKERS
 
 BACKLOGS = (16, 128, 4096)
@@ -33,8 +37,6 @@ LOADS_BETWEEN = (0.5, 1.0)
 """Of the backlog in the middle."""
 BACKLOG_BETWEEN = 128
 LINEAR_LOAD = 1.2
-LINEAR_SYN_TIMEOUTS = 4
-"""What Linux 6.5 and later do (net.ipv4.tcp_syn_linear_timeouts)."""
 CAPACITY_USERS = 64
 CAPACITY_BACKLOG = 4096
 """No queue overflows while the capacity is measured."""
@@ -53,37 +55,57 @@ SURGE_BEGIN_NS = 2 * SECOND_NS
 SURGE_END_NS = 3 * SECOND_NS
 
 
-@dataclass(frozen=True, kw_only=True)
-class OverloadPoint:
-    """One operating point of overload.
+_ENDLESS_NS = 3600 * SECOND_NS
+"""A bound that pauses which double do not reach."""
+OVERLOAD_STORED = {
+    "mechanism": STORED["mechanism"],
+    "backlog": StoredField("server.backlog", None),
+    "load": StoredField("share", None),
+    "accept_limit": STORED["accept_limit"],
+    "workers": STORED["workers"],
+    "requests": StoredField("load.requests", REQUESTS),
+    "timeout_ns": StoredField("load.timeout", PATIENCE_NS, DURATION),
+    "linear_syn_timeouts": StoredField(
+        "network.syn_timeouts", 0, words={0: "doubling", LINEAR_SYN_TIMEOUTS: "linear first"}
+    ),
+    "surge": StoredField("surge", 0.0),
+    "retries": StoredField("load.retries", 0),
+    "retry_after_ns": StoredField("load.retry_pause", 0, DURATION),
+    "retry_doubles": StoredField(
+        "load.retry_pause_max", False, DURATION, words={True: _ENDLESS_NS}
+    ),
+}
+"""Fields of rows in overload.jsonl, and what seeds are made of."""
+_OF_A_CAPACITY = "1000/s"
+"""Until it has been measured; see `OverloadPoint.at_rate`."""
 
-    `load` is a share of the capacity; `surge` is added to it from SURGE_BEGIN_NS to SURGE_END_NS
-    (0: none). A client that has no whole reply `timeout_ns` after its intended start leaves, and
-    tries again up to `retries` times: after `retry_after_ns`, with `retry_doubles` each time after
-    twice as long. `linear_syn_timeouts` is the sysctl of the client's side. Other fields as of
-    `Point`.
+
+class OverloadPoint(Point):
+    """One operating point of overload: a point whose rate is known when the capacity is.
+
+    A client that has no whole reply `load.timeout` after its intended start leaves, and tries again
+    as `load.retries` and `load.retry_pause` say.
+
+    >>> overload_point_at(mechanism="epoll_level", backlog=16, load=1.2).label
+    'epoll_level backlog 16 load 1.2'
     """
 
-    mechanism: str
-    backlog: int
-    load: float
-    accept_limit: int = 0
-    workers: int = 0
-    requests: int = REQUESTS
-    timeout_ns: int = PATIENCE_NS
-    linear_syn_timeouts: int = 0
-    surge: float = 0.0
-    retries: int = 0
-    retry_after_ns: int = 0
-    retry_doubles: bool = False
+    on_testbeds: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        **Point.on_testbeds,
+        "load": {
+            **Point.on_testbeds["load"],
+            "loop": "open",
+            "rate": _OF_A_CAPACITY,
+            "requests": REQUESTS,
+            "timeout": DURATION.format(PATIENCE_NS),
+        },
+    }
+    stored_as: ClassVar[Mapping[str, StoredField]] = OVERLOAD_STORED
 
-    def __post_init__(self) -> None:
-        if self.load <= 0:
-            raise ValueError(f"load must be above 0, got {self.load}")
-        for name in ("surge", "retries", "retry_after_ns", "linear_syn_timeouts"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name} must be at least 0, got {getattr(self, name)}")
-        self.open_point(1000 * self.load)  # checks all that a point of a server has
+    share: Annotated[float, Field(gt=0)]
+    """The load, over the capacity."""
+    surge: Annotated[float, Field(ge=0)] = 0.0
+    """Added to `share` from SURGE_BEGIN_NS to SURGE_END_NS."""
 
     @property
     def kind(self) -> Literal["backlog", "storm"]:
@@ -91,63 +113,59 @@ class OverloadPoint:
         return "storm" if self.surge > 0 else "backlog"
 
     @property
-    def server(self) -> str:
+    def server_name(self) -> str:
         """The server's name for people."""
-        accept = " accept 1" if self.accept_limit == 1 else ""
-        return f"{self.mechanism}{accept}"
+        accept = " accept 1" if self.server.accept_limit == 1 else ""
+        return f"{self.server.mechanism}{accept}"
+
+    @property
+    def linear_syn_timeouts(self) -> int:
+        """The sysctl net.ipv4.tcp_syn_linear_timeouts of the client's side."""
+        return self.network.linear_syn_timeouts
+
+    @property
+    def retry_doubles(self) -> bool:
+        """Whether each pause before another try is twice as long as the one before."""
+        return self.load.retry_pause_max is not None
 
     @property
     def label(self) -> str:
-        """A short name for people.
-
-        >>> OverloadPoint(mechanism="epoll_level", backlog=16, load=1.2).label
-        'epoll_level backlog 16 load 1.2'
-        """
-        parts = [f"{self.server} backlog {self.backlog} load {self.load:g}"]
+        """A short name for people."""
+        load = self.load
+        parts = [f"{self.server_name} backlog {self.server.backlog} load {self.share:g}"]
         if self.linear_syn_timeouts:
             parts.append(f"{self.linear_syn_timeouts} linear SYN time-outs")
         if self.surge:
             parts.append(f"surge {self.surge:g}")
-        if self.retries:
-            again = (
-                f"after {self.retry_after_ns // 1_000_000} ms" if self.retry_after_ns else "at once"
-            )
+        if load.retries:
+            again = f"after {load.retry_pause // 1_000_000} ms" if load.retry_pause else "at once"
             parts.append(f"retries {again}{' doubling' if self.retry_doubles else ''}")
         return " ".join(parts)
 
     def capacity_point(self) -> Point:
         """Return the closed loop that measures the capacity of this server."""
+        fields = stored(self)
+        same = ("mechanism", "accept_limit", "requests", "workers")
         return point_at(
-            mechanism=self.mechanism,
-            users=CAPACITY_USERS,
-            accept_limit=self.accept_limit,
-            backlog=CAPACITY_BACKLOG,
-            requests=self.requests,
-            workers=self.workers,
+            users=CAPACITY_USERS, backlog=CAPACITY_BACKLOG, **{name: fields[name] for name in same}
         )
 
-    def open_point(self, rate_per_s: float) -> Point:
-        """Return the open loop of *rate_per_s* connections, without a surge."""
-        return point_at(
-            self.capacity_point(),
-            loop="open",
-            users=0,
-            rate_per_s=rate_per_s,
-            backlog=self.backlog,
-            timeout_ns=self.timeout_ns,
-        )
+    def at_rate(self, rate_per_s: float) -> Self:
+        """Return the point with what `share` is on a machine, in connections a second."""
+        return self.with_values(load={"rate": RATE.format(rate_per_s)})
 
     def seed(self, repeat: int) -> int:
         """Return the seed of the arrivals of one repeat."""
-        return seed_of(json.dumps([asdict(self), repeat], sort_keys=True))
+        return seed_of(json.dumps([stored(self), repeat], sort_keys=True))
 
-    def trace(self, rate_per_s: float, seed: int, seconds: float) -> Trace:
-        """Return the arrivals of *seconds*: Poisson at *rate_per_s*, and those of the surge."""
-        base = self.open_point(rate_per_s).trace(seed, seconds)
+    def trace(self, seed: int, seconds: float, rows: int = 0) -> Trace:
+        """Return the arrivals of *seconds*: Poisson at the rate, and those of the surge."""
+        base = super().trace(seed, seconds, rows)
         if self.surge == 0:
             return base
         lasts_s = (SURGE_END_NS - SURGE_BEGIN_NS) / SECOND_NS
-        more = self.open_point(self.surge / self.load * rate_per_s).trace(seed + 1, lasts_s)
+        rate_per_s = self.surge / self.share * self.rate_per_s
+        more = self.load.workload._replace(rate_per_s=rate_per_s).trace(seed + 1, lasts_s, 0)
         at_ns = np.concatenate([base.at_ns, more.at_ns + SURGE_BEGIN_NS])
         order = np.argsort(at_ns, kind="stable")
         others = (
@@ -156,15 +174,40 @@ class OverloadPoint:
         )
         return Trace(base.loop, base.users, at_ns[order], *others)
 
+    def on_its_testbed(self, settings: RunSettings) -> RunSettings:
+        """Return the *settings* of a run in two network namespaces of a machine."""
+        settings = super().on_its_testbed(settings)
+        return settings._replace(network=settings.network._replace(one_machine=True))
+
     def load_options(self) -> tuple[str, ...]:
         """Return the options of the load generator that say who tries again."""
-        if not self.retries:
+        load = self.load
+        if not load.retries:
             return ()
         return (
-            *("--retries", str(self.retries)),
-            *("--retry-after-ms", str(self.retry_after_ns // 1_000_000)),
+            *("--retries", str(load.retries)),
+            *("--retry-after-ms", str(load.retry_pause // 1_000_000)),
             *(("--retry-doubles",) if self.retry_doubles else ()),
         )
+
+
+def overload_point_at(base: OverloadPoint | None = None, /, **fields: Any) -> OverloadPoint:
+    """Return the point of stored *fields*, those that are absent as in *base* or as usual.
+
+    Raises
+    ------
+    ScenarioError
+        If there is no such field, one is missing, or a rule is broken.
+    """
+    return of_stored(OverloadPoint, fields if base is None else stored(base) | fields)
+
+
+StoredOverloadPoint = Annotated[
+    OverloadPoint,
+    BeforeValidator(lambda value: overload_point_at(**value) if isinstance(value, dict) else value),
+    PlainSerializer(stored),
+]
+"""The point of a row on disk."""
 
 
 SERVERS = (("epoll_level", 0), (BLOCKING, FIT_WORKERS))
@@ -174,15 +217,17 @@ SERVERS = (("epoll_level", 0), (BLOCKING, FIT_WORKERS))
 def backlog_points() -> list[OverloadPoint]:
     """Return the points of backlogs and loads."""
     points = [
-        OverloadPoint(mechanism=mechanism, workers=workers, backlog=backlog, load=load)
+        overload_point_at(mechanism=mechanism, workers=workers, backlog=backlog, load=load)
         for mechanism, workers in SERVERS
         for backlog in BACKLOGS
         for load in (*LOADS, *(LOADS_BETWEEN if backlog == BACKLOG_BETWEEN else ()))
     ]
     linear = [
-        replace(point, linear_syn_timeouts=LINEAR_SYN_TIMEOUTS)
+        overload_point_at(point, linear_syn_timeouts=LINEAR_SYN_TIMEOUTS)
         for point in points
-        if point.backlog == BACKLOG_BETWEEN and point.load == LINEAR_LOAD and not point.workers
+        if point.server.backlog == BACKLOG_BETWEEN
+        and point.share == LINEAR_LOAD
+        and not point.blocks
     ]
     return points + linear
 
@@ -190,7 +235,7 @@ def backlog_points() -> list[OverloadPoint]:
 def storm_points() -> list[OverloadPoint]:
     """Return the points of retry storms: without retries, at once, with back-off; threads."""
     at_once = [
-        OverloadPoint(
+        overload_point_at(
             mechanism=mechanism, workers=workers, backlog=CAPACITY_BACKLOG, load=STORM_LOAD,
             surge=STORM_SURGE, timeout_ns=STORM_PATIENCE_NS, retries=STORM_RETRIES,
         )
@@ -198,9 +243,9 @@ def storm_points() -> list[OverloadPoint]:
     ]  # fmt: skip
     events = at_once[0]
     return [
-        replace(events, retries=0),
+        overload_point_at(events, retries=0),
         *at_once,
-        replace(events, retry_after_ns=STORM_PATIENCE_NS, retry_doubles=True),
+        overload_point_at(events, retry_after_ns=STORM_PATIENCE_NS, retry_doubles=True),
     ]
 
 

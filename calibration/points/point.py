@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, TypeVar
 
 import numpy as np
 from pydantic import BeforeValidator, Field, PlainSerializer, StrictInt, model_validator
@@ -44,6 +44,45 @@ _ON_A_TESTBED: dict[str, dict[str, Any]] = {
 }
 
 
+class StoredField(NamedTuple):
+    """A field of points on disk: which key of a scenario it is, and what it is where absent."""
+
+    key: str
+    usual: Any
+    """None: there is always one."""
+    unit: Unit | None = None
+    words: Mapping[Any, Any] | None = None
+    """Value on disk -> that of the key, where they are not the same."""
+
+
+STORED = {
+    "mechanism": StoredField("server.mechanism", None),
+    "idle": StoredField("idle.connections", 0),
+    "loop": StoredField("load.loop", "closed"),
+    "users": StoredField("load.users", 0),
+    "rate_per_s": StoredField("load.rate", 0.0, RATE),
+    "accept_limit": StoredField("server.accept_limit", 0),
+    "listener": StoredField("server.listener", "first"),
+    "read_after_accept": StoredField("server.read_after_accept", False),
+    "backlog": StoredField("server.backlog", 4096),
+    "max_events": StoredField("server.max_events", 1024),
+    "requests": StoredField("load.requests", 1),
+    "request_bytes": StoredField("load.request_size", 64, SIZE),
+    "reply_bytes": StoredField("load.reply_size", 128, SIZE),
+    "think_ns": StoredField("load.think_time", 0, DURATION),
+    "timeout_ns": StoredField("load.timeout", 4_000_000_000, DURATION),
+    "fd_limit": StoredField("server.descriptors", 0),
+    "signal_queue": StoredField("server.signal_queue", 0),
+    "burst": StoredField("burst", 1),
+    "threads": StoredField("server.threads", "pool"),
+    "workers": StoredField("server.workers", 0),
+    "share": StoredField("server.share", "accept queue"),
+    "wake": StoredField("server.wake", "all"),
+}
+"""Of rows on disk, whose points are flat: what measured files say from before there were scenarios
+below the front door, and what seeds are made of."""
+
+
 class Point(Scenario):
     """One operating point of a server on a testbed: a scenario, and what no scenario says.
 
@@ -54,6 +93,11 @@ class Point(Scenario):
     'poll idle 0 closed 64'
     """
 
+    on_testbeds: ClassVar[Mapping[str, Mapping[str, Any]]] = _ON_A_TESTBED
+    """Keys that are not as in scenarios where they are left out."""
+    stored_as: ClassVar[Mapping[str, StoredField]] = STORED
+    """Fields on disk."""
+
     burst: Annotated[StrictInt, Field(ge=1)] = 1
     """Connections of an open loop that come at an instant, at equal distances."""
 
@@ -62,7 +106,9 @@ class Point(Scenario):
     def _is_on_a_testbed(cls, content: Any) -> Any:
         if not isinstance(content, dict):
             return content
-        sections = {name: {**keys, **content.get(name, {})} for name, keys in _ON_A_TESTBED.items()}
+        sections = {
+            name: {**keys, **content.get(name, {})} for name, keys in cls.on_testbeds.items()
+        }
         return {**content, **sections}
 
     @model_validator(mode="after")
@@ -151,40 +197,6 @@ class Point(Scenario):
         return Trace(firsts.loop, firsts.users, *columns)
 
 
-class StoredField(NamedTuple):
-    """A field of points on disk: which key of a scenario it is, and what it is where absent."""
-
-    key: str
-    usual: Any
-    unit: Unit | None = None
-
-
-STORED = {
-    "mechanism": StoredField("server.mechanism", None),
-    "idle": StoredField("idle.connections", 0),
-    "loop": StoredField("load.loop", "closed"),
-    "users": StoredField("load.users", 0),
-    "rate_per_s": StoredField("load.rate", 0.0, RATE),
-    "accept_limit": StoredField("server.accept_limit", 0),
-    "listener": StoredField("server.listener", "first"),
-    "read_after_accept": StoredField("server.read_after_accept", False),
-    "backlog": StoredField("server.backlog", 4096),
-    "max_events": StoredField("server.max_events", 1024),
-    "requests": StoredField("load.requests", 1),
-    "request_bytes": StoredField("load.request_size", 64, SIZE),
-    "reply_bytes": StoredField("load.reply_size", 128, SIZE),
-    "think_ns": StoredField("load.think_time", 0, DURATION),
-    "timeout_ns": StoredField("load.timeout", 4_000_000_000, DURATION),
-    "fd_limit": StoredField("server.descriptors", 0),
-    "signal_queue": StoredField("server.signal_queue", 0),
-    "burst": StoredField("burst", 1),
-    "threads": StoredField("server.threads", "pool"),
-    "workers": StoredField("server.workers", 0),
-    "share": StoredField("server.share", "accept queue"),
-    "wake": StoredField("server.wake", "all"),
-}
-"""Of rows on disk, whose points are flat: what measured files say from before there were scenarios
-below the front door, and what seeds are made of."""
 _LATER_FIELDS = {"fd_limit", "signal_queue", "burst", "threads", "workers", "share", "wake"}
 """Points had seeds before they had these fields, and keep them where these are as usual."""
 
@@ -200,34 +212,66 @@ def point_at(base: Point | None = None, /, **fields: Any) -> Point:
     >>> point_at(mechanism="poll", idle=6000, users=64).label
     'poll idle 6000 closed 64'
     """
-    if base is not None:
-        fields = stored(base) | fields
-    content: dict[str, Any] = {"load": {"loop": "closed"}}
+    known = {} if base is None else stored(base)
+    return of_stored(Point, known | fields, load={"loop": "closed"})
+
+
+AnyPoint = TypeVar("AnyPoint", bound=Point)
+
+
+def of_stored(kind: type[AnyPoint], fields: Mapping[str, Any], **sections: Any) -> AnyPoint:
+    """Return the point of that *kind* with these *fields* on disk, which go over *sections*.
+
+    Raises
+    ------
+    ScenarioError
+        If there is no such field, one is missing, or a rule is broken.
+    """
+    content = dict(sections)
     for name, value in fields.items():
-        if name not in STORED:
+        if name not in kind.stored_as:
             raise ScenarioError(f"point: has no field {name}, got {value}")
-        key, usual, unit = STORED[name]
-        if value == usual:
+        stored_field = kind.stored_as[name]
+        if stored_field.usual is not None and value == stored_field.usual:
             continue
-        written = value if unit is None else unit.format(value)
-        section, _, field = key.rpartition(".")
-        (content.setdefault(section, {}) if section else content)[field] = written
-    return Point.check(content, "point")
+        section, _, key = stored_field.key.rpartition(".")
+        written = _written(name, value, stored_field)
+        (content.setdefault(section, {}) if section else content)[key] = written
+    for name, stored_field in kind.stored_as.items():
+        if stored_field.usual is None and name not in fields:
+            raise ScenarioError(f"point: field {name} is missing")
+    return kind.check(content, "point")
+
+
+def _written(name: str, value: Any, stored_field: StoredField) -> Any:
+    """Return what a scenario file would say for the *value* on disk."""
+    words, unit = stored_field.words, stored_field.unit
+    if words is not None:
+        if value not in words:
+            raise ScenarioError(
+                f"point: {name} must be {' or '.join(map(str, words))}, got {value}"
+            )
+        value = words[value]
+    return value if unit is None else unit.format(value)
 
 
 def stored(point: Point) -> dict[str, Any]:
     """Return the fields of *point* as they stand on disk."""
-    fields = {name: _value(point, key, usual) for name, (key, usual, _) in STORED.items()}
+    fields = {name: _value(point, each) for name, each in point.stored_as.items()}
     if not point.blocks and fields["workers"] == 1:
         fields["workers"] = 0
     return fields
 
 
-def _value(point: Point, key: str, usual: Any) -> Any:
-    section, _, field = key.rpartition(".")
-    value = getattr(getattr(point, section) if section else point, field)
-    unbounded = key in ("server.descriptors", "server.signal_queue") and value == FDS_MAX
-    return usual if value is None or unbounded else value
+def _value(point: Point, stored_field: StoredField) -> Any:
+    section, _, key = stored_field.key.rpartition(".")
+    value = getattr(getattr(point, section) if section else point, key)
+    unbounded = key in ("descriptors", "signal_queue") and value == FDS_MAX
+    if value is None or unbounded:
+        return stored_field.usual
+    if stored_field.words is None:
+        return value
+    return {there: here for here, there in stored_field.words.items()}[value]
 
 
 StoredPoint = Annotated[

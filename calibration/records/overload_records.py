@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..points.overload_points import OverloadPoint
+from ..points.overload_points import StoredOverloadPoint
 from ..points.point import Steering
 from .measured_runs import Frozen, MeasuredRun, RunResult
 from .run_result import REPLIED, Records, Window
@@ -51,7 +51,7 @@ class KernelCounts(Frozen):
     softnet_drops: int
 
 
-class OverloadRecord(MeasuredRun[OverloadPoint]):
+class OverloadRecord(MeasuredRun[StoredOverloadPoint]):
     """One run: which point, the capacity before and after it, what was measured, the gate's word.
 
     Capacities and `rate_per_s`, the point's load times the capacity before, are in connections.

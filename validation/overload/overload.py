@@ -25,13 +25,13 @@ import numpy as np
 from ...calibration.points.overload_points import OverloadPoint
 from ...calibration.profiles.cost_profile import Profile
 from ...calibration.records.overload_records import BIN_NS, OverloadRecord
-from ...calibration.running.preparation import settings_at
-from ...models.simulate import Engine, simulate
+from ...calibration.running.preparation import Job, job_of, record_job, with_engine
+from ...models.simulate import Engine
+from ...scenario.quantities import DURATION
 from ...sim.figures.outcome import Outcome
 from ...sim.figures.queue_lengths import SAMPLE_COLUMNS
 from ...sim.figures.summary import summarise
 from ...sim.state.kinds import Status
-from ...sim.state.settings import RunSettings
 from ...sim.state.units import SECOND_NS
 from ..points.measured_points import median, ratio
 
@@ -104,12 +104,13 @@ class Compared:
 def syn_seconds(point: OverloadPoint) -> tuple[int, ...]:
     """Return when a client of *point* sends its SYNs, in seconds, as far as it has patience.
 
-    >>> syn_seconds(OverloadPoint(mechanism="epoll_level", backlog=16, load=1.2))
+    >>> from dispatchsim.calibration.points.overload_points import overload_point_at
+    >>> syn_seconds(overload_point_at(mechanism="epoll_level", backlog=16, load=1.2))
     (0, 1, 3)
     """
     sent, wait, seconds = 0, 1, []
     linear = point.linear_syn_timeouts
-    while sent * SECOND_NS < point.timeout_ns:
+    while sent * SECOND_NS < point.load.timeout:
         seconds.append(sent)
         sent += wait
         wait, linear = (wait, linear - 1) if linear > 0 else (2 * wait, 0)
@@ -142,7 +143,7 @@ def capacities(records: Sequence[OverloadRecord]) -> dict[Server, float]:
 
 def server_of(point: OverloadPoint) -> Server:
     """Return what makes the server of *point* another one than that of other points."""
-    return point.mechanism, point.accept_limit, point.workers
+    return point.server.mechanism, point.server.accept_limit, point.server.workers
 
 
 def figures_of_record(record: OverloadRecord, capacity_per_s: float) -> OverloadFigures:
@@ -154,7 +155,7 @@ def figures_of_record(record: OverloadRecord, capacity_per_s: float) -> Overload
     latency = result.latency_ns
     quiet = record.noise.foreign_share < FOREIGN_SHARE_MAX
     # Each try has a record of its own, whose latency is not that of the user.
-    tells_latency = record.point.retries == 0
+    tells_latency = record.point.load.retries == 0
     return OverloadFigures(
         goodput / capacity_per_s,
         *shares(record.point, delays.connect_bins, delays.n - delays.n_without_descriptor),
@@ -190,38 +191,22 @@ def figures_of_outcome(
     )
 
 
-def settings_of_record(record: OverloadRecord, profile: Profile) -> RunSettings:
-    """Return the settings of the simulation of *record*."""
-    point = record.point
-    asked = point.open_point(record.rate_per_s).lasting(record.warm_up_ns, record.window_ns)
-    settings = settings_at(asked, profile.network_delay_ns, kernel=profile.kernel)
-    client = settings.client._replace(
-        linear_syn_timeouts=point.linear_syn_timeouts,
-        retries=point.retries,
-        retry_pause_ns=point.retry_after_ns,
-        # Pauses double up to a bound: one that is never reached, or the first one.
-        retry_pause_max_ns=(
-            point.retry_after_ns << point.retries if point.retry_doubles else point.retry_after_ns
-        ),
-    )
+def job_of_record(record: OverloadRecord, profile: Profile) -> Job:
+    """Return the simulation of *record*, at the prices of no open connections."""
     # Machines that do not tell have Debian's CONFIG_HZ.
     tick_ns = SECOND_NS // int(profile.machine.get("timer_hz", 250))
-    return settings._replace(
-        client=client, network=settings.network._replace(timer_tick_ns=tick_ns, one_machine=True)
-    )
+    asked = record.point.at_rate(record.rate_per_s).lasting(record.warm_up_ns, record.window_ns)
+    asked = asked.with_values(network={"timer_tick": DURATION.format(tick_ns)})
+    return job_of(asked, profile, record.seed)
 
 
 def simulated(record: OverloadRecord, profile: Profile, *, engine: Engine = "auto") -> Outcome:
     """Return the simulation of *record*: the same connections at the same times."""
-    point = record.point
-    trace = point.trace(record.rate_per_s, record.seed, record.run_ns / SECOND_NS)
-    settings = settings_of_record(record, profile)
-
-    def outcome(open_connections: int) -> Outcome:
-        costs = profile.costs(point.mechanism, open_connections=open_connections)
-        return simulate(point.mechanism, trace, costs, settings, engine=engine)
-
-    return outcome(mean_open(outcome(0)))
+    job = job_of_record(record, profile)
+    job = job._replace(scenario=with_engine(job.scenario, engine))
+    n_open = mean_open(record_job(job)[1])
+    costs = profile.costs(record.point.server.mechanism, open_connections=n_open)
+    return record_job(job._replace(costs=costs))[1]
 
 
 def mean_open(outcome: Outcome) -> int:
@@ -251,8 +236,8 @@ def compare(records: Sequence[OverloadRecord], profile: Profile) -> list[Compare
 
 def _order(point: OverloadPoint) -> tuple[object, ...]:
     return (
-        point.kind, -ord(point.mechanism[0]), point.backlog, point.linear_syn_timeouts, point.load,
-        point.retries, point.retry_after_ns,
+        point.kind, -ord(point.server.mechanism[0]), point.server.backlog,
+        point.linear_syn_timeouts, point.share, point.load.retries, point.load.retry_pause,
     )  # fmt: skip
 
 

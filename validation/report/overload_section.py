@@ -118,13 +118,17 @@ def overload_figures(compared: Sequence[Compared]) -> dict[str, Figure]:
 
 def goodput(compared: Sequence[Compared]) -> Figure:
     """Return goodput against offered load: a panel a server, a colour a backlog."""
-    servers = list(dict.fromkeys(c.point.server for c in compared))
-    backlogs = sorted({c.point.backlog for c in compared})
+    servers = list(dict.fromkeys(c.point.server_name for c in compared))
+    backlogs = sorted({c.point.server.backlog for c in compared})
     figure = Figure(figsize=(4.2 * len(servers) + 0.4, 4.0), layout="constrained")
     panels = figure.subplots(1, len(servers), sharey=True, squeeze=False)[0]
     for axes, server in zip(panels, servers, strict=True):
         for i, backlog in enumerate(backlogs):
-            row = [c for c in compared if (c.point.server, c.point.backlog) == (server, backlog)]
+            row = [
+                c
+                for c in compared
+                if (c.point.server_name, c.point.server.backlog) == (server, backlog)
+            ]
             row.sort(key=lambda c: c.load)
             look, loads = nth_look(i), [c.load for c in row]
             simulated = [c.simulated.goodput for c in row]
@@ -158,7 +162,9 @@ def shares(compared: Sequence[Compared]) -> Figure:
                 label=label if name == "measured" else None,
             )  # fmt: skip
             bottom += heights
-    names = [f"{c.point.server}\nbacklog {c.point.backlog}\nload {c.load:.2f}" for c in past]
+    names = [
+        f"{c.point.server_name}\nbacklog {c.point.server.backlog}\nload {c.load:.2f}" for c in past
+    ]
     axes.set_xticks(at, names, rotation=40, ha="right")
     axes.set_ylabel("share of connections")
     axes.grid(visible=False, axis="x")

@@ -10,7 +10,11 @@ from tests.overload_records import record_of
 
 from dispatchsim.calibration.measure.machine_campaigns import measure_points
 from dispatchsim.calibration.measure.overload_run import difference
-from dispatchsim.calibration.points.overload_points import OverloadPoint, overload_points
+from dispatchsim.calibration.points.overload_points import (
+    OverloadPoint,
+    overload_point_at,
+    overload_points,
+)
 from dispatchsim.calibration.records.measured_runs import read_rows
 from dispatchsim.calibration.records.overload_records import (
     OVERLOAD_FILE,
@@ -23,7 +27,7 @@ from dispatchsim.calibration.records.overload_records import (
 from dispatchsim.calibration.records.run_result import Records, Window
 from dispatchsim.calibration.testbed.processes import RunError
 
-POINT = OverloadPoint(mechanism="epoll_level", backlog=16, load=1.2)
+POINT = overload_point_at(mechanism="epoll_level", backlog=16, load=1.2)
 MS = 1_000_000
 
 
@@ -68,8 +72,8 @@ def test_only_what_the_kernel_counted_anew_is_kept() -> None:
 
 
 def test_a_load_is_a_share_of_the_capacity_and_a_surge_comes_on_top() -> None:
-    surging = OverloadPoint(mechanism="epoll_level", backlog=16, load=0.5, surge=1.5)
-    trace = surging.trace(1_000, seed=3, seconds=5.0)
+    surging = overload_point_at(mechanism="epoll_level", backlog=16, load=0.5, surge=1.5)
+    trace = surging.at_rate(1_000).trace(seed=3, seconds=5.0)
     per_second = np.bincount(trace.at_ns // (1_000 * MS), minlength=5)
     # Counts of a Poisson process: within six standard deviations.
     assert np.all(np.abs(per_second - [1_000, 1_000, 4_000, 1_000, 1_000]) < 6 * 4_000**0.5)
@@ -78,7 +82,7 @@ def test_a_load_is_a_share_of_the_capacity_and_a_surge_comes_on_top() -> None:
 
 
 def test_the_generator_is_told_who_tries_again() -> None:
-    doubling = OverloadPoint(
+    doubling = overload_point_at(
         mechanism="epoll_level",
         backlog=16,
         load=1.0,
@@ -99,18 +103,48 @@ def test_every_point_has_arrivals_of_its_own() -> None:
     assert len({point.seed(repeat) for point in points for repeat in range(3)}) == 3 * len(points)
 
 
+def test_a_point_is_read_and_written_as_files_have_it() -> None:
+    doubling = overload_points()[-1]
+    record = record_of(doubling, 0).model_dump(mode="json")
+    assert record["point"] == {
+        "mechanism": "epoll_level",
+        "backlog": 4096,
+        "load": 0.7,
+        "accept_limit": 0,
+        "workers": 0,
+        "requests": 4,
+        "timeout_ns": 200 * MS,
+        "linear_syn_timeouts": 0,
+        "surge": 0.8,
+        "retries": 3,
+        "retry_after_ns": 200 * MS,
+        "retry_doubles": True,
+    }
+    assert record["seed"] == 2_121_868_282
+    for point in overload_points():
+        assert (
+            OverloadRecord.model_validate_json(record_of(point, 0).model_dump_json()).point == point
+        )
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"load": 0.0}, "load must be above 0, got 0.0"),
-        ({"retries": -1}, "retries must be at least 0, got -1"),
+        ({"load": 0.0}, r"share: must be above 0\.0, got 0\.0"),
+        ({"retries": -1}, r"load\.retries: must be at least 0, got -1"),
         ({"backlog": 0}, r"server\.backlog: must be at least 1, got 0"),
         ({"mechanism": "blocking"}, r"server\.workers: is missing"),
+        ({"linear_syn_timeouts": 3}, "linear_syn_timeouts must be 0 or 4, got 3"),
+        (
+            {"retry_doubles": True},
+            r"load\.retry_pause_max: must be absent where load\.retries is 0",
+        ),
+        ({"patience": 1}, "has no field patience"),
     ],
 )
 def test_an_impossible_point_is_refused(change: dict[str, float | str], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        OverloadPoint(**{"mechanism": "epoll_level", "backlog": 16, "load": 1.0, **change})  # type: ignore[arg-type]
+        overload_point_at(**{"mechanism": "epoll_level", "backlog": 16, "load": 1.0, **change})
 
 
 def test_what_is_accepted_is_measured_once_and_what_is_rejected_again(tmp_path: Path) -> None:

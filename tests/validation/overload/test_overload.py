@@ -9,7 +9,7 @@ import pytest
 from tests.lab import lab
 from tests.overload_records import MS, record_of
 
-from dispatchsim.calibration.points.overload_points import OverloadPoint
+from dispatchsim.calibration.points.overload_points import OverloadPoint, overload_point_at
 from dispatchsim.calibration.profiles.cost_profile import Profile, shipped_profiles
 from dispatchsim.calibration.records.measured_runs import append
 from dispatchsim.calibration.records.overload_records import OVERLOAD_FILE, OverloadRecord
@@ -29,7 +29,7 @@ from dispatchsim.validation.report.overload_section import (
     overload_section,
 )
 
-POINT = OverloadPoint(mechanism="epoll_level", backlog=16, load=1.4)
+POINT = overload_point_at(mechanism="epoll_level", backlog=16, load=1.4)
 MACHINE = "epyc-family25-2cpu-linux-6.18"
 CAPACITY_PER_S = 10_000.0
 """About what its profile gives."""
@@ -50,13 +50,13 @@ def short(point: OverloadPoint, run_ms: int = 1_600) -> OverloadRecord:
             "window_ns": run_ms * 7 // 8 * MS,
             "capacity_before_per_s": CAPACITY_PER_S * 0.9,
             "capacity_after_per_s": CAPACITY_PER_S * 1.1,
-            "rate_per_s": point.load * CAPACITY_PER_S,
+            "rate_per_s": point.share * CAPACITY_PER_S,
         }
     )
 
 
 def test_syns_are_sent_while_there_is_patience() -> None:
-    linear = OverloadPoint(mechanism="epoll_level", backlog=16, load=1.2, linear_syn_timeouts=4)
+    linear = overload_point_at(mechanism="epoll_level", backlog=16, load=1.2, linear_syn_timeouts=4)
     assert syn_seconds(POINT) == (0, 1, 3)
     assert syn_seconds(linear) == (0, 1, 2, 3)
 
@@ -71,8 +71,8 @@ def test_each_share_is_of_the_syn_that_got_through() -> None:
     "point",
     [
         POINT,
-        OverloadPoint(mechanism="blocking", workers=4, backlog=16, load=1.4),
-        OverloadPoint(
+        overload_point_at(mechanism="blocking", workers=4, backlog=16, load=1.4),
+        overload_point_at(
             mechanism="epoll_level", backlog=64, load=1.6, surge=1.0, retries=2, timeout_ns=50 * MS
         ),
     ],
@@ -88,13 +88,13 @@ def test_both_engines_agree_on_overload(point: OverloadPoint, profile: Profile) 
 
 def test_a_capacity_is_the_median_of_all_closed_loops_of_a_server() -> None:
     slow = short(POINT).model_copy(update={"capacity_before_per_s": 5_000.0})
-    other = short(OverloadPoint(mechanism="blocking", workers=4, backlog=16, load=1.4))
+    other = short(overload_point_at(mechanism="blocking", workers=4, backlog=16, load=1.4))
     found = capacities([short(POINT), slow, other])
-    assert found == {("epoll_level", 0, 0): 10_000.0, ("blocking", 0, 4): CAPACITY_PER_S}
+    assert found == {("epoll_level", 0, 1): 10_000.0, ("blocking", 0, 4): CAPACITY_PER_S}
 
 
 def test_goodput_of_a_light_load_is_the_load(profile: Profile) -> None:
-    record = short(OverloadPoint(mechanism="epoll_level", backlog=4096, load=0.5))
+    record = short(overload_point_at(mechanism="epoll_level", backlog=4096, load=0.5))
     (entry,) = compare([record], profile)
     assert entry.simulated.goodput == pytest.approx(0.5, rel=0.1)  # Poisson, some 7,000 connections
     # One whose SYN comes last may still wait for its interrupt when the run ends.
@@ -150,7 +150,7 @@ def test_figures_show_what_there_is(profile: Profile) -> None:
     entries = compare([short(POINT)], profile)
     assert list(overload_figures(entries)) == ["overload_goodput", "overload_shares"]
     assert set(overload_figures(entries)) <= set(CAPTIONS)
-    storm = OverloadPoint(mechanism="epoll_level", backlog=64, load=0.5, surge=0.5)
+    storm = overload_point_at(mechanism="epoll_level", backlog=64, load=0.5, surge=0.5)
     figure = overload_figures(compare([short(storm)], profile))["overload_storms"]
     measured, simulation = figure.axes[0].get_lines()
     assert np.asarray(simulation.get_ydata()).max() > 0
