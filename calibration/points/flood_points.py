@@ -62,6 +62,10 @@ class FloodPoint(BaseModel):
     Trains begin evenly or as a Poisson process; the packets of one are due *spacing_ns* apart.
     *nice* is that of the process that computes beside it. A flood that is not *steered* is
     received by the sender's CPU: what it does to the process is no interrupt.
+
+    It is no scenario: that has a server and connections, and a flood has neither. The section
+    [flood] of a scenario draws its packets, while these come when a sender has called, which is
+    late by what calls cost; how long an interrupt waits for more of them is a price, too.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
