@@ -9,7 +9,8 @@ from typing import NamedTuple
 from ..sim.assembly.checks import check
 from ..sim.state.family_settings import Threads
 from ..sim.state.mechanism import Mechanism, Trait, not_noted
-from ..sim.state.program_settings import ProgramSettings, Sharing
+from ..sim.state.program_settings import ProgramSettings
+from ..sim.state.rules import sets_of, too_few_epoll_sets
 from ..sim.state.setting import Kind
 from ..sim.state.settings import Given, RunSettings, given_to_server
 from .catalogue import CATALOGUE, Entry
@@ -117,11 +118,6 @@ def settings_for(mechanism: Mechanism, settings: RunSettings) -> RunSettings:
         program = _with_threads(settings)
     if Trait.IN_EPOLL in mechanism.traits:
         _check_bounds(settings)
-    if settings.signals.passes_listener and program.sharing != Sharing.ACCEPT_QUEUE:
-        raise ValueError(
-            f"sharing must be {Sharing.ACCEPT_QUEUE!r} with passes_listener: there is one listener "
-            f"to hand on, got {program.sharing}"
-        )
     return settings._replace(program=program, limits=limits)
 
 
@@ -129,7 +125,7 @@ def _check_rules(entry: Entry, settings: RunSettings) -> None:
     rule = broken_rule(entry, settings)
     if rule is None:
         return
-    setting, value = rule.given
+    setting, value = rule.given.declared, rule.given.value
     must = f"be {json.dumps(setting.default)}" if rule.refused is None else f"not be {value}"
     raise ValueError(
         f"{setting.name} must {must} with {entry.mechanism.name}, {rule.others}, "
@@ -139,15 +135,12 @@ def _check_rules(entry: Entry, settings: RunSettings) -> None:
 
 def _check_bounds(settings: RunSettings) -> None:
     program, limits = settings.program, settings.limits
-    n_sets = 1 if program.sharing == Sharing.READY_LIST else program.workers
-    if 0 < limits.epoll_instances < n_sets:
-        raise ValueError(
-            f"epoll_instances must be at least {n_sets}, one for each worker's epoll_create "
-            f"(EMFILE), or 0, got {limits.epoll_instances}"
-        )
+    too_few = too_few_epoll_sets(settings)
+    if too_few is not None:
+        raise ValueError(str(too_few))
     if limits.epoll_watches == 0:
         return
-    least = settings.client.idle + n_sets * (2 if program.request_timeout_ns > 0 else 1)
+    least = settings.client.idle + sets_of(program) * (2 if program.request_timeout_ns > 0 else 1)
     if limits.epoll_watches < least:
         raise ValueError(
             f"epoll_watches must be at least {least}, for listeners, timers and idle connections "

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar, ge
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictInt
 from pydantic.fields import FieldInfo
 
+from ..sim.state.rules import Broken
 from ..sim.state.setting import DeclaredSetting, declared
+from ..sim.state.settings import Given
 from ..sim.state.units import PERMILLE
-from .quantities import BANDWIDTH, DURATION, SIZE, Bounded
+from .quantities import BANDWIDTH, DURATION, SIZE, Bounded, Unit
 
 _UNITS = {"duration": DURATION, "size": SIZE, "bandwidth": BANDWIDTH}
 Record = TypeVar("Record")
@@ -63,7 +65,8 @@ class SettingsSection(Section):
         cls.made_from = frozenset(each.name for each in made)
         for each in made:
             own[each.key] = _type_in_file(each)
-            setattr(cls, each.key, Field(default=_in_file(each), description=each.help))
+            default = ... if each.default is ... else _in_file(each, each.default)
+            setattr(cls, each.key, Field(default=default, description=each.help))
 
     if TYPE_CHECKING:
 
@@ -87,14 +90,17 @@ def _type_in_file(each: DeclaredSetting) -> Any:
         kind = StrictBool
     elif each.unit in _UNITS:
         unit = _UNITS[each.unit]
-        zero = "0 s" if unit is DURATION else f"0 {unit.base}"
-        kind = Annotated[int, Bounded(unit, str(setting.file_least or zero), str(most))]
+        kind = Annotated[int, Bounded(unit, str(setting.file_least or _zero(unit)), str(most))]
     elif each.unit == "share":
         bounds = Field(ge=_share(least), le=_share(most))
         kind = Annotated[float, bounds, AfterValidator(_in_thousandths)]
     else:
         kind = Annotated[StrictInt, Field(ge=least, le=most)]
     return kind | None if each.setting.absent_is_0 else kind
+
+
+def _zero(unit: Unit) -> str:
+    return "0 s" if unit is DURATION else f"0 {unit.base}"
 
 
 def _share(thousandths: int | str | None) -> float:
@@ -104,11 +110,8 @@ def _share(thousandths: int | str | None) -> float:
     return thousandths / PERMILLE if rest else whole
 
 
-def _in_file(each: DeclaredSetting) -> Any:
-    """Return the default of a key as it stands in the model of a section."""
-    value = each.default
-    if value is ...:
-        return ...
+def _in_file(each: DeclaredSetting, value: Any) -> Any:
+    """Return a value of a run as it stands in the model of a section."""
     if each.setting.absent_is_0 and value == 0:
         return None
     if each.words:
@@ -132,6 +135,38 @@ def _in_run(each: DeclaredSetting, value: Any) -> Any:
     if each.words:
         return each.kind(each.words.index(value))
     return round(value * PERMILLE) if each.unit == "share" else value
+
+
+def refuse(broken: Broken | None) -> None:
+    """Refuse a file whose settings break a rule between them, if they do.
+
+    Raises
+    ------
+    ValueError
+        With keys and values as the file has them, the rule and the reason.
+    """
+    if broken is None:
+        return
+    given, where, why = broken.given, "", f" ({broken.why})" if broken.why else ""
+    if broken.cause is not None:
+        several = " and server.workers is above 1" if broken.of_several else ""
+        where = f" where {_key(broken.cause)} is {_written(broken.cause)}{several}"
+    bound = _written(given._replace(value=broken.bound))
+    raise ValueError(
+        f"{_key(given)}: must {broken.must} {bound}{where}{why}, got {_written(given)}"
+    )
+
+
+def _key(given: Given) -> str:
+    section = {"client": "load", "network": "network"}.get(given.field, "server")
+    return f"{section}.{given.declared.key}"
+
+
+def _written(given: Given) -> str:
+    unit = _UNITS.get(given.declared.unit)
+    if unit:
+        return unit.format(given.value) if given.value else _zero(unit)
+    return written(_in_file(given.declared, given.value))
 
 
 def section_of(field: FieldInfo) -> type[BaseModel]:

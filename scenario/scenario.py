@@ -18,9 +18,12 @@ from typing import Any, Self
 from pydantic import PrivateAttr, ValidationError, model_validator
 
 from ..models.catalogue import MECHANISMS
+from ..sim.state.client_settings import ClientSettings, NetworkSettings
 from ..sim.state.mechanism import Trait
+from ..sim.state.rules import broken_rules, sets_of
+from ..sim.state.settings import RunSettings
 from .client import check_client
-from .declared import Section, properties_in_file, section_of
+from .declared import Section, properties_in_file, refuse, section_of, settings_from
 from .errors import ScenarioError
 from .faults import BURSTS_MAX, FaultSection, Flood
 from .load import Load
@@ -99,11 +102,10 @@ class Scenario(Section):
                     'fault.kind: must not be "signals" where no signals are queued, got it with '
                     f'server.mechanism = "{self.server.mechanism}"'
                 )
-        if self.load.pieces > 1 and self.network.set_up == 0:
-            raise ValueError(
-                "load.pieces: must be 1 where network.set_up is 0 (a request that comes along with "
-                f"its SYN is whole), got {self.load.pieces}"
-            )
+        client = settings_from(self.load, ClientSettings)
+        network = settings_from(self.network, NetworkSettings, set_up=self.network.set_up)
+        for broken in broken_rules(RunSettings(client=client, network=network)):
+            refuse(broken)
         crowd_start = self.load.crowd_start
         if crowd_start is not None and crowd_start >= self.run.duration:
             raise ValueError(
@@ -157,7 +159,7 @@ class Scenario(Section):
         if Trait.IN_CALLS in mechanism.traits:
             _check_threads(server, n_idle)
         elif Trait.IN_EPOLL in mechanism.traits:
-            n_sets = 1 if server.share == "ready list" else server.workers
+            n_sets = sets_of(server.run_settings.program)
             if 0 < server.epoll_watches < n_idle + n_sets:
                 raise ValueError(
                     f"server.epoll_watches: must be at least {n_idle + n_sets} ({n_idle} idle "

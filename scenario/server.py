@@ -9,12 +9,11 @@ from pydantic import Field, StrictStr, field_validator, model_validator
 from ..models.catalogue import CATALOGUE, MECHANISMS
 from ..models.program_settings import broken_rule, ignored_settings, threads_max
 from ..sim.state.mechanism import Trait
-from ..sim.state.program_settings import WORKERS_MAX
+from ..sim.state.rules import broken_rules, too_few_epoll_sets, too_many_workers
 from ..sim.state.settings import FOR_SERVER, RunSettings
-from .declared import SettingsSection, settings_from, written
+from .declared import SettingsSection, refuse, settings_from, written
 from .errors import nearest
 from .programs import with_program
-from .quantities import DURATION
 
 _RECORDS = {field: type(RunSettings._field_defaults[field]) for field in FOR_SERVER}
 """Records of settings that make the keys of [server], by field of `RunSettings`."""
@@ -109,9 +108,13 @@ class Server(SettingsSection, settings=_RECORDS.values()):
         return self
 
     @model_validator(mode="after")
-    def _has_cpus_enough(self) -> Self:
-        if self.workers > WORKERS_MAX and not MECHANISMS[self.mechanism].one_at_a_time:
-            raise ValueError(f"server.workers: must be at most {WORKERS_MAX}, got {self.workers}")
+    def _goes_together(self) -> Self:
+        settings, mechanism = self.run_settings, MECHANISMS[self.mechanism]
+        refuse(too_many_workers(settings, one_at_a_time=mechanism.one_at_a_time))
+        for broken in broken_rules(settings):
+            refuse(broken)
+        if Trait.IN_EPOLL in mechanism.traits:
+            refuse(too_few_epoll_sets(settings))
         return self
 
     @model_validator(mode="after")
@@ -124,46 +127,7 @@ class Server(SettingsSection, settings=_RECORDS.values()):
         return self
 
     @model_validator(mode="after")
-    def _fits_epoll(self) -> Self:
-        n_sets = 1 if self.share == "ready list" else self.workers
-        if (
-            Trait.IN_EPOLL in MECHANISMS[self.mechanism].traits
-            and 0 < self.epoll_instances < n_sets
-        ):
-            raise ValueError(
-                f"server.epoll_instances: must be at least {n_sets}, a set for each worker, or 0, "
-                f"got {self.epoll_instances}"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _can_share(self) -> Self:
-        shares_list = self.share == "ready list" and self.workers > 1
-        if self.request_timeout > 0 and shares_list:
-            raise ValueError(
-                'server.request_timeout: must be 0 s where workers share a "ready list" (another '
-                f"may be serving who is late), got {DURATION.format(self.request_timeout)}"
-            )
+    def _looks_for_the_late(self) -> Self:
         if self.request_timeout == 0 and "timeout_check" in self.model_fields_set:
             raise ValueError("server.timeout_check: must be absent where server.request_timeout is")
-        if self.pass_listener and self.share != "accept queue":
-            raise ValueError(
-                'server.share: must be "accept queue" where server.pass_listener is true, '
-                f'got "{self.share}"'
-            )
-        if self.share == "handed over" and self.workers < 2:
-            raise ValueError(
-                'server.workers: must be at least 2 where server.share is "handed over" (the first '
-                f"accepts for the others), got {self.workers}"
-            )
-        if self.share == "handed over" and self.read_after_accept:
-            raise ValueError(
-                'server.read_after_accept: must be false where server.share is "handed over" (who '
-                "accepts does not read), got true"
-            )
-        if self.share == "ready list" and self.workers > 1 and self.read_after_accept:
-            raise ValueError(
-                'server.read_after_accept: must be false where server.share is "ready list" '
-                "(another worker may already read from the connection), got true"
-            )
         return self

@@ -19,6 +19,7 @@ from ..state.kernel_settings import Packets
 from ..state.kinds import NONE, Activity, Count, weight_of_nice
 from ..state.mechanism import Program, Trait
 from ..state.program_settings import Sharing
+from ..state.rules import sets_of
 from ..state.settings import FaultKind, RunSettings
 from ..state.world import COLUMNS, Cpu, InterestSet, Listener, Worker, World
 from ..wire.paths import loss_draws
@@ -64,7 +65,7 @@ def build_world(
     n_at_once = n_idle + len(trace) if n_connections is None else n_connections
     # What is left of an attempt at the server may outlast it at its client.
     n_at_server = c if n_connections is None else n_connections
-    n_sets = 1 if one_at_a_time or server.sharing == Sharing.READY_LIST else server.workers
+    n_sets = 1 if one_at_a_time else sets_of(server)
     n_listeners = server.workers if server.sharing == Sharing.NOTHING and not one_at_a_time else 1
     n_listening = 1 if one_at_a_time else server.workers
     d = min(limits.fd_limit, n_at_server + _SPARE_FDS + (1 + own_fds) * n_listening)

@@ -74,22 +74,31 @@ class NetworkSettings(NamedTuple):
 
     delay_ns: Annotated[int, Setting(least=0, key=None)] = 0
     up_bits_per_s: Annotated[
-        int, Setting(least=0, file_least="1 kbit/s", most="1000 Gbit/s", absent_is_0=True)
+        int,
+        Setting(
+            least=0, file_least="1 kbit/s", most="1000 Gbit/s", absent_is_0=True, left_alone=True
+        ),
     ] = 0
     """From the clients; absent: without limit."""
     down_bits_per_s: Annotated[
-        int, Setting(least=0, file_least="1 kbit/s", most="1000 Gbit/s", absent_is_0=True)
+        int,
+        Setting(
+            least=0, file_least="1 kbit/s", most="1000 Gbit/s", absent_is_0=True, left_alone=True
+        ),
     ] = 0
     """To the clients; absent: without limit."""
-    service_ns: Annotated[int, Setting(least=0, key=None)] = 0
-    window_segments: Annotated[int, Setting(least=0, most=1_000_000, key="window")] = 0
+    service_ns: Annotated[int, Setting(least=0, key=None, left_alone=True)] = 0
+    window_segments: Annotated[
+        int, Setting(least=0, most=1_000_000, key="window", left_alone=True)
+    ] = 0
     """Segments of a reply that may be under way at first, more after each round trip (Linux: 10);
     0: all of a reply is sent at once."""
     receive_window_bytes: Annotated[
-        int, Setting(least=0, file_least="1 KiB", most="1048576 GiB", absent_is_0=True)
+        int,
+        Setting(least=0, file_least="1 KiB", most="1048576 GiB", absent_is_0=True, left_alone=True),
     ] = 0
     """What a client takes before it acknowledges; absent: no bound."""
-    set_up: Annotated[int, Setting(least=0, run_most=2, key=None)] = 1
+    set_up: Annotated[int, Setting(least=0, run_most=2, key=None, left_alone=True)] = 1
     paths: tuple[PathSettings, ...] = ()
     timer_tick_ns: Annotated[int, Setting(least=0, most="100 ms")] = 0
     """Of kernels whose timers send again what was lost: at a tick, and in steps of 8 after 63
@@ -132,22 +141,26 @@ class ClientSettings(NamedTuple):
     """When a client gives up; absent: never."""
     fd_limit: Annotated[int, Setting(least=1, key=None)] = 1_048_576
     idle: Annotated[int, Setting(least=0, key=None)] = 0
-    idle_life_ns: Annotated[int, Setting(least=0, key=None)] = 0
+    idle_life_ns: Annotated[int, Setting(least=0, key=None, left_alone=True)] = 0
     closing: Annotated[int, Setting(words=Closing, key=None)] = int(Closing.RESET)
     linear_syn_timeouts: Annotated[
         int, Setting(least=0, run_most=LINEAR_SYN_TIMEOUTS_MAX, key=None)
     ] = 0
     syn_timeout_ns: Annotated[int, Setting(least=1, run_most=PAUSE_MAX_NS, key=None)] = SECOND_NS
-    ports: Annotated[int, Setting(least=0, file_least=1, most=2**40, absent_is_0=True)] = 0
+    ports: Annotated[
+        int, Setting(least=0, file_least=1, most=2**40, absent_is_0=True, left_alone=True)
+    ] = 0
     """Ports of all clients together, 28232 an address on Linux; absent: no bound."""
     time_wait_ns: Annotated[int, Setting(least=0, key=None)] = 0
-    request_pieces: Annotated[int, Setting(least=1, run_most=PIECES_MAX, key="pieces")] = 1
+    request_pieces: Annotated[
+        int, Setting(least=1, run_most=PIECES_MAX, key="pieces", left_alone=True)
+    ] = 1
     """Of a request: each is an event and a read, and only the last is answered."""
-    piece_pause_ns: Annotated[int, Setting(least=0, most="1 h")] = 0
+    piece_pause_ns: Annotated[int, Setting(least=0, most="1 h", left_alone=True)] = 0
     """Between two of them."""
     pieces_permille: Annotated[int, Setting(least=0, run_most=PERMILLE, key="piece_share")] = 1_000
     """Of the connections whose requests come in pieces."""
-    retries: Annotated[int, Setting(least=0, run_most=RETRIES_MAX)] = 0
+    retries: Annotated[int, Setting(least=0, run_most=RETRIES_MAX, left_alone=True)] = 0
     """How often a client whose connection failed opens another one, at most; each has the whole
     time-out."""
     retry_pause_ns: Annotated[int, Setting(least=0, most="1 h", run_most=PAUSE_MAX_NS)] = 0

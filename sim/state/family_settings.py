@@ -84,10 +84,14 @@ class SignalSettings(NamedTuple):
     """Queued signals from which on a hybrid server polls; 0: it never does."""
     calm_below: Annotated[int, Setting(least=1, most=10_000_000, looked_at_by=Kind.BY_SIGNALS)] = 1
     """A poll that finds fewer ready leads back to signals."""
-    accept_each_signal: Annotated[bool, Setting(looked_at_by=Kind.BY_SIGNALS)] = False
+    accept_each_signal: Annotated[bool, Setting(looked_at_by=Kind.BY_SIGNALS, left_alone=True)] = (
+        False
+    )
     """Accept one connection for each signal of the listener that a call returned, instead of
     accept_limit."""
-    passes_listener: Annotated[bool, Setting(key="pass_listener", needs=Kind.BY_SIGNALS)] = False
+    passes_listener: Annotated[
+        bool, Setting(key="pass_listener", needs=Kind.BY_SIGNALS, left_alone=True)
+    ] = False
     """Whether a worker hands the listener to the next one after each accept, so that new
     connections are told to one (F_SETOWN): where events are told by signals."""
 
@@ -101,7 +105,9 @@ class ThreadSettings(NamedTuple):
     address_space_bytes (0: no bound) cannot be started.
     """
 
-    threads: Annotated[int, Setting(words=Threads, needs=Kind.BLOCKS)] = int(Threads.POOL)
+    threads: Annotated[int, Setting(words=Threads, needs=Kind.BLOCKS, left_alone=True)] = int(
+        Threads.POOL
+    )
     """With blocking: whether all threads are there from the beginning, or one accepts and starts a
     thread, or a process, for each connection."""
     stack_bytes: Annotated[
@@ -143,8 +149,11 @@ class CompletionSettings(NamedTuple):
     """With a completion port: whether a send that does not fit completes later, or its thread
     sleeps until it does, and another one may run."""
     due_at_once: Annotated[int, Setting(least=0, key=None, looked_at_by=Kind.IO_URING)] = 20
+    """Pieces of what is due that io_uring does at a time; 0: all there is."""
     due_last_first: Annotated[bool, Setting(key=None, looked_at_by=Kind.IO_URING)] = False
+    """Whether io_uring does all that is due, from the end of its queue (Linux before 6.5)."""
     accept_looks_again: Annotated[bool, Setting(key=None, looked_at_by=Kind.IO_URING)] = False
+    """Whether an accept looks in vain after the last connection (Linux before 6.10)."""
 
 
 class ScanSettings(NamedTuple):

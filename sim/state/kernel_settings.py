@@ -41,9 +41,11 @@ class LimitSettings(NamedTuple):
 
     backlog: Annotated[int, Setting(least=1, most=65_535)] = 4096
     """Connections that may wait to be accepted."""
-    refuse: Annotated[bool, Setting(key="backlog_full", words=("drop", "refuse"))] = False
+    refuse: Annotated[
+        bool, Setting(key="backlog_full", words=("drop", "refuse"), left_alone=True)
+    ] = False
     """What a full backlog does: drop (the client tries again) or refuse."""
-    syn_cookies: Annotated[bool, Setting()] = True
+    syn_cookies: Annotated[bool, Setting(left_alone=True)] = True
     """Answer SYNs even when the backlog of half-open connections is full (Linux)."""
     fd_limit: Annotated[
         int, Setting(least=8, file_least=16, most=20_000_000, key="descriptors", of_client=True)
@@ -56,13 +58,17 @@ class LimitSettings(NamedTuple):
     epoll_watches: Annotated[
         int,
         Setting(
-            least=0, most=2_000_000_000, needs=Kind.WATCHES_ONE_BY_ONE, looked_at_by=Kind.IN_EPOLL
+            least=0,
+            most=2_000_000_000,
+            needs=Kind.WATCHES_ONE_BY_ONE,
+            looked_at_by=Kind.IN_EPOLL,
+            left_alone=True,
         ),
     ] = 0
     """Descriptors that all epoll sets may hold (fs.epoll.max_user_watches), above which connections
     are closed; 0: no bound."""
     epoll_instances: Annotated[
-        int, Setting(least=0, most=1_000_000, looked_at_by=Kind.IN_EPOLL)
+        int, Setting(least=0, most=1_000_000, looked_at_by=Kind.IN_EPOLL, left_alone=True)
     ] = 0
     """Epoll sets that there may be (fs.epoll.max_user_instances); 0: no bound."""
 
@@ -94,32 +100,35 @@ class KernelSettings(NamedTuple):
     memory_bytes leave no room is lost (0: no bound).
     """
 
-    packets: Annotated[int, Setting(words=Packets)] = int(Packets.SOFTIRQ)
+    packets: Annotated[int, Setting(words=Packets, left_alone=True)] = int(Packets.SOFTIRQ)
     """Who handles packets. softirq: the interrupt, then a thread of the kernel (Linux); interrupts:
     each interrupts for itself and comes before all processes (4.2BSD); polling: they are polled
     for, in a share of the time."""
-    softirq_budget: Annotated[int, Setting(least=0, most=1_000_000)] = 0
+    softirq_budget: Annotated[int, Setting(least=0, most=1_000_000, left_alone=True)] = 0
     """Packets that one softirq handles before its thread takes over, which shares the CPU with the
     server; 0: all there are."""
     receive_queue: Annotated[int, Setting(least=1, most=1_000_000)] = 1000
     """Packets that may wait to be handled where an interrupt does not handle all."""
-    coalesce_ns: Annotated[int, Setting(least=0, most="100 ms")] = 0
+    coalesce_ns: Annotated[int, Setting(least=0, most="100 ms", left_alone=True)] = 0
     """How long a device waits after a packet for others that come along, before it interrupts
     (ethtool -C rx-usecs)."""
     polling_share_permille: Annotated[int, Setting(least=1, most=PERMILLE)] = 750
     """Share of each 10 ms in which packets may be polled for, to a thousandth."""
     polling_tick_ns: Annotated[int, Setting(least=1, key=None)] = 10_000_000
-    wake_preemption: Annotated[bool, Setting()] = False
+    wake_preemption: Annotated[bool, Setting(left_alone=True)] = False
     """Whether a thread that wakes up takes the CPU from one that has had more."""
     granularity_ns: Annotated[int, Setting(least=0, key=None)] = 2_000_000
     credit_ns: Annotated[int, Setting(least=0, key=None)] = 6_000_000
     slice_ns: Annotated[int, Setting(least=1, key=None)] = 1_400_000
-    files_max: Annotated[int, Setting(least=0, most=1_000_000_000, key="files")] = 0
+    files_max: Annotated[
+        int, Setting(least=0, most=1_000_000_000, key="files", left_alone=True)
+    ] = 0
     """Open files of all processes together (fs.file-max: ENFILE); 0: no bound."""
-    files_elsewhere: Annotated[int, Setting(least=0, most=1_000_000_000)] = 0
+    files_elsewhere: Annotated[int, Setting(least=0, most=1_000_000_000, left_alone=True)] = 0
     """Of these, how many other processes have."""
     memory_bytes: Annotated[
-        int, Setting(least=0, file_least="1 KiB", most="1048576 GiB", absent_is_0=True)
+        int,
+        Setting(least=0, file_least="1 KiB", most="1048576 GiB", absent_is_0=True, left_alone=True),
     ] = 0
     """For all connections; a SYN for which there is none left is lost. Absent: without limit."""
     connection_bytes: Annotated[
@@ -138,8 +147,8 @@ class MachineSettings(NamedTuple):
 
     cpus: Annotated[int, Setting(least=1, run_most=CPUS_MAX)] = 1
     """CPUs of the server; workers are put on them in turn."""
-    interrupt_cpu: Annotated[int, Setting(least=EVERY_CPU, key=None)] = 0
-    busy_processes: Annotated[int, Setting(least=0, most=1000)] = 0
+    interrupt_cpu: Annotated[int, Setting(least=EVERY_CPU, key=None, left_alone=True)] = 0
+    busy_processes: Annotated[int, Setting(least=0, most=1000, left_alone=True)] = 0
     """Other processes that do nothing but compute, on the CPUs in turn."""
     busy_nice: Annotated[int, Setting(least=NICE_MIN, run_most=NICE_MAX)] = 0
     """How nice these are: 19 takes least of a CPU."""

@@ -50,18 +50,22 @@ class ProgramSettings(NamedTuple):
     blocks is told.
     """
 
-    accept_limit: Annotated[int, Setting(least=0, most=1_000_000, needs=Kind.LOOPS)] = 0
+    accept_limit: Annotated[
+        int, Setting(least=0, most=1_000_000, needs=Kind.LOOPS, left_alone=True)
+    ] = 0
     """Accepts for one notification; 0: until none is left."""
     listener_last: Annotated[
-        bool, Setting(key="listener", words=("first", "last"), needs=Kind.LOOPS)
+        bool, Setting(key="listener", words=("first", "last"), needs=Kind.LOOPS, left_alone=True)
     ] = False
     """Whether a batch's new connections are accepted before or after."""
-    read_after_accept: Annotated[bool, Setting(needs=Kind.LOOPS)] = False
+    read_after_accept: Annotated[bool, Setting(needs=Kind.LOOPS, left_alone=True)] = False
     """Try to read at once, instead of waiting for the first event."""
-    remembers: Annotated[bool, Setting()] = True
+    remembers: Annotated[bool, Setting(left_alone=True)] = True
     """Whether a server that is told of changes goes on until a call would block; one that does not
     serves each notice once, and may strand its clients."""
-    request_timeout_ns: Annotated[int, Setting(least=0, most="1 h", needs=Kind.HAS_TIMERS)] = 0
+    request_timeout_ns: Annotated[
+        int, Setting(least=0, most="1 h", needs=Kind.HAS_TIMERS, left_alone=True)
+    ] = 0
     """Close a connection whose request is incomplete this long after its accept, or after the reply
     before; 0 s: never."""
     timeout_check_ns: Annotated[
@@ -70,7 +74,7 @@ class ProgramSettings(NamedTuple):
     """How often an event loop looks for such, in a walk of all its connections."""
     max_events: Annotated[int, Setting(least=1, most=1_000_000, of_client=True)] = 1024
     """Events that one wait may return."""
-    busy: Annotated[bool, Setting(needs=Kind.ASKS, of_client=True)] = False
+    busy: Annotated[bool, Setting(needs=Kind.ASKS, of_client=True, left_alone=True)] = False
     """Ask again and again instead of blocking until something comes."""
     workers: Annotated[int, Setting(least=1, most=THREADS_MAX, of_client=True)] = 1
     """Event loops, each a thread that stays on one of the machine's CPUs. With blocking: threads in
@@ -85,20 +89,26 @@ class ProgramSettings(NamedTuple):
                 int(Sharing.READY_LIST): Kind.SHARES_READY_LIST,
                 int(Sharing.HANDED_OVER): Kind.TAKES_OVER,
             },
+            left_alone=True,
         ),
     ] = int(Sharing.ACCEPT_QUEUE)
     """What workers have in common. nothing: each has its own accept queue (SO_REUSEPORT); accept
     queue: one, which all watch; ready list: one epoll set for all; handed over: the first worker
     accepts for the others, in turn (memcached)."""
-    wake_one: Annotated[bool, Setting(key="wake", needs=Kind.WAKES_ONE, of_several=True)] = False
-    closes_first: Annotated[bool, Setting()] = True
+    wake_one: Annotated[
+        bool, Setting(key="wake", needs=Kind.WAKES_ONE, of_several=True, left_alone=True)
+    ] = False
+    closes_first: Annotated[bool, Setting(left_alone=True)] = True
     """Whether it closes a connection when it has sent its last reply; otherwise it waits until its
     client has."""
-    drops_half_closed: Annotated[bool, Setting()] = False
+    drops_half_closed: Annotated[bool, Setting(left_alone=True)] = False
     """Whether it takes a client that has sent all its requests and a FIN (load.close =
     "half-close") for gone, and closes without a reply."""
     writes_when_told: Annotated[
-        bool, Setting(key="writes", words=("at once", "when told"), needs=Kind.TELLS_STATES)
+        bool,
+        Setting(
+            key="writes", words=("at once", "when told"), needs=Kind.TELLS_STATES, left_alone=True
+        ),
     ] = False
     """Whether it writes a reply when it has it, or changes its interest first and waits until it is
     told that it can."""
@@ -115,20 +125,22 @@ class OverloadSettings(NamedTuple):
     SYNs are lost (0: never).
     """
 
-    limiter_gain_permille: Annotated[int, Setting(least=0, most=PERMILLE, needs=Kind.ASKS)] = 0
+    limiter_gain_permille: Annotated[
+        int, Setting(least=0, most=PERMILLE, needs=Kind.ASKS, left_alone=True)
+    ] = 0
     """Overload control by a running mean of the events told of in a call, of this gain, to a
     thousandth; 0: none."""
     limiter_threshold: Annotated[int, Setting(least=0, most=1_000_000)] = 18
     """Above this mean who comes in is reset."""
-    queue_deadline_ns: Annotated[int, Setting(least=0, most="1 h")] = 0
+    queue_deadline_ns: Annotated[int, Setting(least=0, most="1 h", left_alone=True)] = 0
     """How long a connection may have waited to be accepted while others always did (it is reset
     then); 0 s: for ever."""
     queue_interval_ns: Annotated[int, Setting(least=0, most="1 h")] = 100_000_000
     """The same where the queue was empty in between; and what counts as always."""
     concurrency_tolerance_permille: Annotated[
-        int, Setting(least=0, most=1000 * PERMILLE, needs=Kind.LOOPS)
+        int, Setting(least=0, most=1000 * PERMILLE, needs=Kind.LOOPS, left_alone=True)
     ] = 0
     """Overload control by a limit on open connections that shrinks when the latency of a first
     reply is more than so many times the least seen; 0: none, else at least 1."""
-    drop_above: Annotated[int, Setting(least=0, most=20_000_000)] = 0
+    drop_above: Annotated[int, Setting(least=0, most=20_000_000, left_alone=True)] = 0
     """Open connections above which SYNs are lost; 0: no bound."""

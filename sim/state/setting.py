@@ -77,6 +77,8 @@ class Setting(NamedTuple):
         What a mechanism is that looks at it; others ignore it.
     of_client:
         Whether a client looks at it, too.
+    left_alone:
+        Whether most runs leave it at its default: the folded engine has that as a constant.
     """
 
     least: int | None = None
@@ -91,6 +93,7 @@ class Setting(NamedTuple):
     of_several: bool = False
     looked_at_by: Kind | None = None
     of_client: bool = False
+    left_alone: bool = False
 
 
 class DeclaredSetting(NamedTuple):

@@ -29,7 +29,7 @@ class FloodSettings(NamedTuple):
     The gaps are exponential where is_poisson, of that mean. They begin at from_ns.
     """
 
-    gap_ns: Annotated[int, Setting(least=0, key=None)] = 0
+    gap_ns: Annotated[int, Setting(least=0, key=None, left_alone=True)] = 0
     burst: Annotated[int, Setting(least=1, most=10_000)] = 1
     """Datagrams that arrive together."""
     is_poisson: bool = True
@@ -82,10 +82,11 @@ _BY_NAME = (*FOR_SERVER, "machine", "kernel")
 
 
 class Given(NamedTuple):
-    """A setting of the server in one run: how it is declared, and its value."""
+    """A setting in one run: how it is declared, its value, and the field of its record."""
 
     declared: DeclaredSetting
     value: Any
+    field: str
 
     @property
     def is_changed(self) -> bool:
@@ -95,9 +96,20 @@ class Given(NamedTuple):
 
 def given_to_server(settings: RunSettings) -> Iterator[Given]:
     """Yield each setting of the server, with its value in *settings*."""
-    for record in (getattr(settings, field) for field in FOR_SERVER):
-        for each in declared(type(record)):
-            yield Given(each, getattr(record, each.name))
+    for field in FOR_SERVER:
+        yield from _given(settings, field)
+
+
+def given(settings: RunSettings, name: str) -> Given:
+    """Return the setting of *name* of the server, the clients or the network, as in *settings*."""
+    fields = (*FOR_SERVER, "client", "network")
+    of_all = (each for field in fields for each in _given(settings, field))
+    return next(each for each in of_all if each.declared.name == name)
+
+
+def _given(settings: RunSettings, field: str) -> Iterator[Given]:
+    record = getattr(settings, field)
+    return (Given(each, getattr(record, each.name), field) for each in declared(type(record)))
 
 
 def having(settings: RunSettings, **changes: Any) -> RunSettings:

@@ -91,7 +91,8 @@ WRONG = [
     ),
     (
         changed("server", mechanism="rt_signals", pass_listener=True, share="nothing"),
-        'server.share: must be "accept queue" where server.pass_listener is true, got "nothing"',
+        'server.share: must be "accept queue" where server.pass_listener is true (there is one '
+        'listener to hand on), got "nothing"',
     ),
     (
         {
@@ -103,7 +104,8 @@ WRONG = [
     ),
     (
         changed("server", mechanism="epoll_edge", epoll_instances=2, workers=4),
-        "server.epoll_instances: must be at least 4, a set for each worker, or 0, got 2",
+        "server.epoll_instances: must be 0 or at least 4 where server.workers is 4 "
+        "(each worker creates a set, which else fails with EMFILE), got 2",
     ),
     (
         changed("server", mechanism="epoll_ctlv", epoll_watches=10),

@@ -45,7 +45,7 @@ def test_a_walk_has_a_price_that_is_said_to_be_assumed() -> None:
         ),
         (
             {"request_timeout": "1 s", "workers": 2, "share": "ready list"},
-            'server.request_timeout: must be 0 s where workers share a "ready list"',
+            'server.request_timeout: must be 0 s where server.share is "ready list"',
         ),
         (
             {"request_timeout": "1 s", "mechanism": "io_uring"},

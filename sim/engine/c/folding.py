@@ -6,40 +6,20 @@ A run takes it if all that its code relies on is as assumed; otherwise the gener
 from __future__ import annotations
 
 import functools
-from typing import Any
 
 from ...state.client_settings import ClientSettings, NetworkSettings
 from ...state.family_settings import SignalSettings, ThreadSettings
 from ...state.kernel_settings import KernelSettings, LimitSettings, MachineSettings
 from ...state.program_settings import OverloadSettings, ProgramSettings
+from ...state.setting import declared
 from ...state.settings import FloodSettings
 from ...state.world import World
 
-_LEFT_ALONE: dict[Any, str] = {
-    ProgramSettings: """
-        accept_limit listener_last read_after_accept remembers
-        request_timeout_ns busy sharing wake_one closes_first
-        drops_half_closed writes_when_told
-    """,
-    OverloadSettings: """
-        limiter_gain_permille queue_deadline_ns concurrency_tolerance_permille drop_above
-    """,
-    SignalSettings: "accept_each_signal passes_listener",
-    ThreadSettings: "threads",
-    LimitSettings: "refuse syn_cookies epoll_watches epoll_instances",
-    NetworkSettings: """
-        up_bits_per_s down_bits_per_s service_ns window_segments receive_window_bytes set_up
-    """,
-    ClientSettings: """
-        idle_life_ns ports request_pieces piece_pause_ns retries
-    """,
-    KernelSettings: """
-        packets softirq_budget coalesce_ns wake_preemption files_max files_elsewhere memory_bytes
-    """,
-    MachineSettings: "interrupt_cpu busy_processes",
-    FloodSettings: "gap_ns",
-}
-"""Settings that are as their defaults in a folded variant."""
+_RECORDS = (
+    *(ProgramSettings, OverloadSettings, SignalSettings, ThreadSettings, LimitSettings),
+    *(NetworkSettings, ClientSettings, KernelSettings, MachineSettings, FloodSettings),
+)
+"""Records whose settings are as their defaults in a folded variant, where most runs leave them."""
 
 _OF_WORLD = {
     "World.delivers_own": 0,
@@ -62,9 +42,10 @@ def assumptions() -> dict[str, int]:
 @functools.cache
 def _assumed() -> dict[str, int]:
     found = dict(_OF_WORLD)
-    for settings, names in _LEFT_ALONE.items():
-        for name in names.split():
-            found[f"{settings.__name__}.{name}"] = int(settings._field_defaults[name])
+    for record in _RECORDS:
+        for each in declared(record):
+            if each.setting.left_alone:
+                found[f"{record.__name__}.{each.name}"] = int(each.default)
     return found
 
 
