@@ -56,7 +56,7 @@ class _Reads(ast.NodeVisitor):
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
         """Read a class: in a section, and in `Scenario`, self is one."""
         inner = _Reads(dict(self.known))
-        own = {**CLASSES, "Scenario": Scenario}.get(node.name)
+        own = Scenario if node.name == "Scenario" else CLASSES.get(node.name)
         inner.known.pop("self", None)
         if own is not None:
             inner.known["self"] = own
