@@ -16,8 +16,8 @@ from ..points.point import Point, server_options, trace_to_replay
 from ..records.measured_runs import CpuTimes, RunResult
 from ..records.run_result import LEVELS, Window, difference, result_of
 from ..testbed.processes import RunError
-from .grid import DELAY_NS, RunLengths, expected_rate_per_s
 from .guest_run import COUNTERS_PATH, SERVER_ADDRESS, Job, MacroFrames, MacroLoad, macro_job
+from .run_lengths import DELAY_NS, RunLengths, expected_rate_per_s
 
 _PORT = 8080
 _AFTER_NS = 1_000_000

@@ -44,7 +44,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..emulated.grid import DELAY_NS
+from ..emulated.run_lengths import DELAY_NS
 from ..points.points import FIT_POINTS_OF
 from .changes import change_costs
 from .curve_fit import fit_curve, fit_intercept_curve, fit_line, fit_nonnegative

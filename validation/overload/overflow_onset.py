@@ -15,9 +15,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
-from ...calibration.emulated.kernel_mechanisms import unmerged_points
 from ...calibration.points.point import point_at
-from ...calibration.points.points import SIGNALS_QUEUE, onset_points
+from ...calibration.points.points import EMULATED, HARDWARE, SIGNALS_QUEUE
 from ...calibration.profiles.cost_profile import Profile
 from ...calibration.records.measured_runs import DataError, RunRecord
 from ...calibration.running.preparation import Job, job_of, record_job
@@ -26,7 +25,8 @@ from ...sim.state.kinds import Count
 from ..noise_free.run_forecast import repeating
 from ..points.measured_points import accepted_held_out
 
-_COUNTED, _HARDWARE = (of(1_000_000)[0] for of in (unmerged_points.onset_points, onset_points))
+_COUNTED = EMULATED.points("unmerged", "onset", capacity_per_s=1_000_000)[0]
+_HARDWARE = HARDWARE.points("held_out", "onset", capacity_per_s=1_000_000)[0]
 
 
 class Overflows(NamedTuple):

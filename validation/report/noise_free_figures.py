@@ -13,9 +13,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from ...calibration.emulated.kernel_mechanisms.unmerged_points import QUEUE
 from ...calibration.points.point import FDS_MAX, Point, point_at
-from ...calibration.points.points import FIT_WORKERS
+from ...calibration.points.points import FIT_WORKERS, SIGNALS_QUEUE
 from ..drawing.figures import in_order, legend, style
 from ..drawing.looks import OKABE_ITO, Look, look_of
 from ..noise_free.ledger import ACTIVITIES, Ledger
@@ -75,7 +74,7 @@ def _differs_by_load(point: Point) -> bool:
         rate_per_s=point.rate_per_s,
         users=point.users,
         fd_limit=point.server.descriptors,
-        signal_queue=0 if point.server.signal_queue == FDS_MAX else QUEUE,
+        signal_queue=0 if point.server.signal_queue == FDS_MAX else SIGNALS_QUEUE,
         workers=FIT_WORKERS if point.blocks else 0,
     )
     return point == plain

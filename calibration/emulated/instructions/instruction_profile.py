@@ -23,12 +23,12 @@ from typing import Any
 from ...points.point import Point, stored
 from ...records.run_result import difference
 from ...testbed.c_build import cache_folder
-from ..grid import RunLengths
 from ..guest_image import compiled, counter_names, init_program, server_program
 from ..guest_run import GuestOutput, Job, macro_frames, run_guest
 from ..kernel_build import WIRE_FOLDER, Kernel, build_module, kernel
 from ..kernel_source import TargetMissingError
 from ..macro_run import job_of
+from ..run_lengths import RunLengths
 from .call_tree import CallTree, Ledger, discovered_addresses, ledger_of, parse_call_tree
 from .symbols import (
     Function,

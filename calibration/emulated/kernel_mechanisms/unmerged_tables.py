@@ -14,16 +14,31 @@ from typing import Any
 
 from ....sim.files.tables import Table, markdown
 from ...points.point import Point, point_at
-from ...points.points import FIT_POINT, SIGNALS
+from ...points.points import EMULATED, FIT_POINT, SIGNALS, SIGNALS_QUEUE
 from ...records.measured_runs import DataError, RunRecord, read_rows
 from ...testbed.c_build import SOURCE_FOLDER
-from . import unmerged_points as points
 from .unmerged_target import ID
 
 SHIPPED = SOURCE_FOLDER / "measured" / ID
 _MISSING = "-"
 _FCNTLS = 3  # F_SETSIG, F_SETOWN and F_SETFL for each connection: servers/signal_queue.c
 _RECOVERY_CALLS = 5  # of an overflow: sigaction twice for each of two signals, poll
+
+COMPARED = ("select", "poll", "epoll_level")
+SCANNING = ("select", "poll", "dev_poll")
+EPOLL = ("epoll_level", "epoll_ctlv", "epoll_edge", "epoll_once")
+BOUNDED = SIGNALS[:3]
+"""With several bounds of the queue; signalfd has that of rt_signals."""
+FRACTIONS = (0.5, 0.9, 1.1, 1.5)
+OVERLOADS = FRACTIONS[2:]
+IDLE_COUNTS = (0, 250, 1_000, 4_000)
+IDLE = 1_000
+QUEUES = (128, SIGNALS_QUEUE, 4_096)
+"""The last one holds a signal for each descriptor."""
+ACCEPT_LIMIT = 10
+BURST_LOADS = ((500, 1, 0.5), (2_000, 1, 0.5), (500, 4, 1.0))
+"""Connections at an instant, requests of each, and requests as a share of the capacity."""
+LONG_REPLY_BYTES = 65_536
 
 Figure = Callable[[RunRecord], str]
 
@@ -58,7 +73,17 @@ class Measured:
 
     def at(self, mechanism: str, fraction: float, **more: Any) -> Point:
         """Return the open-loop point of *mechanism* at *fraction* of the capacity."""
-        return point_at(points.open_bounded(self.capacity_per_s, mechanism, fraction), **more)
+        keys = {"server.mechanism": mechanism, "load.of_capacity": fraction}
+        return point_at(EMULATED.point(keys, self.capacity_per_s), **more)
+
+    def bursts(self, mechanism: str) -> list[Point]:
+        """Return the points of *mechanism* at which many connections come at an instant."""
+        loads = [
+            {"burst": burst, "load.requests": n_requests, "load.of_capacity": fraction}
+            for burst, n_requests, fraction in BURST_LOADS
+        ]
+        server = {"server.mechanism": mechanism}
+        return [EMULATED.point(server | load, self.capacity_per_s) for load in loads]
 
 
 def tables_of(folder: Path) -> str:
@@ -81,15 +106,15 @@ def _table(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]], n
 def load_table(measured: Measured) -> str:
     """Return what a reply costs, and how long it takes, at each load."""
     header = [
-        "mechanism", "idle", *(f"CPU at {f:g}" for f in points.FRACTIONS),
-        *(f"latency at {f:g}" for f in points.FRACTIONS[:2]),
-        *(f"replies at {f:g}" for f in points.FRACTIONS[2:]),
+        "mechanism", "idle", *(f"CPU at {f:g}" for f in FRACTIONS),
+        *(f"latency at {f:g}" for f in FRACTIONS[:2]),
+        *(f"replies at {f:g}" for f in FRACTIONS[2:]),
     ]  # fmt: skip
-    names = (*points.COMPARED, *points.UNMERGED[2:], *SIGNALS, *points.EPOLL[2:])
+    names = (*COMPARED, "dev_poll", "epoll_ctlv", *SIGNALS, *EPOLL[2:])
     rows = []
-    for idle in (0, points.IDLE):
+    for idle in (0, IDLE):
         for name in names:
-            at = [measured.at(name, f, idle=idle) for f in points.FRACTIONS]
+            at = [measured.at(name, f, idle=idle) for f in FRACTIONS]
             rows.append([
                 name, f"{idle:,}", *(measured.cell(point, cpu_us) for point in at),
                 *(measured.cell(point, latency_us) for point in at[:2]),
@@ -98,7 +123,7 @@ def load_table(measured: Measured) -> str:
     note = (
         "CPU in µs a reply, mean latency in µs. Loads, and the replies above the capacity, are "
         f"parts of {measured.capacity_per_s:,.0f}/s, what epoll_level serves to 64 users. A queue "
-        f"holds {points.QUEUE:,} signals."
+        f"holds {SIGNALS_QUEUE:,} signals."
     )
     return _table("Loads", header, rows, note)
 
@@ -107,12 +132,11 @@ def bound_table(measured: Measured) -> str:
     """Return how often queues of signals overflow, by their bound, and what a reply costs then."""
 
     def points_of(name: str) -> list[Point]:
-        at = [measured.at(name, fraction) for fraction in points.OVERLOADS]
-        capacity_per_s = measured.capacity_per_s
-        return at + [points.burst_point(capacity_per_s, name, *load) for load in points.BURST_LOADS]
+        at = [measured.at(name, fraction) for fraction in OVERLOADS]
+        return at + measured.bursts(name)
 
-    loads = [f"load {fraction:g}" for fraction in points.OVERLOADS]
-    for burst, requests, _ in points.BURST_LOADS:
+    loads = [f"load {fraction:g}" for fraction in OVERLOADS]
+    for burst, requests, _ in BURST_LOADS:
         kept = f" for {requests} requests" if requests > 1 else ""
         loads.append(f"{burst:,} at once{kept}")
     rows = [
@@ -120,13 +144,13 @@ def bound_table(measured: Measured) -> str:
             measured.cell(point_at(point, signal_queue=queue), overflows_and_cpu)
             for point in points_of(name)
         )]
-        for name in points.BOUNDED
-        for queue in points.QUEUES
+        for name in BOUNDED
+        for queue in QUEUES
     ]  # fmt: skip
     for name in ("epoll_level", "epoll_ctlv", "dev_poll"):
         rows.append([name, _MISSING, *(measured.cell(point, cpu_us) for point in points_of(name))])
     note = (
-        f"Overflows in the window; CPU in µs a reply. {points.FD_LIMIT:,} descriptors, no idle "
+        f"Overflows in the window; CPU in µs a reply. {QUEUES[-1]:,} descriptors, no idle "
         "connections."
     )
     return _table("Bounds of the queue", ["mechanism", "queue", *loads], rows, note)
@@ -138,8 +162,8 @@ def signal_table(measured: Measured) -> str:
         "mechanism", "accepts a wait", "load", "calls a reply", "signals a reply",
         "signals a call", "accepts of none", "overflows", "overflows a call", "CPU",
     ]  # fmt: skip
-    loads = [(0, fraction) for fraction in points.FRACTIONS]
-    loads += [(points.ACCEPT_LIMIT, fraction) for fraction in points.OVERLOADS]
+    loads = [(0, fraction) for fraction in FRACTIONS]
+    loads += [(ACCEPT_LIMIT, fraction) for fraction in OVERLOADS]
     rows = []
     for name in (*SIGNALS, "epoll_level"):
         for limit, fraction in loads:
@@ -147,7 +171,7 @@ def signal_table(measured: Measured) -> str:
             if run is not None:
                 rows.append([name, f"{limit or 'all'}", f"{fraction:g}", *_signal_cells(run)])
     note = (
-        f"A queue of {points.QUEUE:,} signals, no idle connections; accepts that found none for a "
+        f"A queue of {SIGNALS_QUEUE:,} signals, no idle connections; accepts that found none for a "
         "reply, CPU in µs a reply. epoll_level for comparison."
     )
     return _table("Signals a call", header, rows, note)
@@ -168,20 +192,14 @@ def _signal_cells(run: RunRecord) -> list[str]:
 
 def call_table(measured: Measured) -> str:
     """Return the system calls of dispatching for a reply, where some are saved."""
-    names = (*points.EPOLL, "dev_poll", "poll")
+    names = (*EPOLL, "dev_poll", "poll")
     columns = {
         **{
             f"load {fraction:g}": [measured.at(name, fraction) for name in names]
-            for fraction in points.FRACTIONS
+            for fraction in FRACTIONS
         },
-        "500 at once": [
-            points.burst_point(measured.capacity_per_s, name, *points.BURST_LOADS[0])
-            for name in names
-        ],
-        "long replies": [
-            measured.at(name, points.LONG_FRACTION, reply_bytes=points.LONG_REPLY_BYTES)
-            for name in names
-        ],
+        "500 at once": [measured.bursts(name)[0] for name in names],
+        "long replies": [measured.at(name, 0.1, reply_bytes=LONG_REPLY_BYTES) for name in names],
     }
     rows = [
         [name, *(measured.cell(column[i], calls_and_cpu) for column in columns.values())]
@@ -189,29 +207,28 @@ def call_table(measured: Measured) -> str:
     ]
     note = (
         "Calls that wait or tell of interest, for a reply; CPU in µs a reply. Long replies have "
-        f"{points.LONG_REPLY_BYTES // 1024} KiB, more than a send buffer takes at once."
+        f"{LONG_REPLY_BYTES // 1024} KiB, more than a send buffer takes at once."
     )
     return _table("Calls a reply", ["mechanism", *columns], rows, note)
 
 
 def scan_table(measured: Measured) -> str:
     """Return what idle connections cost."""
-    counts = sorted({0, points.IDLE, *points.SCANNED_IDLE_COUNTS})
     rows = []
-    for name in (*points.SCANNING, "epoll_level"):
-        at = [measured.at(name, points.SCANNED_FRACTION, idle=idle) for idle in counts]
+    for name in (*SCANNING, "epoll_level"):
+        at = [measured.at(name, FRACTIONS[0], idle=idle) for idle in IDLE_COUNTS]
         rows.append([
             name, *(measured.cell(point, waits_and_cpu) for point in at),
             *(measured.cell(point, measured.percent) for point in at[-1:]),
-            _slope(measured.runs.get(at[0]), measured.runs.get(at[1]), counts[1]),
+            _slope(measured.runs.get(at[0]), measured.runs.get(at[1]), IDLE_COUNTS[1]),
         ])  # fmt: skip
     header = [
-        "mechanism", *(f"idle {n:,}" for n in counts), f"replies at idle {counts[-1]:,}",
+        "mechanism", *(f"idle {n:,}" for n in IDLE_COUNTS), f"replies at idle {IDLE_COUNTS[-1]:,}",
         "ns a descriptor and wait",
     ]  # fmt: skip
     note = (
-        f"Waits for a reply; CPU in µs a reply, at {points.SCANNED_FRACTION:g} of the capacity. "
-        f"The last column is what {counts[1]} idle connections add, by waits and descriptors."
+        f"Waits for a reply; CPU in µs a reply, at {FRACTIONS[0]:g} of the capacity. "
+        f"The last column is what {IDLE_COUNTS[1]} idle connections add, by waits and descriptors."
     )
     return _table("Idle connections", header, rows, note)
 

@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...points.point import STORED, Point, seed_of_fields, stored
-from ...points.points import EMULATED_FIT_POINTS, RATE_POINTS, UNMERGED_FIT_POINTS
+from ...points.points import EMULATED, FIT_POINTS_OF, RATE_POINTS
 from ..kernel_build import silent
 from ..kernel_source import ProgressCallback
 from ..microbenchmarks import MERGED, UNMERGED
 from ..target import EmulatedTarget, target_of
 from . import INSERTIONS, MODULES
-from .unmerged_points import points_at
 
 ID = "counted-linux-6.1-unmerged"
 
@@ -25,12 +24,12 @@ class UnmergedTarget(EmulatedTarget):
     """Guests of the kernel with everything; measured once, at points of their own."""
 
     rounds = 1
-    fit_points = (*RATE_POINTS, *EMULATED_FIT_POINTS, *UNMERGED_FIT_POINTS)
+    fit_points = (*RATE_POINTS, *FIT_POINTS_OF["emulated"])
     mechanisms = (*MERGED, *UNMERGED)
 
     def held_out(self, index: int, capacity_per_s: float, *, quick: bool) -> Sequence[Point]:
         """Return the points; each further round has other arrivals."""
-        points = points_at(capacity_per_s)
+        points = EMULATED.points("unmerged", capacity_per_s=capacity_per_s)
         return points[::10] if quick else points
 
     def seed_of(self, point: Point, repeat: int) -> int:

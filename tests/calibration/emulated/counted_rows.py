@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dispatchsim.calibration.emulated.grid import DELAY_NS
+from dispatchsim.calibration.emulated.run_lengths import DELAY_NS
 from dispatchsim.calibration.fit.medians import Medians
 
 ENTRY, SYN, ACK, DATA, RESET = 1_400, 6_200, 5_500, 4_200, 3_200

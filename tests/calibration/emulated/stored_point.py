@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dispatchsim.calibration.emulated.grid import RunLengths
 from dispatchsim.calibration.emulated.guest_image import (
     counter_names,
     guest_code,
@@ -33,6 +32,7 @@ from dispatchsim.calibration.emulated.guest_run import (
 )
 from dispatchsim.calibration.emulated.kernel_build import WIRE_FOLDER, build_module, kernel
 from dispatchsim.calibration.emulated.macro_run import job_of
+from dispatchsim.calibration.emulated.run_lengths import RunLengths
 from dispatchsim.calibration.points.point import point_at
 from dispatchsim.calibration.records.run_result import difference
 from dispatchsim.calibration.testbed.machine_facts import version_of

@@ -38,7 +38,7 @@ from tests.calibration.emulated.counted_rows import (
     rows,
 )
 
-from dispatchsim.calibration.emulated.grid import DELAY_NS
+from dispatchsim.calibration.emulated.run_lengths import DELAY_NS
 from dispatchsim.calibration.fit.counted_costs import (
     counted_connections_max,
     counted_costs,

@@ -19,7 +19,7 @@ from tests.calibration.emulated.fake_guests import (
     wait_for,
 )
 
-from dispatchsim.calibration.emulated import grid
+from dispatchsim.calibration.emulated import run_lengths
 from dispatchsim.calibration.emulated.guest_run import RECORD_FIELDS, STATUS_FIELDS, USAGE_FIELDS
 from dispatchsim.calibration.emulated.kernel_source import TargetMissingError, find_source
 from dispatchsim.calibration.emulated.target import EmulatedTarget, emulated_target
@@ -30,7 +30,7 @@ from dispatchsim.calibration.measure.campaign import (
 )
 from dispatchsim.calibration.measure.machine_campaigns import Kind, run_campaign
 from dispatchsim.calibration.points.point import point_at
-from dispatchsim.calibration.points.points import FIT_POINT
+from dispatchsim.calibration.points.points import FIT_POINT, Grids
 from dispatchsim.calibration.records.measured_runs import DataError, RunRecord, read_rows
 from dispatchsim.calibration.testbed.c_build import SOURCE_FOLDER
 
@@ -41,11 +41,18 @@ CLOSED = point_at(mechanism="poll", users=4)
 @pytest.fixture(autouse=True)
 def _tiny(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Make the grid tiny, and let no other campaign's lock be in the way."""
-    monkeypatch.setattr(grid, "open_points", lambda _: [OPEN])
-    monkeypatch.setattr(grid, "closed_points", lambda: [CLOSED])
-    monkeypatch.setattr(grid, "accept_points", list)
-    monkeypatch.setattr(grid, "blocking_points", lambda _: [])
-    monkeypatch.setattr(grid, "ring_points", lambda _: [])
+    path = tmp_path / "tiny.toml"
+    path.write_text(
+        """
+        [[once]]
+        server.mechanism = "poll"
+        load = { loop = "closed", users = 4 }
+        [[rounds]]
+        server.mechanism = "select"
+        load = { loop = "open", rate = "8000/s" }
+        """
+    )
+    monkeypatch.setattr("dispatchsim.calibration.emulated.target.EMULATED", Grids.read(path))
     monkeypatch.setattr(EmulatedTarget, "benches", lambda *_, **__: [])
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
@@ -76,7 +83,7 @@ def test_every_point_is_run_twice_and_what_is_not_random_once(tmp_path: Path) ->
 def test_a_record_says_what_happened_in_the_window(tmp_path: Path) -> None:
     campaign(tmp_path, FakeGuests(), "heldout", repeats=1)
     (run,) = (run for run in held_out(tmp_path) if run.point == OPEN)
-    lengths = grid.lengths_of(OPEN)
+    lengths = run_lengths.lengths_of(OPEN)
     assert (run.steering, run.accepted, run.code) == ("emulated", True, "guest-0")
     assert run.warm_up_ns == lengths.warm_up_ns + 5_000
     assert run.window_ns == lengths.window_ns + 2_000
@@ -89,7 +96,7 @@ def test_a_record_says_what_happened_in_the_window(tmp_path: Path) -> None:
     assert (result.interrupts, result.switches, result.switches_involuntary) == (90, 17, 0)
     assert result.latency_ns is not None
     assert (result.latency_ns.mean, result.latency_ns.p99) == (LATENCY_NS, LATENCY_NS)
-    assert result.offered == pytest.approx(grid.WINDOW_REQUESTS, rel=0.1)
+    assert result.offered == pytest.approx(run_lengths.WINDOW_REQUESTS, rel=0.1)
     # Arrivals go on to the end: what comes last is offered and not answered.
     assert 0 < result.unfinished < 10
     assert abs(result.offered - result.replied) < 10

@@ -13,7 +13,6 @@ import pytest
 from dispatchsim.calibration.emulated.guest_run import QEMU
 from dispatchsim.calibration.emulated.kernel_build import identity_of
 from dispatchsim.calibration.emulated.kernel_mechanisms import INSERTIONS
-from dispatchsim.calibration.emulated.kernel_mechanisms.unmerged_points import FD_LIMIT, UNMERGED
 from dispatchsim.calibration.emulated.kernel_mechanisms.unmerged_target import (
     UnmergedTarget,
     unmerged_target,
@@ -25,6 +24,7 @@ from dispatchsim.calibration.emulated.kernel_source import (
     insert,
     read_insertions,
 )
+from dispatchsim.calibration.emulated.microbenchmarks import UNMERGED
 from dispatchsim.calibration.points.point import point_at
 from dispatchsim.calibration.testbed.c_build import cache_folder
 
@@ -119,7 +119,7 @@ def target() -> UnmergedTarget:
 
 @pytest.mark.parametrize("mechanism", UNMERGED)
 def test_what_was_never_merged_serves_in_the_guest(mechanism: str, target: UnmergedTarget) -> None:
-    point = point_at(mechanism=mechanism, idle=50, loop="open", rate_per_s=8_000, fd_limit=FD_LIMIT)
+    point = point_at(mechanism=mechanism, idle=50, loop="open", rate_per_s=8_000, fd_limit=4_096)
     run = target.run_point(point, 0)
     assert run.accepted, run.reason
     assert not any(run.result.errors.model_dump().values())

@@ -13,7 +13,6 @@ from dispatchsim.calibration.points.points import (
     FIT_POINTS_OF,
     KEPT_FIT_POINT,
     MECHANISMS,
-    emulated_fit_point,
 )
 from dispatchsim.calibration.profiles.cost_profile import Profile
 from dispatchsim.calibration.records.measured_runs import (
@@ -193,10 +192,11 @@ def test_a_target_may_have_a_fit_point_for_each_mechanism(monkeypatch: pytest.Mo
     assert "throughput of poll idle 0" in profile.cost["poll"]["request_ns"].source
 
 
+FIT_POINT_OF = {point.server.mechanism: point for point in FIT_POINTS_OF["emulated"]}
+
+
 def emulated_runs(*mechanisms: str) -> list[RunRecord]:
-    return [
-        fit_run(20_000, point=emulated_fit_point(name), steering="emulated") for name in mechanisms
-    ]
+    return [fit_run(20_000, point=FIT_POINT_OF[name], steering="emulated") for name in mechanisms]
 
 
 def test_a_fit_takes_the_fit_points_of_the_mechanisms_that_are_priced() -> None:
@@ -213,7 +213,7 @@ def test_a_fit_takes_the_fit_points_of_the_mechanisms_that_are_priced() -> None:
 def test_a_fit_passes_over_the_run_that_only_says_what_rates_are_fractions_of() -> None:
     rate_run = fit_run(10_000, steering="emulated")
     rates = fit_rates_per_s([rate_run, *emulated_runs("epoll_level")])
-    assert rates == {emulated_fit_point("epoll_level"): [20_000]}
+    assert rates == {FIT_POINT_OF["epoll_level"]: [20_000]}
 
 
 @pytest.mark.parametrize(

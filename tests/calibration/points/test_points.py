@@ -1,71 +1,75 @@
-"""The grids: which points a fit may see, and that a point decides its arrivals."""
+"""The grids: which points a fit may see, and that a file which breaks a rule is refused."""
+
+from pathlib import Path
 
 import pytest
 
-from dispatchsim.calibration.points.point import (
-    FDS_MAX,
-    point_at,
-    server_options,
-    stored,
-    trace_to_replay,
-)
+from dispatchsim.calibration.emulated.target import EmulatedTarget
+from dispatchsim.calibration.points.point import FDS_MAX, Point, point_at, stored
 from dispatchsim.calibration.points.points import (
-    FIT_POINT,
+    EMULATED,
     FIT_POINTS,
     FIT_POINTS_OF,
     FURTHER_MECHANISMS,
+    HARDWARE,
     MECHANISMS,
     RINGS,
     SIGNALS,
     SIGNALS_QUEUE,
     STOCK_MECHANISMS,
-    accept_points,
-    closed_points,
-    further_points,
+    Grids,
     held_out_points,
-    onset_points,
-    open_points,
 )
 from dispatchsim.calibration.profiles.cost import MECHANISM_TABLES
 from dispatchsim.calibration.profiles.lent_costs import LENDERS
-from dispatchsim.calibration.running.preparation import settings_at
 from dispatchsim.scenario.errors import ScenarioError
-from dispatchsim.sim.state.family_settings import Threads
-from dispatchsim.sim.state.program_settings import Sharing
+
+CAPACITY_PER_S = 24_000
+
+
+def on_hardware(name: str) -> list[Point]:
+    return HARDWARE.points("held_out", name, capacity_per_s=CAPACITY_PER_S)
+
+
+def in_guests(index: int, *, quick: bool = False) -> list[Point]:
+    """Return what a target with these fit points measures; guests have no part in that."""
+    target = EmulatedTarget.__new__(EmulatedTarget)
+    return list(target.held_out(index, CAPACITY_PER_S, quick=quick))
 
 
 def test_no_held_out_point_is_seen_by_a_fit() -> None:
-    assert not set(FIT_POINTS) & set(held_out_points(24_000))
-    assert not set(FIT_POINTS) & set(held_out_points(24_000, quick=True))
+    assert not set(FIT_POINTS) & set(held_out_points(CAPACITY_PER_S))
+    assert not set(FIT_POINTS) & set(held_out_points(CAPACITY_PER_S, quick=True))
 
 
 def test_the_grids_have_the_promised_sizes_and_no_point_twice() -> None:
-    assert len(closed_points()) == 3 * 4 * 4 - 1
-    assert len(open_points(24_000)) == 3 * 2 * 10
-    assert len(accept_points()) == 3 * 2 * 2
-    assert len(further_points(24_000)) == 7 * (3 + 2 * 4) + (1 + 2 + 4 + 2)
-    assert len(onset_points(24_000)) == 5
-    points = held_out_points(24_000)
+    assert len(on_hardware("closed")) == 3 * 4 * 4
+    assert len(on_hardware("open")) == 3 * 2 * 10
+    assert len(on_hardware("accept")) == 3 * 2 * 2
+    assert len(on_hardware("further")) == 7 * (3 + 2 * 4) + (1 + 2 + 4 + 2)
+    assert len(on_hardware("onset")) == 5
+    points = held_out_points(CAPACITY_PER_S)
     assert len(points) == len(set(points)) == 47 + 60 + 12 + 77 + 9 + 5
 
 
 def test_further_mechanisms_leave_the_points_of_the_first_as_they_were() -> None:
-    first = [*closed_points(), *open_points(24_000), *accept_points()]
-    assert held_out_points(24_000)[: len(first)] == first
-    assert held_out_points(24_000, mechanisms=MECHANISMS) == first
+    grids = [*on_hardware("closed"), *on_hardware("open"), *on_hardware("accept")]
+    first = [point for point in grids if point not in FIT_POINTS]
+    assert held_out_points(CAPACITY_PER_S)[: len(first)] == first
+    assert held_out_points(CAPACITY_PER_S, mechanisms=MECHANISMS) == first
 
 
 def test_held_out_points_are_of_the_mechanisms_asked_for() -> None:
     for quick in (False, True):
-        of_all = held_out_points(24_000, quick=quick)
+        of_all = held_out_points(CAPACITY_PER_S, quick=quick)
         assert {point.server.mechanism for point in of_all} == set(STOCK_MECHANISMS)
         for name in STOCK_MECHANISMS:
-            own = held_out_points(24_000, quick=quick, mechanisms=[name])
+            own = held_out_points(CAPACITY_PER_S, quick=quick, mechanisms=[name])
             assert own == [point for point in of_all if point.server.mechanism == name]
 
 
 def test_signals_have_the_queue_of_the_literature_on_hardware_too() -> None:
-    points = held_out_points(24_000, mechanisms=FURTHER_MECHANISMS)
+    points = held_out_points(CAPACITY_PER_S, mechanisms=FURTHER_MECHANISMS)
     queues = {point.server.mechanism: stored(point)["signal_queue"] for point in points}
     assert {name for name, queue in queues.items() if queue} == {"rt_signals", "signalfd"}
     assert set(queues.values()) == {0, SIGNALS_QUEUE}
@@ -74,11 +78,11 @@ def test_signals_have_the_queue_of_the_literature_on_hardware_too() -> None:
 def test_the_onset_lies_within_the_loads_of_the_small_grid() -> None:
     grid = [
         p
-        for p in further_points(20_000, ["rt_signals"])
-        if p.rate_per_s and p.idle.connections == 0
+        for p in on_hardware("further")
+        if p.server.mechanism == "rt_signals" and p.rate_per_s and p.idle.connections == 0
     ]
-    points = [*grid, *onset_points(20_000)]
-    assert sorted(point.rate_per_s / 20_000 for point in points) == pytest.approx(
+    points = [*grid, *on_hardware("onset")]
+    assert sorted(point.rate_per_s / CAPACITY_PER_S for point in points) == pytest.approx(
         [0.5, 0.8, 0.85, 0.9, 0.95, 1, 1.05, 1.1, 1.2]
     )
     assert len({point_at(point, rate_per_s=1000.0) for point in points}) == 1
@@ -94,90 +98,114 @@ def test_fit_points_of_signals_have_a_queue_with_a_bound() -> None:
 
 
 def test_open_rates_are_fractions_of_the_capacity() -> None:
-    rates = {point.rate_per_s for point in open_points(20_000)}
-    assert min(rates) == 2_000
-    assert max(rates) == 24_000
+    rates = {point.rate_per_s for point in on_hardware("open")}
+    assert min(rates) == 2_400
+    assert max(rates) == 28_800
 
 
 def test_the_quick_grid_is_a_part_of_the_whole() -> None:
-    assert set(held_out_points(20_000, quick=True)) < set(held_out_points(20_000))
+    assert set(held_out_points(CAPACITY_PER_S, quick=True)) < set(held_out_points(CAPACITY_PER_S))
 
 
-def test_a_seed_depends_on_the_point_and_the_repeat_only() -> None:
-    assert FIT_POINT.seed(3) == point_at(FIT_POINT).seed(3)
-    assert FIT_POINT.seed(3) != FIT_POINT.seed(4)
-    assert FIT_POINT.seed(3) != point_at(FIT_POINT, idle=1).seed(3)
-    rate = point_at(mechanism="poll", loop="open", rate_per_s=5000)
-    assert rate.seed(0) == point_at(rate, rate_per_s=5000.0).seed(0)
+def test_no_fit_point_of_guests_is_held_out() -> None:
+    assert not set(FIT_POINTS_OF["emulated"]) & set(in_guests(0))
 
 
-def test_fields_that_came_later_leave_earlier_seeds_as_they_were() -> None:
-    # From a shipped record: measured/epyc-family26-2cpu-linux-6.18/fit.jsonl, the first run.
-    assert FIT_POINT.seed(0) == 749977356
-    assert len({point_at(FIT_POINT, signal_queue=n).seed(0) for n in (0, 1, 2)}) == 3
+def test_a_later_round_has_what_its_arrivals_decide() -> None:
+    first, later = (set(in_guests(index)) for index in (0, 1))
+    assert later < first
+    assert {point.load.loop for point in later} == {"open"}
+    assert len(later) == 3 * 4 * 9
+    assert sum(point.server.accept_limit > 0 for point in first) == 12
 
 
-def test_a_burst_is_many_connections_at_an_instant() -> None:
-    point = point_at(mechanism="poll", loop="open", rate_per_s=5_000, burst=50)
-    for seconds in (0.091, 0.1):
-        at_ns = trace_to_replay(point, 0, seconds).at_ns.tolist()
-        assert at_ns == sorted([10_000_000 * i for i in range(10)] * 50)
+def test_threads_that_block_have_a_grid_of_their_own() -> None:
+    points = EMULATED.points("once", "blocking", capacity_per_s=CAPACITY_PER_S)
+    assert len(set(points)) == 16
+    assert all(point.blocks for point in points)
+    assert {point.server.threads for point in points} == {"pool", "on demand", "processes"}
+    assert set(points) <= set(in_guests(0))
 
 
-def test_threads_that_block_are_the_servers_and_the_simulators() -> None:
-    point = point_at(mechanism="blocking", users=4, threads="on demand", workers=8)
-    assert point.label == "blocking idle 0 closed 4 on demand of 8"
-    options = server_options(point)
-    assert options[-4:] == ["--threads", "on-demand", "--workers", "8"]
-    run = settings_at(point, 0)
-    assert (run.program.workers, run.blocking.threads) == (8, Threads.ON_DEMAND)
-    assert run.program.wake_one
-    others = [point_at(point, workers=9), point_at(point, threads="pool")]
-    assert len({one.seed(0) for one in (point, *others)}) == 3
+def test_each_ring_has_loads_idle_connections_and_several_requests() -> None:
+    points = EMULATED.points("once", "rings", capacity_per_s=CAPACITY_PER_S)
+    assert len(set(points)) == len(points) == 28
+    for name in RINGS:
+        own = [point for point in points if point.server.mechanism == name]
+        assert {point.idle.connections for point in own} == {0, 4000}
+        assert {point.users for point in own} == {0, 4, 64, 256}
+        assert {point.load.requests for point in own} == {1, 4}
+    assert set(points) <= set(in_guests(0))
+    assert not set(points) & set(in_guests(1))
 
 
-def test_an_event_loop_is_told_of_no_threads() -> None:
-    assert "--threads" not in server_options(FIT_POINT)
-    server = settings_at(FIT_POINT, 0)
-    program, blocking = server.program, server.blocking
-    assert (program.workers, blocking.threads, program.wake_one) == (1, Threads.POOL, False)
-
-
-def test_several_event_loops_are_threads_on_one_cpu() -> None:
-    loops = point_at(FIT_POINT, workers=2)
-    own = point_at(loops, share="nothing")
-    told = point_at(loops, wake="one")
-    assert [point.label for point in (loops, own, told)] == [
-        "epoll_level idle 0 closed 64 workers 2",
-        "epoll_level idle 0 closed 64 workers 2 share nothing",
-        "epoll_level idle 0 closed 64 workers 2 wake one",
-    ]
-    assert len({point.seed(0) for point in (FIT_POINT, loops, own, told)}) == 4
-    runs = [settings_at(point, 0) for point in (loops, own, told)]
-    assert {(run.program.workers, run.machine.cpus) for run in runs} == {(2, 1)}
-    assert {run.kernel.slice_ns for run in runs} == {4_000_000}  # until a tick
-    shared = [(run.program.sharing, run.program.wake_one) for run in runs]
-    assert shared == [
-        (Sharing.ACCEPT_QUEUE, False), (Sharing.NOTHING, False), (Sharing.ACCEPT_QUEUE, True),
-    ]  # fmt: skip
-    with pytest.raises(ValueError, match=r"^our server has one event loop, got 2 workers$"):
-        server_options(loops)
+def test_the_quick_points_of_guests_are_few_of_the_same() -> None:
+    points, quick = (set(in_guests(0, quick=quick)) for quick in (False, True))
+    assert quick < points
+    assert {point.load.loop for point in quick} == {"open", "closed"}
 
 
 @pytest.mark.parametrize(
-    ("fields", "message"),
+    ("text", "message"),
     [
-        ({"idle": -1, "users": 4}, "idle.connections: must be at least 0, got -1"),
-        ({"users": 4, "backlog": 0}, "server.backlog: must be at least 1, got 0"),
-        ({}, 'load.users: is missing, and load.loop = "closed" needs it'),
-        ({"users": 4, "burst": 2}, "burst: must be 1 in a closed loop, got 2"),
-        ({"users": 4, "threads": "processes"}, "server.threads: .*poll.*"),
-        ({"users": 4, "workers": 2, "share": "nothing", "wake": "one"}, "server.wake: .*"),
-        ({"mechanism": "blocking", "users": 4}, "server.workers: is missing.*"),
-        ({"loop": "open"}, 'load.rate: is missing, and load.loop = "open" needs it'),
-        ({"users": 4, "queue": 3}, "has no field queue, got 3"),
+        ('server.mechanims = "poll"', r"server.mechanims: unknown key .*mechanism.*"),
+        ('serve.mechanism = ["poll", "select"]', r"serve: unknown .*server.*"),
+        ('server.mechanism = ["poll", "pol"]', r'server.mechanism: must be .* got "?pol"?.*'),
+        ("load = { loop = 'closed', users = 0 }", "load.users: must be at least 1, got 0"),
+        ("load.of_capacity = 0", "load.of_capacity: must be a number above 0, got 0"),
+        (
+            "load = { of_capacity = 1, requests = 0 }",
+            "load.requests: must be a number above 0, got 0",
+        ),
+        ("burst = -2\nload.of_capacity = 1", "burst: must be a number above 0, got -2"),
     ],
 )
-def test_an_impossible_point_is_refused(fields: dict[str, object], message: str) -> None:
-    with pytest.raises(ScenarioError, match="^point: " + message + "$"):
-        point_at(**{"mechanism": "poll"} | fields)
+def test_a_grid_that_breaks_a_rule_is_refused(text: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "own.toml"
+    load = "" if "load" in text else "\nload = { loop = 'closed', users = 4 }"
+    path.write_text(f"[[held_out.closed]]\n{text}{load}\n")
+    grids = Grids.read(path)
+    with pytest.raises(ScenarioError, match=f"^own.toml: held_out.closed: {message}$"):
+        grids.points("held_out")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[of]\npol.server.backlog = 3", r'of.pol: server.mechanism: must be .* got "?pol"?.*'),
+        ("[of]\npoll.server.backlog = [3]", "of.poll: server.backlog: must be .*"),
+        ("[of", "is not TOML: .*end of document.*"),
+    ],
+)
+def test_a_file_that_breaks_a_rule_is_refused(text: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "own.toml"
+    path.write_text(text)
+    with pytest.raises(ScenarioError, match=f"^own.toml: {message}$"):
+        Grids.read(path)
+
+
+def test_a_capacity_is_above_0() -> None:
+    with pytest.raises(ValueError, match=r"^capacity_per_s must be above 0, got 0$"):
+        held_out_points(0)
+
+
+def test_keys_that_go_together_are_one_level_of_a_grid(tmp_path: Path) -> None:
+    path = tmp_path / "own.toml"
+    path.write_text(
+        """
+        of.poll.server.backlog = 16
+        [[rounds]]
+        server.mechanism = ["poll", "select"]
+        loads = [
+            { load = { loop = "closed", users = [1, 2] } },
+            { load = { of_capacity = 0.5, requests = 2 }, idle.connections = 9 },
+        ]
+        """
+    )
+    points = Grids.read(path).points("rounds", capacity_per_s=1000)
+    closed, opened = {"loop": "closed"}, {"loop": "open", "rate_per_s": 250, "requests": 2}
+    assert points == [
+        point_at(mechanism=name, backlog=backlog, **load)
+        for name, backlog in (("poll", 16), ("select", 4096))
+        for load in (closed | {"users": 1}, closed | {"users": 2}, opened | {"idle": 9})
+    ]

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from dispatchsim.calibration.emulated.kernel_mechanisms import INSERTIONS
-from dispatchsim.calibration.emulated.kernel_mechanisms import unmerged_points as points
 from dispatchsim.calibration.emulated.kernel_mechanisms.unmerged_tables import (
+    ACCEPT_LIMIT,
+    OVERLOADS,
     SHIPPED,
     Measured,
     cpu_ns,
@@ -18,9 +19,10 @@ from dispatchsim.calibration.emulated.kernel_mechanisms.unmerged_tables import (
 )
 from dispatchsim.calibration.emulated.kernel_mechanisms.unmerged_target import ID, UnmergedTarget
 from dispatchsim.calibration.points.point import Point, point_at
+from dispatchsim.calibration.points.points import EMULATED
 from dispatchsim.calibration.records.measured_runs import DataError, RunRecord, read_rows
 
-README = Path(points.__file__).parent / "README.md"
+README = INSERTIONS[0].parents[1] / "README.md"
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +43,8 @@ def test_the_tables_of_the_readme_are_those_of_the_records() -> None:
 
 
 def test_every_point_was_measured_twice_alike(measured: Measured) -> None:
-    assert set(points.points_at(measured.capacity_per_s)) == set(measured.runs)
+    points = EMULATED.points("unmerged", capacity_per_s=measured.capacity_per_s)
+    assert set(points) == set(measured.runs)
     runs = [
         run
         for name in ("fit", "heldout")
@@ -81,21 +84,15 @@ def test_all_mechanisms_have_the_same_arrivals(measured: Measured) -> None:
 
 
 def bursts(measured: Measured, mechanism: str, queue: int) -> list[RunRecord]:
-    capacity_per_s = measured.capacity_per_s
     return [
-        measured.runs[
-            point_at(
-                points.burst_point(capacity_per_s, mechanism, *load), signal_queue=queue
-            )
-        ]
-        for load in points.BURST_LOADS
-    ]  # fmt: skip
+        measured.runs[point_at(point, signal_queue=queue)] for point in measured.bursts(mechanism)
+    ]
 
 
 def overloads(measured: Measured, mechanism: str, queue: int) -> list[RunRecord]:
     return [
         measured.runs[measured.at(mechanism, fraction, signal_queue=queue)]
-        for fraction in points.OVERLOADS
+        for fraction in OVERLOADS
     ]
 
 
@@ -105,15 +102,15 @@ def test_queued_signals_overflow_a_small_queue(measured: Measured) -> None:
 
 
 def test_a_signal_per_descriptor_cannot_overflow_a_queue_of_as_many(measured: Measured) -> None:
-    queue = points.FD_LIMIT
+    queue = 4096
     runs = [*bursts(measured, "signal_per_fd", queue), *overloads(measured, "signal_per_fd", queue)]
     assert [run.result.calls["overflows"] for run in runs] == [0] * len(runs)
 
 
 def test_sigtimedwait4_takes_many_signals_a_call(measured: Measured) -> None:
-    for fraction in points.OVERLOADS:
+    for fraction in OVERLOADS:
         calls = measured.runs[
-            measured.at("sigtimedwait4", fraction, accept_limit=points.ACCEPT_LIMIT)
+            measured.at("sigtimedwait4", fraction, accept_limit=ACCEPT_LIMIT)
         ].result.calls
         assert calls["notices"] > 5 * calls["asks"]
 
@@ -121,19 +118,13 @@ def test_sigtimedwait4_takes_many_signals_a_call(measured: Measured) -> None:
 def test_a_vectored_epoll_ctl_saves_calls_where_many_connections_come_at_once(
     measured: Measured,
 ) -> None:
-    one, many = (
-        measured.runs[points.burst_point(measured.capacity_per_s, name, *points.BURST_LOADS[0])]
-        for name in ("epoll_level", "epoll_ctlv")
-    )
+    one, many = (measured.runs[measured.bursts(name)[0]] for name in ("epoll_level", "epoll_ctlv"))
     assert calls_a_reply(many) < 0.6 * calls_a_reply(one)
 
 
 def test_hints_spare_dev_poll_most_of_a_scan(measured: Measured) -> None:
     def added_ns(mechanism: str) -> float:
-        none, idle = (
-            measured.runs[measured.at(mechanism, points.SCANNED_FRACTION, idle=idle)]
-            for idle in (0, 250)
-        )
+        none, idle = (measured.runs[measured.at(mechanism, 0.5, idle=idle)] for idle in (0, 250))
         waits = idle.result.calls["waits"] / idle.result.calls["replies"]
         return (cpu_ns(idle) - cpu_ns(none)) / waits / 250
 

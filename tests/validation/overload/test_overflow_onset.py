@@ -9,7 +9,7 @@ from tests.lab import lab
 from tests.validation.synthetic_runs import synthetic_run, toy_profile
 
 from dispatchsim.calibration.points.point import point_at
-from dispatchsim.calibration.points.points import FIT_POINT, held_out_points, onset_points
+from dispatchsim.calibration.points.points import FIT_POINT, HARDWARE, held_out_points
 from dispatchsim.calibration.profiles.cost_profile import shipped_profiles
 from dispatchsim.validation.overload.overflow_onset import is_of_onset, onset
 
@@ -47,7 +47,7 @@ def test_on_hardware_the_onset_is_of_the_small_grid_and_the_loads_between() -> N
     run = synthetic_run(point_at(mechanism="poll", users=1), toy_profile())
     points = [FIT_POINT, *held_out_points(20_000)]
     of_onset = [p for p in points if is_of_onset(run.model_copy(update={"point": p}))]
-    assert set(onset_points(20_000)) < set(of_onset)
+    assert set(HARDWARE.points("held_out", "onset", capacity_per_s=20_000)) < set(of_onset)
     assert len(of_onset) == 9
     assert {(point.load.loop, point.idle.connections) for point in of_onset} == {("open", 0)}
 

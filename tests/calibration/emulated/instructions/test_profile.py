@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from dispatchsim.calibration.emulated.grid import RunLengths
 from dispatchsim.calibration.emulated.guest_image import build_program, init_program
 from dispatchsim.calibration.emulated.guest_run import Job, run_guest
 from dispatchsim.calibration.emulated.instructions.call_tree import ACTIVITIES, path_of
@@ -19,6 +18,7 @@ from dispatchsim.calibration.emulated.instructions.instruction_profile import (
     table_of,
 )
 from dispatchsim.calibration.emulated.kernel_build import Kernel
+from dispatchsim.calibration.emulated.run_lengths import RunLengths
 from dispatchsim.calibration.points.point import point_at
 
 _N_CALLS = 1000  # profiled.c
