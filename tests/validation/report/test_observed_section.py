@@ -101,7 +101,7 @@ def test_workers_are_ranked_whatever_they_share(section: ObservedSection) -> Non
         return replace(entry, measured=replace(entry.measured, point=point))
 
     fast, slow = section.scores[1:3]
-    slow = at(slow, idle=0)
+    fast, slow = at(fast), at(slow, idle=0)
     for changes, aspect in (
         ({"workers": 2, "share": "nothing"}, "workers"),
         ({"workers": 2, "wake": "one"}, "workers"),
