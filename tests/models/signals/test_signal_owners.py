@@ -102,7 +102,7 @@ def test_one_worker_has_nobody_to_hand_its_listener_to() -> None:
         (
             "rt_signals",
             PASSES.but(sharing=int(Sharing.NOTHING)),
-            r"sharing must be .*ACCEPT_QUEUE.* with passes_listener: .* got 0",
+            r"sharing must be .*ACCEPT_QUEUE.* where passes_listener is true: .* got .*NOTHING",
         ),
     ],
 )
