@@ -96,8 +96,7 @@ def read_answers(lines: Iterable[str]) -> Answers:
 def ask(*, only: str | None = None, quick: bool = False, program: Path | None = None) -> Answers:
     """Return what the running kernel answers to *only* a rule or a family, or to all.
 
-    A *quick* round leaves out the rules that wait for timers of a second or more. The whole takes
-    80 s.
+    A *quick* round leaves out the rules that take 4 s or longer. The whole takes 80 s.
     *program* is the one that asks; None: the library's, built if need be.
 
     Raises
@@ -107,12 +106,23 @@ def ask(*, only: str | None = None, quick: bool = False, program: Path | None = 
     ValueError
         If the program fails or does not end, or *only* is neither a rule nor a family.
     """
-    path = program or build().path("rules")
+    path = program or Path(build().path("rules"))
     options = [*(("--only", only) if only else ()), *(("--quick",) if quick else ())]
+    if quick and only in set(catalogue()) & _waiting(path):
+        raise ValueError(f"--quick leaves out {only}, which takes 4 s or longer")
     code, output, words = _finished([str(path), *options], _SECONDS_MAX)
     if code != 0:
         raise ValueError(words.strip() or "the program that asks failed without a word")
     return read_answers(output.splitlines())
+
+
+def _waiting(program: Path) -> set[str]:
+    """Return the rules that a quick round leaves out, as *program* lists them."""
+    listed = [
+        set(_finished([str(program), "--list", *more], _SECONDS_MAX)[1].split())
+        for more in ([], ["--quick"])
+    ]
+    return listed[0] - listed[1]
 
 
 def _finished(command: list[str], seconds: float) -> tuple[int, str, str]:
@@ -215,8 +225,9 @@ class Source(NamedTuple):
 def this_machine() -> Source:
     """Return the source of what `ask` returns."""
     facts = machine_facts()
-    release = str(facts["kernel"]).split("-")[0]
-    return Source(release, "dispatchsim validate rules --keep", {n: facts[n] for n in _FACTS})
+    return Source(
+        str(facts["kernel"]), "dispatchsim validate rules --keep", {n: facts[n] for n in _FACTS}
+    )
 
 
 def guest() -> Source:
@@ -226,23 +237,32 @@ def guest() -> Source:
 
     version = find_source().version
     facts = {"kernel": version, "target": kernel().id}
-    return Source(version.split("-")[0], "dispatchsim validate rules --emulated --keep", facts)
+    return Source(version, "dispatchsim validate rules --emulated --keep", facts)
+
+
+def is_checkout() -> bool:
+    """Return whether the library is a checkout, whose folder may keep answers."""
+    return (FOLDER.parents[1] / "pyproject.toml").is_file() and os.access(FOLDER, os.W_OK)
 
 
 def keep(answers: Answers, source: Source, folder: Path = FOLDER) -> Path:
-    """Write what a kernel answered to *folder*; return the file."""
+    """Write what a kernel answered to *folder*, in the catalogue's order; return the file."""
     content = {
         "format": _FORMAT,
         "date": now_text(),
         "command": source.command,
         **source.facts,
-        "not_asked": {name: found.not_asked for name, found in answers.items() if found.not_asked},
+        "not_asked": {
+            name: found.not_asked
+            for name in catalogue()
+            if (found := answers.get(name)) and found.not_asked
+        },
     }
     # A rule a line: what differs between kernels is a line of a diff.
     lines = [
         f" {json.dumps(name)}: {json.dumps(found.value)}"
-        for name, found in answers.items()
-        if not found.not_asked
+        for name in catalogue()
+        if (found := answers.get(name)) and not found.not_asked
     ]
     head = json.dumps(content, indent=1).removesuffix("\n}")
     path = folder / f"linux-{source.release}.json"
@@ -268,8 +288,8 @@ def kept(path: Path) -> Answers:
 def release_of(path: Path) -> str:
     """Return the kernel's release of a file of answers.
 
-    >>> release_of(Path("linux-6.18.44.json"))
-    '6.18.44'
+    >>> release_of(Path("linux-6.1.192-2.json"))
+    '6.1.192-2'
     """
     return path.stem.removeprefix("linux-")
 
@@ -277,6 +297,22 @@ def release_of(path: Path) -> str:
 def kept_files() -> list[Path]:
     """Return the files of answers that come with the library, the newest kernel last."""
     return sorted(FOLDER.glob("linux-*.json"), key=lambda path: numbers_of(release_of(path)))
+
+
+def kept_answers(release: str) -> Answers:
+    """Return what comes with the library of a *release*, written in full or only its version.
+
+    Raises
+    ------
+    ValueError
+        If nothing is kept of it.
+    """
+    files = kept_files()
+    for path in files:
+        if release in (release_of(path), release_of(path).partition("-")[0]):
+            return kept(path)
+    found = ", ".join(release_of(path) for path in files)
+    raise ValueError(f'must be one of {found}, got "{release}"')
 
 
 def numbers_of(release: str) -> tuple[int, ...]:

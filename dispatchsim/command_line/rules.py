@@ -20,20 +20,29 @@ class OfRules:
     """What is asked of the kernel's rules alone."""
 
     only: Annotated[
-        str | None, typer.Option(help="Of rules: this one, or this family, such as epoll.")
+        str | None, typer.Option(help="Of rules: ask this one, or this family, such as epoll.")
     ] = None
     quick: Annotated[
-        bool, typer.Option("--quick", help="Of rules: leave out those that take over a minute.")
+        bool,
+        typer.Option(
+            "--quick",
+            help="Of rules: leave out those that take 4 s or longer.",
+        ),
     ] = False
     emulated: Annotated[
         bool, typer.Option("--emulated", help="Of rules: ask the kernel of the emulated target.")
     ] = False
     kept: Annotated[
         str | None,
-        typer.Option(metavar="RELEASE", help="Of rules: what that Linux answered, as kept here."),
+        typer.Option(metavar="RELEASE", help="Of rules: show what that Linux answered."),
     ] = None
     keep: Annotated[
-        bool, typer.Option("--keep", help="Of rules: keep the answers beside the catalogue.")
+        bool,
+        typer.Option(
+            "--keep",
+            help="Of rules: keep the answers in the folder of --output; if absent, in a checkout, "
+            "beside the catalogue.",
+        ),
     ] = False
 
 
@@ -45,7 +54,7 @@ def validate_rules(of_rules: OfRules, output: Path | None) -> None:
     UserError
         If there is no such rule or family, or no answers of a release are kept.
     """
-    from ..calibration.rules.asked import keep
+    from ..calibration.rules.asked import FOLDER, keep
     from ..sim.files.tables import rich_table
     from ..sim.files.whole_files import write_whole
     from ..validation.rules.comparison import (
@@ -57,7 +66,7 @@ def validate_rules(of_rules: OfRules, output: Path | None) -> None:
         rules_table,
     )
 
-    _check(of_rules)
+    _check(of_rules, output)
     answers, source = _answers(of_rules)
     rows = compare(answers, source.release, of_rules.only)
     console = people()
@@ -70,11 +79,11 @@ def validate_rules(of_rules: OfRules, output: Path | None) -> None:
         output.mkdir(parents=True, exist_ok=True)
         write_whole(output / "rules.md", rules_page(rows, source.release))
     if of_rules.keep:
-        notes().print(f"kept in {keep(answers, source)}")
+        notes().print(f"kept in {keep(answers, source, output or FOLDER)}")
 
 
-def _check(of_rules: OfRules) -> None:
-    from ..calibration.rules.asked import catalogue
+def _check(of_rules: OfRules, output: Path | None) -> None:
+    from ..calibration.rules.asked import catalogue, is_checkout
 
     families = {rule.family for rule in catalogue().values()}
     names = [*catalogue(), *families]
@@ -85,6 +94,8 @@ def _check(of_rules: OfRules) -> None:
         raise UserError("--kept: must be absent where Linux is asked")
     if of_rules.keep and (of_rules.only or of_rules.quick):
         raise UserError("--keep: must be absent unless all rules are asked")
+    if of_rules.keep and output is None and not is_checkout():
+        raise UserError("--keep: needs --output FOLDER: an installed library keeps nothing itself")
     if of_rules.quick and of_rules.emulated:
         raise UserError("--quick: must be absent with --emulated, whose clock does not wait")
 
@@ -95,21 +106,20 @@ def _answers(of_rules: OfRules) -> tuple[Answers, Source]:
         ask,
         ask_guest,
         guest,
-        kept,
-        kept_files,
-        release_of,
+        kept_answers,
         this_machine,
     )
 
     if of_rules.kept:
-        files = {release_of(path): path for path in kept_files()}
-        if of_rules.kept not in files:
-            raise UserError(f'--kept: must be one of {", ".join(files)}, got "{of_rules.kept}"')
-        return kept(files[of_rules.kept]), Source(of_rules.kept, "", {})
+        try:
+            return kept_answers(of_rules.kept), Source(of_rules.kept, "", {})
+        except ValueError as error:
+            raise UserError(f"--kept: {error}") from None
     try:
         if of_rules.emulated:
             return ask_guest(only=of_rules.only), guest()
         notes().print("asking Linux: that takes 80 s, or some seconds with --quick")
-        return ask(only=of_rules.only, quick=of_rules.quick), this_machine()
+        answers = ask(only=of_rules.only, quick=of_rules.quick)
     except ValueError as error:
         raise UserError(f"Linux cannot be asked: {error}") from None
+    return answers, this_machine()

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 PAPERS, RULES = "papers", "rules"
 """What stands in the place of a FOLDER for the literature, and for the kernel's rules."""
 _DRAWS = 20
+_NOT_OF_RULES = "unless `rules` stands in place of a FOLDER"
 _NOT_OF_PAPERS = "unless `papers` stands in place of a FOLDER"
 
 
@@ -78,7 +79,10 @@ def validate(
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option(help="Folder for the report; `report`, or `report-papers`, if absent."),
+        typer.Option(
+            help="Folder for the report; `report`, or `report-papers`, if absent. Of rules: for a "
+            "page; none if absent."
+        ),
     ] = None,
     draws: Annotated[
         int | None,
@@ -106,6 +110,7 @@ def validate(
         if folders:
             raise UserError(f"--runs: must be absent where a FOLDER is given, got {folders[0]}")
         check_absent(options_given(of_papers), _NOT_OF_PAPERS)
+        check_absent(options_given(of_rules), _NOT_OF_RULES)
         to_runs = output or Path("report")
         _validate_runs(runs, profile or [], to_runs, of_runs, draws=n_draws, workers=n_workers)
         return
@@ -114,9 +119,12 @@ def validate(
         raise UserError("FOLDER: must be given, or --profile and --runs")
     if folders == [Path(RULES)]:
         check_absent(options_given(of_papers), _NOT_OF_PAPERS)
+        simulated = {"--profile": profile, "--draws": draws, "--workers": workers}
+        given = [name for name, value in simulated.items() if value not in (None, [])]
+        check_absent(given, "for rules, which have neither costs nor draws")
         validate_rules(of_rules, output)
         return
-    check_absent(options_given(of_rules), "unless `rules` stands in place of a FOLDER")
+    check_absent(options_given(of_rules), _NOT_OF_RULES)
     if folders == [Path(PAPERS)]:
         from .papers import validate_papers
 

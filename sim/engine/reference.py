@@ -110,9 +110,17 @@ class ReferenceRun:
         world = self.world
         world.now_ns = at_ns
         happen(world, kind, subject)
+        self.tell()
+
+    def tell(self) -> int:
+        """Tell the mechanism what was posted; return how many workers it woke."""
+        world, n_woken = self.world, 0
         for i in range(world.n_posted):
-            if self._notify(world, world.posted[i]) and world.program.wake_one:
-                break
+            if self._notify(world, world.posted[i]):
+                n_woken += 1
+                if world.program.wake_one:
+                    break
+        return n_woken
 
     def _on_observed(self, at_ns: int, kind: int, subject: int) -> None:
         self._on_happening(at_ns, kind, subject)

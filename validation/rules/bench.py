@@ -1,4 +1,4 @@
-"""A simulated kernel on which a scene acts step by step: no program runs, and no time passes.
+"""A simulated kernel on which a scene acts step by step; `run` alone lets time and programs go.
 
     members   0 ... m-1   idle connections that the server watches
     clients   0 ... n-1   of a trace: not connected yet
@@ -10,7 +10,7 @@ the laws of sim/ and models/ that both engines run. Costs do not matter here.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, get_type_hints
+from typing import Any, NamedTuple, get_type_hints
 
 import numpy as np
 
@@ -44,30 +44,42 @@ from ...sim.tcp.listen_queue import enters_queue, listener_of
 
 BYTES = 100
 """Of a request and of a reply, unless a scene says otherwise."""
-SCENES: dict[str, Callable[[str], Value]] = {}
-"""By rule: the smallest run of the simulator that answers it as Linux of a release would."""
-Scene = Callable[[], Value]
 _NO_NETWORK, _NO_KERNEL = NetworkSettings(), KernelSettings()
+_Simulates = Callable[[], Value]
+_OfRelease = Callable[[str], Value]
 
 
-def scene(*rules: str) -> Callable[[Scene], Scene]:
-    """Have the function answer *rules*, of whatever release."""
+class Scene(NamedTuple):
+    """The smallest run of the simulator that answers a rule as Linux of a release would.
 
-    def register(function: Scene) -> Scene:
-        SCENES.update(dict.fromkeys(rules, lambda _: function()))
-        return function
+    `declared`: no run, but a constant, a flag or a default of the model. That it is as on Linux
+    is no evidence.
+    """
 
-    return register
+    answer: Callable[[str], Value]
+    declared: bool = False
 
 
-def scene_of_release(rule: str) -> Callable[[Callable[[str], Value]], Callable[[str], Value]]:
-    """Have the function answer *rule*: it is given the kernel's release."""
+class Scenes(dict[str, Scene]):
+    """The scenes of a module, by rule; functions join by its methods, as decorators."""
 
-    def register(function: Callable[[str], Value]) -> Callable[[str], Value]:
-        SCENES[rule] = function
-        return function
+    def scene(self, *rules: str, declared: bool = False) -> Callable[[_Simulates], _Simulates]:
+        """Have the function answer *rules*, of whatever release."""
 
-    return register
+        def register(function: _Simulates) -> _Simulates:
+            self.update(dict.fromkeys(rules, Scene(lambda _: function(), declared)))
+            return function
+
+        return register
+
+    def scene_of_release(self, rule: str) -> Callable[[_OfRelease], _OfRelease]:
+        """Have the function answer *rule*: it is given the kernel's release."""
+
+        def register(function: _OfRelease) -> _OfRelease:
+            self[rule] = Scene(function)
+            return function
+
+        return register
 
 
 def _costs(mechanism: str) -> Costs:
@@ -152,13 +164,8 @@ class Bench:
 
     def tell(self) -> int:
         """Tell the mechanism what was posted, as engines do; return how many workers it woke."""
-        world, n_woken = self.world, 0
-        for i in range(world.n_posted):
-            if self.mechanism.notify(world, world.posted[i]):
-                n_woken += 1
-                if world.program.wake_one:
-                    break
-        world.n_posted = 0
+        n_woken = self._run.tell()
+        self.world.n_posted = 0
         return n_woken
 
     def drain(self, member: int) -> None:

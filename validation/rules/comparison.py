@@ -1,7 +1,7 @@
 """Linux' rules and the simulator's, side by side: where they agree, where not, and why.
 
     catalogue ──► question ─┬─► Linux: asked now, or kept ─┐
-                            └─► simulator: a scene ────────┴─► agrees, differs, not modelled, ...
+                            └─► simulator: a scene ────────┴─► agrees, declared, differs, ...
 
 The model has fewer words than the kernel: an end is an end, whether a read returns 0 or
 ECONNRESET, and a write that fails does so for one reason. `_WORDS` says it in the model's.
@@ -21,9 +21,9 @@ from typing import Any, NamedTuple
 from ...calibration.rules.asked import Answer, Rule, Value, catalogue
 from ...sim.files.tables import Column, Table, markdown
 from . import connections, waits
-from .bench import SCENES
 
-_HAVE_SCENES = (connections, waits)
+SCENES = {**connections.SCENES, **waits.SCENES}
+"""By rule: how the simulator answers it."""
 _END: Mapping[Any, Value] = {"ECONNRESET": 0}
 _FAILS: Mapping[Any, Value] = {"ECONNRESET": "fails", "EPIPE": "fails"}
 _WORDS: dict[str, Mapping[Any, Value]] = {
@@ -39,9 +39,13 @@ _WORDS: dict[str, Mapping[Any, Value]] = {
 
 
 class Verdict(StrEnum):
-    """What follows from the two answers to a rule."""
+    """What follows from the two answers to a rule.
+
+    DECLARED: a constant, a flag or a default of the model is what Linux answers; nothing was run.
+    """
 
     AGREES = "agrees"
+    DECLARED = "declared"
     DIFFERS = "differs"
     NOT_MODELLED = "not modelled"
     NOT_ASKED = "not asked"
@@ -90,7 +94,7 @@ def compare(answers: Mapping[str, Answer], release: str, only: str | None = None
 
 def _compared(rule: Rule, release: str, linux: Answer) -> Compared:
     simulated = SCENES.get(rule.name)
-    ours = simulated(release) if simulated else None
+    ours = simulated.answer(release) if simulated else None
     if linux.not_asked:
         return Compared(rule, linux, ours, Verdict.NOT_ASKED, linux.not_asked)
     assert linux.value is not None
@@ -99,7 +103,8 @@ def _compared(rule: Rule, release: str, linux: Answer) -> Compared:
         why = differences()["not_modelled"].get(rule.name, "")
         return Compared(rule, linux, ours, Verdict.NOT_MODELLED, why)
     if linux.value == ours:
-        return Compared(rule, linux, ours, Verdict.AGREES, "")
+        verdict = Verdict.DECLARED if simulated.declared else Verdict.AGREES
+        return Compared(rule, linux, ours, verdict, "")
     why = differences()["differs"].get(rule.name, "")
     return Compared(rule, linux, ours, Verdict.DIFFERS, why)
 

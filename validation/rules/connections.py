@@ -40,7 +40,10 @@ from ...sim.wire.retransmission import (
     syn_ack_retry_ns,
 )
 from ...sim.wire.way import SEGMENT_BYTES
-from .bench import BYTES, Bench, scene, scene_of_release
+from .bench import BYTES, Bench, Scenes
+
+SCENES = Scenes()
+scene, scene_of_release = SCENES.scene, SCENES.scene_of_release
 
 _FIN = ClientSettings(closing=int(Closing.FIN))
 _TICK_NS = 4 * MILLISECOND_NS
@@ -315,7 +318,7 @@ scene("half_open_of_max_syn_backlog")(
 )
 
 
-@scene("cookie_not_repeated")
+@scene("cookie_not_repeated", declared=True)
 def _cookie_times() -> Value:
     bench = _entries(syn_cookies=True)
     found: list[Value] = []
@@ -397,7 +400,7 @@ def _first_ack() -> Value:
 scene("ack_of_later_request")(lambda: _held_ms(_conversing()))
 
 
-@scene("ack_with_reply")
+@scene("ack_with_reply", declared=True)
 def _ack_with_reply() -> Value:
     bench = _conversing()
     return 1 if bench.world.converses[bench.c(0)] else 2
@@ -459,7 +462,7 @@ def _closed(*, server_first: bool) -> World:
     return bench.world
 
 
-@scene("time_wait")
+@scene("time_wait", declared=True)
 def _time_wait() -> Value:
     return TIME_WAIT_NS // SECOND_NS * _closed(server_first=True).n_time_wait
 
@@ -502,15 +505,17 @@ def _timer_steps() -> Value:
     return [max(steps), last_first]
 
 
-@scene("wakes_beside_busy")
+@scene("wakes_beside_busy", declared=True)
 def _wakes_beside_busy() -> Value:
     return Bench().world.kernel.wake_preemption
 
 
-scene("softirq_budget")(lambda: Bench().world.kernel.softirq_budget)
-scene("softirq_queue")(lambda: Bench().world.kernel.receive_queue)
+scene("softirq_budget", declared=True)(lambda: Bench().world.kernel.softirq_budget)
+scene("softirq_queue", declared=True)(lambda: Bench().world.kernel.receive_queue)
 # By default all packets are handled by the interrupt, so none waits and no thread is woken.
-scene("softirq_queue_overflows", "ksoftirqd_works")(lambda: Bench().world.leaves_packets)
+scene("softirq_queue_overflows", "ksoftirqd_works", declared=True)(
+    lambda: Bench().world.leaves_packets
+)
 
 
 @scene("softirq_in_one_go")

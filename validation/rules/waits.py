@@ -12,7 +12,10 @@ from ...models.signals.signal_queue import dequeue, flush, queue_of
 from ...sim.kernel.descriptors import close_fd, open_fd
 from ...sim.state.kinds import READABLE, WRITABLE, count
 from ...sim.state.program_settings import Sharing
-from .bench import BYTES, Bench, scene, scene_of_release
+from .bench import BYTES, Bench, Scenes
+
+SCENES = Scenes()
+scene, scene_of_release = SCENES.scene, SCENES.scene_of_release
 
 # ---- members that become ready, and waits ----
 
@@ -33,7 +36,6 @@ _SCRIPTS = {
     "epoll_oneshot_rearmed": ("epoll_oneshot", "+012 w1 m0 w"),
     "epoll_edge_once": ("epoll_edge", "+0 e e +0 e"),
     "epoll_edge_two_arrivals": ("epoll_edge", "+00 e e"),
-    "epoll_edge_part_read": ("epoll_edge", "+0 e e"),
 }
 """By rule: a mechanism that watches six members for reading, and what happens (`_play`)."""
 

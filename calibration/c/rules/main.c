@@ -133,8 +133,7 @@ int main(int argc, char **argv)
     bool lists = false, quick = false;
     const struct option_spec specs[] = {
         {"only", OPTION_TEXT, &only, 0, 0, "ask one family, or one rule"},
-        {"quick", OPTION_FLAG, &quick, 0, 0,
-         "leave out the rules that wait for timers of a second or more"},
+        {"quick", OPTION_FLAG, &quick, 0, 0, "leave out the rules that take 4 s or longer"},
         {"alone", OPTION_FLAG, &alone, 0, 0, "nobody else uses this machine: make no namespaces"},
         {"list", OPTION_FLAG, &lists, 0, 0, "print the names of the rules"},
     };

@@ -571,7 +571,7 @@ const struct rule timer_rules[] = {
     {"ack_of_second_segment", second_segment, NEEDS_NETWORK, 0},
     {"window_grows", window_grows, NEEDS_NETWORK, 0},
     {"window_after_idleness", window_after_idleness, NEEDS_NETWORK, 0},
-    {"window_after_loss", window_after_loss, NEEDS_NETWORK | TAKES_LONG, 0},
+    {"window_after_loss", window_after_loss, NEEDS_NETWORK, 0},
     {"time_wait", time_wait, NEEDS_NETWORK, 0},
     {"time_wait_reused", time_wait_reused, NEEDS_NETWORK, 0},
     {"client_closes_first", client_closes_first, NEEDS_NETWORK, 0},

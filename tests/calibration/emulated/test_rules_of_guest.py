@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from dispatchsim.calibration.emulated.kernel_build import Kernel
-from dispatchsim.calibration.rules.asked import FOLDER, ask_guest, catalogue, guest, kept
+from dispatchsim.calibration.rules.asked import ask_guest, catalogue, guest, kept_answers
 
 
 @pytest.mark.parametrize("family", ["io_uring", "TCP timers"])
 def test_linux_6_1_answers_as_it_did(target_kernel: Kernel, family: str) -> None:
-    before = kept(FOLDER / "linux-6.1.192.json")
+    before = kept_answers("6.1.192")
     found = ask_guest(only=family)
     assert found == {name: before[name] for name in catalogue() if name in found}
     assert len(found) == sum(rule.family == family for rule in catalogue().values())

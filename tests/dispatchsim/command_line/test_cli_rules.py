@@ -39,12 +39,19 @@ def test_answers_are_kept_and_read_again(
     answers = {"select_order": Answer([3, 2, 1])}
     monkeypatch.setattr(asked, "ask", lambda **_: answers)
     monkeypatch.setattr(asked, "this_machine", lambda: Source("9.9", "a command", {}))
-    keep = asked.keep
-    monkeypatch.setattr(asked, "keep", lambda found, source: keep(found, source, tmp_path))
-    result = call("validate", "rules", "--keep")
+    result = call("validate", "rules", "--keep", "--output", tmp_path)
     assert result.exit_code == 0, result.stderr
     assert kept(tmp_path / "linux-9.9.json") == answers
     assert "[3, 2, 1]" in result.stdout
+
+
+def test_an_installed_library_keeps_nothing_in_itself(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asked, "is_checkout", lambda: False)
+    result = call("validate", "rules", "--keep")
+    assert result.exit_code == 2
+    assert "--keep: needs --output FOLDER" in result.stderr
 
 
 def test_a_program_that_fails_is_said_in_a_sentence(
@@ -63,10 +70,18 @@ def test_a_program_that_fails_is_said_in_a_sentence(
     ("arguments", "words"),
     [
         (("rules", "--only", "epol"), '--only: must be a rule or a family (did you mean "epoll"?)'),
-        (("rules", "--kept", "2.2"), "--kept: must be one of 6.1.192, 6.18.44"),
+        (("rules", "--kept", "2.2"), "--kept: must be one of 6.1.192-2, 6.18.44-fc"),
         (("rules", "--kept", "6.18.44", "--quick"), "--kept: must be absent where Linux is asked"),
         (("rules", "--keep", "--quick"), "--keep: must be absent unless all rules are asked"),
         (("rules", "--emulated", "--quick"), "--quick: must be absent with --emulated"),
+        (("rules", "--draws", "3"), "--draws: must be absent for rules"),
+        (("rules", "--workers", "2"), "--workers: must be absent for rules"),
+        (("rules", "--profile", "x"), "--profile: must be absent for rules"),
+        (("--runs", "x", "--emulated"), "--emulated: must be absent unless `rules` stands"),
+        (
+            ("rules", "--only", "syn_times", "--quick"),
+            "Linux cannot be asked: --quick leaves out syn_times, which takes 4 s",
+        ),
         (("rules", "--fast"), "--fast: must be absent unless `papers` stands"),
         (("papers", "--emulated"), "--emulated: must be absent unless `rules` stands"),
     ],
