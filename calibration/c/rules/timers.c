@@ -257,6 +257,7 @@ static void max_syn_backlog(void)
 static void cookie_times(void)
 {
     begin();
+    set_sysctl("/proc/sys/net/ipv4/tcp_syncookies", "1");
     (void)wire_listener(own_port(), 4);
     for (int i = 0; i < 8; i++) {
         struct peer peer = peer_of(&wire, (uint16_t)(PEER_PORT + i), own_port());
