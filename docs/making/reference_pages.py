@@ -321,7 +321,6 @@ _PARTS = {
     "sim.output_analysis.interval": "Interval",
     "sim.load.reply_sizes": "ReplyMix",
     "sim.state.client_settings": "PathSettings",
-    "sim.state.kernel_settings": "KernelSettings",
     "sim.state.settings": "Fault FloodSettings",
     "sim.state.world": "World",
     "store.records": "Record",

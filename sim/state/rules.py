@@ -126,7 +126,9 @@ class Broken(NamedTuple):
 def _in_run(given: Given) -> str:
     """Return a value as Python has it, with its word where it has one; true is that of a file."""
     words = given.declared.setting.words
-    return json.dumps(given.value) if isinstance(words, tuple) else repr(words(given.value))
+    if isinstance(words, tuple):
+        return json.dumps(given.value)
+    return f"{words.__name__}.{words(given.value).name}"
 
 
 def broken_rules(settings: RunSettings) -> Iterator[Broken]:

@@ -64,7 +64,8 @@ class Scenario(NamedTuple):
 def scenario_of(profile: Profile, case: Case, n: int) -> Scenario:
     """Return the scenario of *case* with *n* connections, of an open loop about as many."""
     costs = profile.costs(case.mechanism, open_connections=case.idle, free_clients=True)
-    point = point_at(mechanism=case.mechanism, idle=case.idle, users=1)
+    fds = case.idle + _SPARE_FDS
+    point = point_at(mechanism=case.mechanism, idle=case.idle, users=1, fd_limit=fds)
     fixed_ns, wait_ns = fixed_cost_ns(point, costs), full_wait_ns(point, costs)
     if case.users > 0:
         trace = closed_loop(users=case.users, connections=n)

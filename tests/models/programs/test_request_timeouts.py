@@ -147,7 +147,7 @@ def test_who_asks_in_time_is_not_closed() -> None:
 
 def test_workers_that_share_a_ready_list_have_no_timers() -> None:
     server = on_server(workers=2, sharing=int(Sharing.READY_LIST), request_timeout_ns=5)
-    with pytest.raises(ValueError, match="request_timeout_ns must be 0 where workers share"):
+    with pytest.raises(ValueError, match="request_timeout_ns must be 0 where sharing"):
         agreed("epoll_level", LATER, server)
 
 

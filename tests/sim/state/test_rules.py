@@ -45,7 +45,7 @@ def test_a_sentence_has_the_names_and_values_of_a_run_or_of_a_file() -> None:
     (broken,) = broken_rules(settings)
     because = "another worker may be serving the client that is late"
     assert str(broken) == (
-        "request_timeout_ns must be 0 where sharing is <Sharing.READY_LIST: 2> and workers is "
+        "request_timeout_ns must be 0 where sharing is Sharing.READY_LIST and workers is "
         f"above 1: {because}, got 5000000000"
     )
     with pytest.raises(ValueError, match=r"^server") as caught:
