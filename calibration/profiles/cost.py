@@ -141,6 +141,18 @@ CONNECTION = "connection_ns"
 
 TABLES = SHARED_TABLES | MECHANISM_TABLES
 """All of them, in the order of a profile."""
+_DRAWN = (
+    *("select", "poll", "dev_poll", "dev_poll_unhinted", "dev_poll_mmap", "dev_poll_or"),
+    *("rt_signals", "rt_signals_handler", "signal_per_fd", "sigtimedwait4", "signalfd"),
+    *("epoll_level", "epoll_edge", "epoll_oneshot", "epoll_close", "epoll_once", "epoll_ctlv"),
+    *("blocking", "get_next_event", "kqueue", "aio_poll", "io_uring", "completion_port"),
+    "in_kernel",
+)
+DRAWN_TABLES = tuple(sorted(TABLES, key=lambda t: (t in MECHANISM_TABLES, [*_DRAWN, t].index(t))))
+"""All of them, in the order in which their costs are drawn.
+
+It is not that of the mechanisms' files: published intervals hang on it. What is new comes last.
+"""
 _UNITS = {"call.write_kib_ns": "ns/KiB"}  # of all others: ns
 
 

@@ -35,6 +35,7 @@ from ...sim.state.costs import (
 from ...sim.state.units import round_ns
 from .cost import (
     CONNECTION,
+    DRAWN_TABLES,
     MECHANISM_TABLES,
     REQUEST,
     SHARED_TABLES,
@@ -215,7 +216,7 @@ class Profile(Frozen):
             raise ProfileError(
                 f"{where}: {missing[0]}: {mechanism} needs it, got none{_who_has(mechanism)}"
             )
-        keys = [(table, name) for table, kind in TABLES.items() for name in kind._fields]
+        keys = [(table, name) for table in DRAWN_TABLES for name in TABLES[table]._fields]
         normals = rng.standard_normal(len(keys)).tolist() if rng else [None] * len(keys)
         drawn = dict(zip(keys, normals, strict=True))
 

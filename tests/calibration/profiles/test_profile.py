@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 
 from dispatchsim.calibration.emulated.microbenchmarks import MERGED, UNMERGED
 from dispatchsim.calibration.points.points import MECHANISMS
-from dispatchsim.calibration.profiles.cost import MECHANISM_TABLES, SHARED_TABLES, Cost, unit_of
+from dispatchsim.calibration.profiles.cost import (
+    DRAWN_TABLES,
+    MECHANISM_TABLES,
+    SHARED_TABLES,
+    TABLES,
+    Cost,
+    unit_of,
+)
 from dispatchsim.calibration.profiles.cost_profile import (
     Profile,
     ProfileError,
@@ -20,8 +27,6 @@ from dispatchsim.calibration.profiles.cost_profile import (
     shipped_profiles,
 )
 from dispatchsim.sim.state.costs import NO_CLIENT, Costs, curve, curve_ns
-
-TABLES = SHARED_TABLES | MECHANISM_TABLES
 
 
 def constant(ns: float, spread: float = 0.1, unit: str = "ns") -> Cost:
@@ -352,6 +357,14 @@ def test_one_factor_moves_a_whole_curve() -> None:
         assert values[0] == 0
         assert values[2] == pytest.approx(3 * values[1], rel=1e-4)
         assert values[1] != 100_000
+
+
+def test_costs_are_drawn_in_the_order_that_published_intervals_have() -> None:
+    assert sorted(DRAWN_TABLES) == sorted(TABLES)
+    assert DRAWN_TABLES[: len(SHARED_TABLES)] == tuple(SHARED_TABLES)
+    # Other than their files, which the catalogue follows.
+    after = DRAWN_TABLES.index("epoll_level")
+    assert DRAWN_TABLES[after + 1 : after + 3] == ("epoll_edge", "epoll_oneshot")
 
 
 def test_mechanisms_share_the_draws_of_what_they_share() -> None:
