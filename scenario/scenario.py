@@ -18,6 +18,7 @@ from typing import Any, Self
 from pydantic import PrivateAttr, ValidationError, model_validator
 
 from ..models.catalogue import MECHANISMS
+from ..sim.load.workload import Trace
 from ..sim.state.client_settings import ClientSettings, NetworkSettings
 from ..sim.state.mechanism import Trait
 from ..sim.state.rules import broken_rules, sets_of
@@ -290,6 +291,14 @@ class Scenario(Section):
         """The seeds of the replications: one only where nothing is random."""
         n = self.run.replications if self.is_random else 1
         return tuple(range(self.run.seed, self.run.seed + n))
+
+    def trace(self, seed: int, seconds: float, rows: int = 0) -> Trace:
+        """Return the arrivals of a run of *seconds*; in a closed loop *rows* connections."""
+        return self.load.workload.trace(seed, seconds, rows)
+
+    def on_its_testbed(self, settings: RunSettings) -> RunSettings:
+        """Return the *settings* of a run with what no key of a file holds: nothing by default."""
+        return settings
 
 
 def scenario_schema() -> dict[str, Any]:

@@ -30,7 +30,6 @@ from ...sim.state.costs import Costs
 from ...sim.state.mechanism import Program, Trait
 from ...sim.state.settings import RunSettings
 from ...sim.state.units import SECOND_NS
-from ..points.point import Point
 from ..profiles.cost import CostSource
 
 if TYPE_CHECKING:
@@ -228,7 +227,7 @@ def settings_at(
 ) -> RunSettings:
     """Return the settings of a run, on a testbed with what no scenario says."""
     settings = settings_of(scenario, network_delay_ns, seed, kernel=kernel)
-    return scenario.on_its_testbed(settings) if isinstance(scenario, Point) else settings
+    return scenario.on_its_testbed(settings)
 
 
 def run_job(job: Job) -> Replication:
@@ -349,10 +348,7 @@ def trace_of(scenario: Scenario, seed: int, rows: int) -> Trace:
     load = scenario.load
     if load.trace is not None:
         return _from_file(load.trace, load.loop, rows)
-    seconds = scenario.run.duration / SECOND_NS
-    if isinstance(scenario, Point):
-        return scenario.trace(seed, seconds, rows)
-    return load.workload.trace(seed, seconds, rows)
+    return scenario.trace(seed, scenario.run.duration / SECOND_NS, rows)
 
 
 def blocks_of(scenario: Scenario, seed: int) -> TraceBlocks:
