@@ -14,41 +14,31 @@ from .setting import Kind, Setting
 
 
 class Recovery(IntEnum):
-    """What a server does when it hears that signals were lost."""
+    """What a server does after signals were lost."""
 
-    NOTHING = 0  # go on with what is queued: what was lost is never heard of
+    NOTHING = 0  # go on with the queued signals: lost events stay unnoticed
     POLL = 1  # flush the queue, poll all once, go back to signals (phhttpd 0.1.2)
-    POLL_UNTIL_CALM = 2  # flush, then poll until there is little to do (userver)
+    POLL_UNTIL_CALM = 2  # flush, then poll until few descriptors are ready (userver)
     POLL_FOR_EVER = 3  # flush, and never go back to signals (phhttpd before)
 
 
 class Threads(IntEnum):
-    """Where the threads come from of a server that blocks in its calls."""
+    """How a server that blocks in its calls comes by its threads."""
 
-    POOL = 0  # all there are were started ahead
-    ON_DEMAND = 1  # one accepts, and starts a thread for each connection
-    PROCESSES = 2  # the same with a process for each
+    POOL = 0  # all are started before the run
+    ON_DEMAND = 1  # one thread accepts, and starts another for each connection
+    PROCESSES = 2  # one process accepts, and starts another for each connection
 
 
 class SignalSettings(NamedTuple):
-    """A server whose events queued signals report.
+    """A server whose events arrive as queued signals.
 
-    signal_queue bounds the signals that may be queued (RLIMIT_SIGPENDING), of which other processes
-    hold signals_elsewhere; signal_numbers are used in turn, by descriptor, and the lowest is
-    delivered first.
+    A full queue loses signals (RLIMIT_SIGPENDING). The kernel then queues SIGIO, which has the
+    lowest number and so is delivered before all others. A hybrid server also polls without a
+    loss, from poll_above queued signals until a poll finds fewer than calm_below ready.
 
-    recovery is what follows when signals were lost: by an array for poll that is built anew, or
-    kept up to date all the time; after handing each descriptor over to another thread, or not. That
-    some were lost is told before those that are queued (SIGIO has a lower number), or with
-    overflow_told_last behind them, as no kernel does.
-
-    poll_above signals in the queue (0: never) a hybrid server polls without having lost any, and
-    it goes back to signals when a poll finds fewer than calm_below ready.
-
-    With accept_each_signal a server goes through the signals that a call returned and accepts one
-    connection for each of the listener's (phhttpd), so that the others stay queued. Where one
-    accept queue is shared, passes_listener has a worker that has accepted hand the listener to the
-    next one: new connections are told to its owner alone (F_SETOWN; phhttpd), instead of to all.
+    phhttpd sets accept_each_signal and passes_listener. The first leaves one queued signal for
+    each connection that waits; the second makes one worker the owner of the listener (F_SETOWN).
     """
 
     signal_queue: Annotated[
@@ -99,10 +89,9 @@ class SignalSettings(NamedTuple):
 class ThreadSettings(NamedTuple):
     """A server whose threads block in their calls.
 
-    `ProgramSettings.workers` is how many there are in the pool or, where they are started for a
-    connection, how many there may be at once, the one that accepts among them (RLIMIT_NPROC). Each
-    thread reserves stack_bytes (2 MiB: glibc's default on x86), and threads whose stacks do not fit
-    address_space_bytes (0: no bound) cannot be started.
+    `ProgramSettings.workers` is the size of the pool. Where threads are started for a connection it
+    bounds them, including the thread that accepts (RLIMIT_NPROC). A thread whose stack does not fit
+    address_space_bytes cannot be started; 2 MiB is glibc's default on x86.
     """
 
     threads: Annotated[int, Setting(words=Threads, needs=Kind.BLOCKS, left_alone=True)] = int(
@@ -128,15 +117,10 @@ class ThreadSettings(NamedTuple):
 
 
 class CompletionSettings(NamedTuple):
-    """A server that is told what was done, instead of what can be.
+    """A server that is notified of completed calls, instead of ready descriptors.
 
-    At a completion port as many as concurrent_threads run at once (0: as many as there are CPUs);
-    with sends_block a thread sleeps until the whole reply is in the send buffer, instead of having
-    the send completed.
-
-    Of what is due io_uring does due_at_once pieces at a time (0: all there is), the first first, as
-    Linux does since 6.13; or, with due_last_first and 0, all from the end of the queue: before 6.5.
-    With accept_looks_again it looks in vain after the last connection: before 6.10.
+    io_uring does due work from the front of its queue since Linux 6.5, and in pieces of due_at_once
+    since 6.13.
     """
 
     concurrent_threads: Annotated[
@@ -157,12 +141,7 @@ class CompletionSettings(NamedTuple):
 
 
 class ScanSettings(NamedTuple):
-    """A server that hands its kernel a set of descriptors, or keeps one on a device.
-
-    fd_setsize is the highest descriptor that select's bitmap can hold (0: no bound). array_rebuilt
-    has a server on select or poll build its set anew for each call; removes_first has one on
-    /dev/poll of Solaris remove a descriptor before it wants less of it.
-    """
+    """A server that hands its kernel a set of descriptors, or keeps one on a device."""
 
     fd_setsize: Annotated[
         int, Setting(least=0, most=20_000_000, looked_at_by=Kind.SELECT, of_client=True)

@@ -27,27 +27,16 @@ THREADS_MAX = 32_768
 class ProgramSettings(NamedTuple):
     """How the server program waits, accepts, replies and gives up.
 
-    A busy server asks again and again instead of blocking in its wait. accept_limit is the number
-    of accepts for one notification (0: until EAGAIN).
+    A server that is notified of changes instead of states remembers a notification until a call
+    would block, unless *remembers* is false.
 
-    A server that is told of changes and not of states remembers what it heard until a call would
-    have blocked; one that does not serves each notice once.
+    Workers are threads, pinned to the CPUs in turn. wake_one lets a new connection wake one worker
+    instead of all that watch its queue (EPOLLEXCLUSIVE). Of threads that sleep in accept() it wakes
+    the one that has slept longest (Linux since 2.4).
 
-    workers are threads, pinned to the CPUs in turn; sharing says what they have in common, and
-    wake_one lets a new connection wake one instead of all that watch its queue (EPOLLEXCLUSIVE); of
-    threads that sleep in accept() the one that has slept for longest (Linux since 2.4).
-
-    closes_first has the server close a connection when it has sent its last reply; otherwise it
-    waits until its client has. To a client that has sent a FIN behind its request it replies,
-    unless drops_half_closed: then the end of the input is taken for the end of the client, as
-    servers do that look at EPOLLRDHUP first (HAProxy: option abortonclose).
-
-    One that writes_when_told writes no reply before it was told that it can: it changes its
-    interest, and waits (Gammo et al. 2004, userver). Servers that are told of changes know already.
-
-    Who has not sent a whole request request_timeout_ns after its accept, or after the reply before,
-    is closed (0: never); an event loop looks for such once in timeout_check_ns, a thread that
-    blocks is told.
+    drops_half_closed is the behaviour of servers that check EPOLLRDHUP first (HAProxy: option
+    abortonclose), and writes_when_told that of Gammo et al. 2004 (userver). An event loop finds
+    late requests by a scan each timeout_check_ns. A thread that blocks has a time-out in its call.
     """
 
     accept_limit: Annotated[
@@ -115,14 +104,11 @@ class ProgramSettings(NamedTuple):
 
 
 class OverloadSettings(NamedTuple):
-    """How the server program limits itself: what it accepts and resets, or does not accept.
+    """How the server program limits itself: which connections it resets, or does not accept.
 
-    It resets what it accepts while the running mean of the events told of in a call, of that gain,
-    is above limiter_threshold (gain 0: never), or what has waited in the accept queue for longer
-    than queue_interval_ns, or than queue_deadline_ns if the queue has not been empty for that
-    interval (0: never), or what is more than a limit that shrinks when latency is
-    concurrency_tolerance_permille of its least (0: no limit). Above drop_above open connections
-    SYNs are lost (0: never).
+    Three controls reset a connection that was accepted: the limiter by a running mean of events in
+    a call, the queue deadline by the time in the accept queue, and the concurrency limit by the
+    number of open connections. The fourth, drop_above, loses the SYN. Each is off at its default.
     """
 
     limiter_gain_permille: Annotated[
