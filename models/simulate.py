@@ -24,8 +24,8 @@ from ..sim.state.world import World
 from .catalogue import CATALOGUE, MECHANISMS, client_of, making_programs, server_of
 from .client_settings import client_settings
 from .epoll.other_kernels import without_crossing
-from .program_settings import settings_for
 from .programs.event_loop import event_loop
+from .suitable_settings import settings_for
 
 Engine = Literal["auto", "fast", "reference"]
 ENGINES: tuple[Engine, ...] = ("auto", "fast", "reference")

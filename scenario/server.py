@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple, Self
 from pydantic import Field, StrictStr, field_validator, model_validator
 
 from ..models.catalogue import CATALOGUE, MECHANISMS
-from ..models.program_settings import broken_rule, ignored_settings, threads_max
+from ..models.suitable_settings import broken_rule, ignored_settings, threads_max
 from ..sim.state.mechanism import Trait
 from ..sim.state.rules import broken_rules, too_few_epoll_sets, too_many_workers
 from ..sim.state.settings import FOR_SERVER, RunSettings

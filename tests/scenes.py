@@ -10,8 +10,8 @@ from tests.served import Served, on_server
 from tests.toy import CALL, INTERRUPT, SINCE, WAY, toy_costs
 
 from dispatchsim.models.catalogue import CATALOGUE, MECHANISMS
-from dispatchsim.models.program_settings import tells_states
 from dispatchsim.models.simulate import simulate
+from dispatchsim.models.suitable_settings import tells_states
 from dispatchsim.sim.figures.outcome import Outcome
 from dispatchsim.sim.load.workload import Trace, closed_loop
 from dispatchsim.sim.state.client_settings import (

@@ -27,7 +27,7 @@ UNITS = {"_ns": "duration", "_bytes": "size", "_bits_per_s": "bandwidth", "_perm
 class Kind(Enum):
     """What a mechanism, with its program, may be; the value says what all others are.
 
-    models/program_settings.py knows which mechanism is what.
+    models/suitable_settings.py knows which mechanism is what.
     """
 
     LOOPS = "whose program is no event loop"

@@ -12,7 +12,7 @@ from tests.served import on_server
 from tests.toy import SIGNALLED, arrivals, timeline
 
 from dispatchsim.models.catalogue import CATALOGUE
-from dispatchsim.models.program_settings import ignored_settings
+from dispatchsim.models.suitable_settings import ignored_settings
 from dispatchsim.sim.state.family_settings import Recovery
 from dispatchsim.sim.state.kinds import Count, Status
 from dispatchsim.sim.state.settings import RunSettings
