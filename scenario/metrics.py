@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from ..sim.figures.summary import PathFigures, Summary
 from ..sim.figures.tally import FAILURES
-from ..sim.state.kinds import Activity, Count
+from ..sim.state.kinds import LEVELS, Activity, Count
 from .errors import UserError, unknown_key
 from .formats import number_text, share_text, time_text
 
@@ -174,6 +174,27 @@ _MAIN = (
         "failed_share", _SHARE, "failed", "failed", "share of the connections due that failed",
         lambda s: sum(s.errors.values()) / s.offered if s.offered else _NAN, short="errors",
     ),
+    Metric(
+        "packets_dropped", Kind.NUMBER, "packets dropped", "packets dropped",
+        "packets dropped in the window, for whatever cause: SYNs, last packets of handshakes, "
+        "packets at a full receive queue, segments lost on paths",
+        lambda s: sum(s.dropped.values()), unit="packets",
+    ),
+    Metric(
+        "signals_lost", Kind.NUMBER, "signals lost", "signals lost",
+        "events in the window for whose signal the queue had no room",
+        lambda s: s.calls["signals_lost"], unit="signals",
+    ),
+    Metric(
+        "signals_merged", Kind.NUMBER, "signals merged", "signals merged",
+        "events in the window whose descriptor had a signal queued already (signal-per-fd)",
+        lambda s: s.calls["signals_merged"], unit="signals",
+    ),
+    Metric(
+        "signal_queue_max", Kind.NUMBER, "longest signal queue", "longest signal queue",
+        "the most signals that all workers had queued at once in the window",
+        lambda s: s.calls["signal_queue_max"], unit="signals",
+    ),
 )  # fmt: skip
 _COUNTS = {
     "offered": "connections due in the window",
@@ -234,7 +255,7 @@ _PER_REPLY = {
     "asks": "calls that asked for notices",
     "notices": "notices that these brought: signals, or events of epoll",
     "notices_unwanted": "notices of a closed descriptor, or of no interest",
-    "overflows": "times that notices were lost and all was polled",
+    "overflows": "times that the server learnt of lost notices (SIGIO)",
     "updates": "calls that passed changed interests to the kernel",
     "shed": "connections that overload control reset",
     "spawns": "threads or processes begun for a connection",
@@ -247,11 +268,20 @@ _PER_REPLY = {
     "deferred": "packets left to a thread of the kernel",
     "preemptions": "threads that had to leave their CPU to one that woke up",
     "accept_no_file": "accepts that failed for the bound on all files (ENFILE)",
-    "no_memory": "connection requests lost for want of memory",
+    "no_memory": "of these, connection requests lost for want of memory",
     "time_waits": "connections that the server kept in TIME_WAIT",
     "late": "connections that the server closed because a request had not come in time",
+    "write_failed": "writes to a connection that its client had reset",
+    "half_open_expired": "half-open connections that the server gave up",
+    "signals_lost": "events for whose signal the queue had no room",
+    "signals_merged": "events whose descriptor had a signal queued already",
+    "syn_drops_accept_queue": "connection requests lost at a full accept queue",
+    "syn_drops_half_open": "connection requests lost as too many were half open",
+    "syn_drops_above": "connection requests lost above server.drop_above",
+    "segments_lost": "segments lost on the paths of clients",
 }
-_NOT_CALLS = {"replies", "connections_open"}  # of these a reply is one, and the other a level
+_NOT_CALLS = {"replies", *(Count(level).name.lower() for level in LEVELS)}
+"""A reply is what the others are counted by; a level is counted by nothing."""
 
 
 def _count(name: str, about: str, of: Callable[[Summary], float]) -> Metric:

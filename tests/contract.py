@@ -15,7 +15,7 @@ from dispatchsim.sim.figures.fates import Fate
 from dispatchsim.sim.figures.outcome import Outcome
 from dispatchsim.sim.figures.summary import Summary
 from dispatchsim.sim.figures.tally import Tally
-from dispatchsim.sim.state.kinds import NONE, Count, Stage
+from dispatchsim.sim.state.kinds import LEVELS, NONE, Count, Stage
 from dispatchsim.sim.state.world import World
 
 Integers = NDArray[np.int64]
@@ -177,7 +177,7 @@ def _counters(outcome: Outcome, requests: Integers) -> Clauses:
     counts, mark = outcome.counts, outcome.counts_mark
     n = _by_fate(outcome.fates())
     n_replies = int((outcome.reply_ns != NONE).sum())
-    grows = np.array([count != Count.CONNECTIONS_OPEN for count in Count])
+    grows = np.array([count not in LEVELS for count in Count])
     more_attempts = int((outcome.attempts - 1).sum())
     again = bool(counts[Count.RETRIES] <= more_attempts)
     yield "who has tried again has several attempts", again
@@ -193,6 +193,19 @@ def _counters(outcome: Outcome, requests: Integers) -> Clauses:
     dropped = counts[Count.SYN_DROPS] + counts[Count.PACKET_DROPS]
     n_lost = n[Fate.REFUSED] + _SYNS_OF_DROPPED * n[Fate.DROPPED]
     yield "who was refused or dropped had its SYNs dropped", bool(n_lost <= dropped)
+    causes = counts[
+        [
+            Count.SYN_DROPS_ACCEPT_QUEUE,
+            Count.SYN_DROPS_ABOVE,
+            Count.NO_MEMORY,
+            Count.SYN_DROPS_HALF_OPEN,
+        ]
+    ]
+    yield "each SYN was dropped for one cause", bool(causes.sum() == counts[Count.SYN_DROPS])
+    yield (
+        "no queue of signals was shorter at its longest",
+        bool(counts[Count.SIGNALS_QUEUED] <= counts[Count.SIGNAL_QUEUE_MAX]),
+    )
     yield "only a close resets", bool(n[Fate.RESET] <= counts[Count.CLOSES])
     yield "who was late was closed", bool(counts[Count.LATE] <= counts[Count.CLOSES])
     yield (

@@ -120,6 +120,8 @@ BREAKS: dict[str, Callable[[Outcome], Outcome]] = {
     "who was answered was accepted": changed("counts", Count.ACCEPTS, -9),
     "workers accepted what was accepted": changed("worker_accepts", 0, 1),
     "who was refused or dropped had its SYNs dropped": changed("counts", Count.SYN_DROPS, -1),
+    "each SYN was dropped for one cause": changed("counts", Count.NO_MEMORY, 1),
+    "no queue of signals was shorter at its longest": changed("counts", Count.SIGNALS_QUEUED, 1),
     "only a close resets": lambda o: replace(o, status=np.full_like(o.status, Status.RESET)),
     "overload control resets no more than are closed": changed("counts", Count.SHED, 100),
 }

@@ -10,10 +10,12 @@ from dataclasses import replace
 from rich.console import Console
 
 from ..calibration.running.preparation import Replication, StoppedJob
+from ..models.catalogue import MECHANISMS
 from ..scenario.formats import time_text
 from ..scenario.metrics import MAIN, METRICS, metric_text
 from ..scenario.scenario import Scenario
 from ..sim.files.tables import Column, Table, rich_table
+from ..sim.state.mechanism import Trait
 from ..studies.comparison import Comparison
 from ..studies.result import Result
 from ..studies.rows import Estimate
@@ -22,20 +24,30 @@ P999_REPLIES_MIN = 2000
 """Replies of a run from which on its 99.9 % quantile is more than the worst of them."""
 
 
-def rows_shown(scenario: Scenario, replications: Sequence[Replication]) -> list[str]:
-    """Return the metrics that a table of these runs shows; JSON has all of them."""
+def rows_shown(
+    scenario: Scenario, replications: Sequence[Replication], mechanisms: Iterable[str] = ()
+) -> list[str]:
+    """Return the metrics that a table of these runs shows; JSON has all of them.
+
+    Runs are of the scenario's mechanism, or of *mechanisms*, if there are several.
+    """
     # With one request a connection both latencies are the same.
     one_request = scenario.load.requests == 1 and scenario.load.trace is None
     summaries = [r.summary for r in replications]
     few = any(s.replied < P999_REPLIES_MIN for s in summaries)
     # Where none failed, quantiles of those answered are those of all.
     none_failed = not any(sum(s.errors.values()) for s in summaries)
+    none_dropped = not any(sum(s.dropped.values()) for s in summaries)
+    names = tuple(mechanisms) or (scenario.server.mechanism,)
+    no_signals = not any(Trait.BY_SIGNALS in MECHANISMS[name].traits for name in names)
     return [
         name
         for name in MAIN
         if not (one_request and name.startswith("request_"))
         and not (few and name.startswith("p999_"))
         and not (none_failed and re.fullmatch(r"p\d+_answered_ns", name))
+        and not (none_dropped and name == "packets_dropped")
+        and not (no_signals and name.startswith("signal"))
     ]
 
 
@@ -130,7 +142,8 @@ def print_comparison(console: Console, comparison: Comparison) -> None:
     results, differences = comparison.results, comparison.differences
     replications = [r for result in results.values() for r in result.replications]
     scenario = results[comparison.baseline].scenario
-    figures = rows_shown(scenario, replications)
+    mechanisms = [result.scenario.server.mechanism for result in results.values()]
+    figures = rows_shown(scenario, replications, mechanisms)
     widest = max(map(len, results)) + 3
     label = _metric_column(scenario)
 
@@ -179,28 +192,41 @@ def _print_errors(console: Console, replications: tuple[Replication, ...]) -> No
             console.print(f"{what}, over all replications: {found}", highlight=False)
 
 
+_DROPS = {
+    "accept_queue": "SYNs at a full accept queue",
+    "half_open": "SYNs of which too many were half open",
+    "drop_above": "SYNs above server.drop_above",
+    "memory": "SYNs for want of memory",
+    "last_ack": "last packets of handshakes at a full accept queue",
+    "receive_queue": "at a full receive queue",
+    "paths": "on paths",
+}
+"""What causes of `Summary.dropped` are called."""
+
+
 _LOSSES = {
-    "packet_drops": "packets lost",
-    "syn_drops": "SYNs dropped",
-    "no_memory": "of these for want of memory",
     "late": "closed, whose request had not come in time",
     "accept_no_file": "accepts without a file",
     "retries": "connections tried again",
 }
+"""What else is counted that keeps a client from its replies."""
 
 
 def _print_losses(console: Console, replications: tuple[Replication, ...]) -> None:
     """Print what was lost before the server saw it, if anything was, and the lowest rate."""
     summaries = [replication.summary for replication in replications]
-    numbers = {key: sum(s.calls[key] for s in summaries) for key in _LOSSES}
-    found = ", ".join(f"{n} {_LOSSES[key]}" for key, n in numbers.items() if n)
-    if found:
+    dropped = {cause: sum(s.dropped[cause] for s in summaries) for cause in _DROPS}
+    others = {name: sum(s.calls[name] for s in summaries) for name in _LOSSES}
+    for what, numbers, words in (
+        ("packets dropped", dropped, _DROPS),
+        ("besides", others, _LOSSES),
+    ):
+        found = ", ".join(f"{n} {words[name]}" for name, n in numbers.items() if n)
+        if found:
+            console.print(f"{what}, over all replications: {found}", highlight=False)
+    if any(dropped.values()) or any(others.values()):
         lowest = min(s.reply_rate_per_s.min for s in summaries)
-        console.print(
-            f"on the way, over all replications: {found}; "
-            f"lowest rate of a tenth of a second: {lowest:.0f}/s",
-            highlight=False,
-        )
+        console.print(f"lowest rate of a tenth of a second: {lowest:.0f}/s", highlight=False)
 
 
 def _difference(difference: Estimate, text: Callable[[float], str]) -> str:

@@ -37,10 +37,10 @@ def recover(world: World, worker: Worker) -> Iterator[int]:
     """
     costs, interests = world.costs.mechanism, worker.interests
     queue = signal_queue.queue_of(interests)
-    world.counts[count.OVERFLOWS] += 1
     flush_ns = costs.flush_ns + queue.n * costs.discard_ns
     yield from spend(worker, activity.WAIT, flush_ns)
     signal_queue.flush(queue)
+    signal_queue.count_queued(world)
     if world.signals.recovery_hands_over:
         transfer_ns = interests.n_watched * costs.transfer_ns
         yield from spend(worker, activity.WAIT, transfer_ns)

@@ -100,9 +100,11 @@ def let_in(world: World, worker: Worker) -> Iterator[int]:
         own.blocked = True
         if queue.sigio:
             queue.sigio = False
+            world.counts[count.OVERFLOWS] += 1
             own.recovers = world.signals.recovery != _NOTHING
         else:
             entry = signal_queue.dequeue(queue)
+            signal_queue.count_queued(world)
             readiness.note(
                 world, worker.interests, queue.fds[entry], signal_queue.reported_by(queue, entry)
             )

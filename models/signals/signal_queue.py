@@ -27,7 +27,7 @@ from ...sim.cpu.interrupts import lengthen_interrupt
 from ...sim.kernel import interest_set
 from ...sim.state.columns import MakeColumn
 from ...sim.state.costs import Curve, flat
-from ...sim.state.kinds import NONE, READABLE, WRITABLE
+from ...sim.state.kinds import NONE, READABLE, WRITABLE, count
 from ...sim.state.mechanism import kept
 from ...sim.state.settings import RunSettings
 from ...sim.state.world import InterestSet, World
@@ -114,11 +114,23 @@ def queue_of(interests: InterestSet) -> SignalQueue:
     return queue
 
 
-def _is_full(world: World, queue: SignalQueue) -> bool:
-    n = world.signals_elsewhere
+def _n_queued(world: World) -> int:
+    """Return how many signals all workers have queued together."""
+    n = 0
     for i in range(len(world.sets)):
         n += queue_of(world.sets[i]).n
-    return n >= queue.bound
+    return n
+
+
+def _is_full(world: World, queue: SignalQueue) -> bool:
+    return world.signals_elsewhere + _n_queued(world) >= queue.bound
+
+
+def count_queued(world: World) -> None:
+    """Count what is queued now, after signals were queued or taken, and the most there was."""
+    n = _n_queued(world)
+    world.counts[count.SIGNALS_QUEUED] = n
+    world.counts[count.SIGNAL_QUEUE_MAX] = max(world.counts[count.SIGNAL_QUEUE_MAX], n)
 
 
 def send(world: World, interests: InterestSet, fd: int, what: int) -> bool:
@@ -126,14 +138,17 @@ def send(world: World, interests: InterestSet, fd: int, what: int) -> bool:
     queue = queue_of(interests)
     costs = world.costs.mechanism
     if queue.coalesced and queue.queued[fd] > 0:
+        world.counts[count.SIGNALS_MERGED] += 1
         lengthen_interrupt(world, costs.merged_ns)
         return False
     if _is_full(world, queue):
+        world.counts[count.SIGNALS_LOST] += 1
         lengthen_interrupt(world, costs.lost_ns)
         queue.sigio = True
         return interest_set.wake_one(world, interests)
     lengthen_interrupt(world, costs.queue_ns)
     _enqueue(queue, fd, what)
+    count_queued(world)
     return interest_set.wake_one(world, interests)
 
 

@@ -134,6 +134,7 @@ def _take_sigio(world: World, queue: signal_queue.SignalQueue) -> bool:
     is_next = queue.sigio and (queue.n == 0 or not world.signals.overflow_told_last)
     if is_next:
         queue.sigio = False
+        world.counts[count.OVERFLOWS] += 1
     return is_next
 
 
@@ -148,6 +149,7 @@ def take_signals(world: World, worker: Worker, n_room: int) -> int:
         n_taken += 1
         if fd == worker.listener_fd and not queue.coalesced:
             worker.n_listener_signals += 1
+    signal_queue.count_queued(world)
     return n_taken
 
 

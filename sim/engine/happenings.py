@@ -11,7 +11,7 @@ from ..cpu.receiving import NO_CONNECTION, tick
 from ..figures.queue_lengths import take_sample
 from ..kernel.calling import answer
 from ..kernel.request_timeouts import timer_expires
-from ..state.kinds import occurrence, packet_kind
+from ..state.kinds import count, occurrence, packet_kind
 from ..state.world import World
 from ..tcp.arriving import packet_arrives, packet_handled
 from .disturbances import burst_arrives, fault
@@ -107,3 +107,4 @@ def _begin_window(world: World) -> None:
         take_ledger(world, world.cpus[k], world.cpus[k].ledger_mark_ns)
     for i in range(len(world.counts)):
         world.counts_mark[i] = world.counts[i]
+    world.counts[count.SIGNAL_QUEUE_MAX] = world.counts[count.SIGNALS_QUEUED]

@@ -9,11 +9,11 @@ request runs from when its client wanted to send it, which is after the reply be
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from ..state.kinds import Activity, Count
+from ..state.kinds import LEVELS, Activity, Count
 from ..state.units import SECOND_NS
 from .fates import NOBODY, Missing
 from .histogram import Distribution, Integers
@@ -21,6 +21,16 @@ from .outcome import Outcome
 from .queue_lengths import SAMPLE_COLUMNS
 from .tally import Tally
 
+DROPS = {
+    "accept_queue": Count.SYN_DROPS_ACCEPT_QUEUE,
+    "half_open": Count.SYN_DROPS_HALF_OPEN,
+    "drop_above": Count.SYN_DROPS_ABOVE,
+    "memory": Count.NO_MEMORY,
+    "last_ack": Count.ACK_DROPS,
+    "receive_queue": Count.PACKET_DROPS,
+    "paths": Count.SEGMENTS_LOST,
+}
+"""Causes for which packets are dropped: each packet has one, so they add up."""
 OVERLOADED_SHARE = 0.05
 """More of what was offered, failed or left behind, is an overload."""
 
@@ -106,7 +116,7 @@ class Summary:
     the clients that wait for an event of which the server will not hear, by what is `Missing`.
     fates say what became of each connection that was due in the window, as in `Fate`; they add
     up to `offered`. paths has the figures of each class of clients by their way to the link, in
-    the order of the settings.
+    the order of the settings. dropped are packets of the window by cause, as in `DROPS`.
     """
 
     window_ns: int
@@ -126,6 +136,7 @@ class Summary:
     stranded: dict[str, int]
     verdict: Verdict
     paths: tuple[PathFigures, ...] = ()
+    dropped: dict[str, int] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, for JSON."""
@@ -181,7 +192,8 @@ def summary_of(
     """
     in_window = counts - counts_mark
     calls = {count.name.lower(): int(in_window[count]) for count in Count}
-    calls["connections_open"] = int(counts[Count.CONNECTIONS_OPEN])
+    for level in LEVELS:
+        calls[Count(level).name.lower()] = int(counts[level])
     return Summary(
         window_ns=tally.end_ns - tally.begin_ns,
         offered=tally.n_offered,
@@ -203,6 +215,7 @@ def summary_of(
             PathFigures(part.n_offered, part.n_replied, _errors(part), latency(part.latency))
             for part in tally.of_paths
         ),
+        dropped={cause: int(in_window[each]) for cause, each in DROPS.items()},
     )
 
 

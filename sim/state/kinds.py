@@ -135,7 +135,7 @@ class count:
     ASKS = 23  # calls that asked for notifications
     NOTICES = 24  # notifications that these calls returned: signals, or events of epoll
     NOTICES_UNWANTED = 25  # of a closed descriptor, or of one that is not watched
-    OVERFLOWS = 26  # notifications were lost, and all descriptors were polled
+    OVERFLOWS = 26  # times that the server learnt of lost notifications: SIGIO was delivered
     UPDATES = 27  # calls that declared changed interests
     SHED = 28  # connections that overload control has reset
     SPAWNS = 29  # threads or processes begun for a connection
@@ -148,9 +148,23 @@ class count:
     DEFERRED = 36  # packets left to a kernel thread
     PREEMPTIONS = 37  # threads that had to leave their CPU to one that woke up
     ACCEPT_NO_FILE = 38  # accepts that failed: the whole machine has no file left (ENFILE)
-    NO_MEMORY = 39  # of SYN_DROPS, those lost because memory was short
+    NO_MEMORY = 39  # of SYN_DROPS, those for which memory was short, and nothing before it
     TIME_WAITS = 40  # connections that the server closed first, and kept in TIME_WAIT
     LATE = 41  # connections that the server closed because a request was not complete in time
+    WRITE_FAILED = 42  # writes to a connection that its client has reset
+    HALF_OPEN_EXPIRED = 43  # half-open connections that the server gave up
+    SIGNALS_LOST = 44  # events that a full queue of signals had no room for
+    SIGNALS_MERGED = 45  # events whose descriptor had a signal queued already
+    SIGNALS_QUEUED = 46  # signals of all workers that are queued now
+    SIGNAL_QUEUE_MAX = 47  # the most of these at once since the mark
+    SYN_DROPS_ACCEPT_QUEUE = 48  # of SYN_DROPS, those that found the accept queue full
+    SYN_DROPS_HALF_OPEN = 49  # of SYN_DROPS, those that found too many half open
+    SYN_DROPS_ABOVE = 50  # of SYN_DROPS, those of more connections than drop_above
+    SEGMENTS_LOST = 51  # on the paths of clients, either way
+
+
+LEVELS = (count.CONNECTIONS_OPEN, count.SIGNALS_QUEUED, count.SIGNAL_QUEUE_MAX)
+"""Entries of `World.counts` that hold a number of now or a maximum: a window has no share of it."""
 
 
 class occurrence:

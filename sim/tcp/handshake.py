@@ -19,7 +19,7 @@ from ..state.kinds import NONE, WRITABLE, count, occurrence, stage, status
 from ..state.world import Listener, World
 from ..wire.network import send_down, send_syn_ack, send_up
 from ..wire.retransmission import data_retry_ns, repeated_after, syn_ack_retry_ns, syn_lost
-from .listen_queue import drops_syn, enters_queue, listener_of, no_memory_left
+from .listen_queue import drops_syn, enters_queue, listener_of, why_dropped
 
 
 def syn_price_ns(world: World, c: int) -> int:
@@ -53,8 +53,7 @@ def syn_handled(world: World, c: int, handled_ns: int) -> int:
 def _drop_or_refuse(world: World, c: int, listener: Listener, handled_ns: int) -> None:
     """Answer the connection request of *c* with nothing, or with a reset."""
     world.counts[count.SYN_DROPS] += 1
-    if world.kernel.memory_bytes > 0 and no_memory_left(world, listener):
-        world.counts[count.NO_MEMORY] += 1
+    world.counts[why_dropped(world, listener)] += 1
     if world.limits.refuse:
         schedule(world, send_down(world, c, handled_ns, 0), occurrence.RST, c)
     else:

@@ -59,6 +59,18 @@ def drops_syn(world: World, listener: Listener) -> bool:
     return listener.n_half > world.limits.backlog and not world.limits.syn_cookies
 
 
+def why_dropped(world: World, listener: Listener) -> int:
+    """Return the count of the first rule by which a connection request is dropped."""
+    if accept_queue_full(world, listener):
+        return count.SYN_DROPS_ACCEPT_QUEUE
+    n_open = world.counts[count.CONNECTIONS_OPEN] + listener.n_queued
+    if world.overload.drop_above > 0 and n_open > world.overload.drop_above:
+        return count.SYN_DROPS_ABOVE
+    if world.kernel.memory_bytes > 0 and no_memory_left(world, listener):
+        return count.NO_MEMORY
+    return count.SYN_DROPS_HALF_OPEN
+
+
 def pass_listener(listener: Listener, number: int) -> None:
     """Have new connections told to the worker after the one of that *number*, round robin."""
     listener.owner = (number + 1) % listener.n_fds

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from ..load.streams import generator
 from ..state.client_settings import NetworkSettings
+from ..state.kinds import count
 from ..state.units import MILLIONTHS, PERMILLE
 from ..state.world import World
 from .retransmission import DOUBLINGS_MAX, data_retry_ns, syn_retry_ns
@@ -100,4 +101,7 @@ def _repeating_ns(world: World, c: int, loss: int, opens: bool, has_duplicates: 
 
 def _is_lost(world: World, loss: int) -> bool:
     world.next_loss_draw = (world.next_loss_draw + 1) % len(world.loss_draws)
-    return world.loss_draws[world.next_loss_draw] < loss
+    if world.loss_draws[world.next_loss_draw] >= loss:
+        return False
+    world.counts[count.SEGMENTS_LOST] += 1
+    return True

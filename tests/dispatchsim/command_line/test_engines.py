@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 from tests.served import on_server, served
 from typer.testing import Result
 
@@ -19,8 +21,8 @@ import dispatchsim as ds
 from dispatchsim.calibration.points.point import point_at
 from dispatchsim.calibration.running import compiling, preparation
 from dispatchsim.calibration.running.compiling import Side, compile_engines, uncompiled, warm
-from dispatchsim.calibration.running.preparation import effort
-from dispatchsim.command_line.rendering import _difference, rows_shown
+from dispatchsim.calibration.running.preparation import effort, find_profile_path
+from dispatchsim.command_line.rendering import _difference, print_result, rows_shown
 from dispatchsim.scenario.run_settings import settings_of
 from dispatchsim.sim.engine.c import library
 from dispatchsim.sim.engine.c.run import CannotCompileError
@@ -285,6 +287,31 @@ def test_the_last_thousandth_is_shown_where_there_is_one(profile: ds.Profile) ->
     result = ds.run(scenario(run={**RUN, "duration": "500 ms"}), profile=profile)
     assert result.replications[0].summary.replied > 2000
     assert "p999_ns" in rows_shown(result.scenario, result.replications)
+
+
+def printed(result: ds.Result) -> str:
+    text = io.StringIO()
+    print_result(Console(file=text, width=150), result)
+    return text.getvalue()
+
+
+def test_dropped_packets_and_signals_are_shown_where_there_are_some() -> None:
+    counted = ds.Profile.read(find_profile_path("counted-linux-6.1"))
+    load = {"loop": "open", "rate": "90000/s"}
+    result = ds.run(scenario("rt_signals", load=load, server={"backlog": 1}), profile=counted)
+    text = printed(result)
+    summaries = [each.summary for each in result.replications]
+    assert result.estimates["packets_dropped"].mean > 0
+    assert result.estimates["signal_queue_max"].mean > 0
+    n = sum(summary.dropped["accept_queue"] for summary in summaries)
+    assert f"packets dropped, over all replications: {n} SYNs at a full accept queue" in text
+    for row in ("packets dropped", "signals lost", "signals merged", "longest signal queue"):
+        assert f"{row}  " in text
+    calm = ds.run(scenario(), profile=counted)
+    assert "dropped" not in printed(calm)
+    assert "signal" not in printed(calm)
+    both = ["epoll_level", "rt_signals"]
+    assert "signals_lost" in rows_shown(scenario(), calm.replications, both)
 
 
 def test_a_long_simulation_is_announced(
