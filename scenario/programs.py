@@ -28,11 +28,17 @@ class ServerProgram(NamedTuple):
 _PHHTTPD = {
     "mechanism": "rt_signals",
     "signal_numbers": 1,
+    "accept_each_signal": True,
     "read_after_accept": True,
     "remembers": False,
     "pass_listener": True,
     "recovery_array": "rebuilt",
 }
+"""Keys of every phhttpd. A handler runs for each signal of the listener and accepts one connection.
+
+The other connections that wait keep their signals in the queue. Only so does a call return many
+signals under load, on which the limiter of `phhttpd_limited` rests.
+"""
 _PHHTTPD_012 = _PHHTTPD | {"recovery": "poll", "recovery_thread": "same"}
 _CM = "Chandra and Mosberger 2001"
 _GAMMO = "Gammo et al. 2004"

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from tests.made_up_profile import Call
 from tests.served import Served, served
+from tests.toy import arrivals, toy_costs
 
+import dispatchsim as ds
 from dispatchsim.calibration.profiles.cost_profile import shipped
 from dispatchsim.calibration.running.preparation import warnings_of
+from dispatchsim.models.simulate import simulate
 from dispatchsim.scenario.errors import ScenarioError
 from dispatchsim.scenario.programs import PROGRAMS
 from dispatchsim.scenario.run_settings import settings_of
 from dispatchsim.scenario.scenario import Scenario
 from dispatchsim.scenario.server import Server
+from dispatchsim.sim.figures.summary import Summary
 from dispatchsim.sim.state.family_settings import Recovery
+from dispatchsim.sim.state.kinds import Count
 
 LOAD = {"loop": "open", "rate": "2000/s"}
 
@@ -45,6 +50,7 @@ def test_m29_phhttpd_polls_all_once_and_its_forerunner_hands_over_for_ever() -> 
     assert (new.recovery_hands_over, old.recovery_hands_over) == (False, True)
     for server in (new, old):
         assert not server.recovery_array_kept
+        assert server.accept_each_signal
         assert server.read_after_accept
         assert server.passes_listener
         assert server.signal_numbers == 1
@@ -54,6 +60,65 @@ def test_m11_the_limiter_of_phhttpd_has_the_parameters_of_its_source() -> None:
     server = settings_with(program="phhttpd_limited")
     limiter = (server.max_events, server.limiter_gain_permille, server.limiter_threshold)
     assert limiter == (23, 300, 18)
+
+
+def counts_of(program: str, engine: Literal["fast", "reference"]) -> list[int]:
+    """Return replies, resets and calls for signals when 300 connections come in one softirq."""
+    scenario = Scenario.of(server={"program": program, "backlog": 1024}, load=LOAD)
+    run = settings_of(scenario, 0, seed=1)._replace(
+        duration_ns=5_000_000, warm_up_ns=0, sample_every_ns=0
+    )
+    mechanism = scenario.server.mechanism
+    at_once = arrivals(*[10_000] * 300)
+    outcome = simulate(mechanism, at_once, toy_costs(mechanism), run, engine=engine)
+    return outcome.counts[[Count.REPLIES, Count.SHED, Count.ASKS]].tolist()
+
+
+@pytest.mark.parametrize("engine", ["fast", "reference"])
+def test_m11_the_limiter_of_phhttpd_limits(engine: Literal["fast", "reference"]) -> None:
+    # After n calls that return 23 signals the mean is 23 (1 - 0.7^n): 17.5 after the fourth, 19.1
+    # after the fifth. So the first 92 connections are served and the next ones reset. 300 signals
+    # fill 13 calls. The 14th returns 1: the mean falls from 22.8 to 16.2, and the last is served.
+    # One call came first, which found nothing and slept.
+    assert counts_of("phhttpd_limited", engine) == [93, 207, 15]
+    # The same program without a limit: the queue is emptied in one call.
+    assert counts_of("phhttpd_sigtimedwait4", engine) == [300, 0, 2]
+    assert counts_of("phhttpd", engine) == [300, 0, 301]
+
+
+def overloaded(program: str, timeout: str) -> Summary:
+    """Return the figures of *program* on the K6-2, which serves some 1,350/s, at 2000/s."""
+    scenario = Scenario.of(
+        server={"program": program, "backlog": 128},
+        load={
+            **LOAD,
+            "arrivals": "constant",
+            "reply_size": "1224 B",
+            "timeout": timeout,
+            "close": "fin",
+        },
+        machine={"profile": "k6-2-400-linux-2.2"},
+        run={"duration": "3 s", "warm_up": "1 s"},
+    )
+    (replication,) = ds.run(scenario).replications
+    return replication.summary
+
+
+def test_m11_under_overload_only_the_limiter_keeps_replies_in_time_for_impatient_clients() -> None:
+    # 128 connections wait to be accepted, 96 ms at 1,330/s: all of them longer than 50 ms.
+    unlimited, limited = (
+        overloaded(f"phhttpd_{name}", "50 ms") for name in ("sigtimedwait4", "limited")
+    )
+    assert unlimited.replied == unlimited.calls["shed"] == 0
+    assert limited.calls["shed"] > 0
+    assert limited.errors["timeout"] == 0
+    assert limited.replied + limited.errors["reset"] == pytest.approx(limited.offered, abs=100)
+    # Where clients wait, the resets take time from replies.
+    patient, limited = (
+        overloaded(f"phhttpd_{name}", "10 s") for name in ("sigtimedwait4", "limited")
+    )
+    assert patient.calls["shed"] == 0
+    assert 0 < limited.replied < patient.replied
 
 
 def test_m13_a_hybrid_polls_from_a_full_queue_on() -> None:

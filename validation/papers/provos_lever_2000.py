@@ -32,11 +32,7 @@ _PROGRAM: dict[str, Values] = {
     "P": {"server.program": "thttpd"},
     "D": {"server.program": "thttpd_dev_poll"},
     # One handler for each event of the listener, signalled or polled: it takes one connection.
-    "R": {
-        "server.program": "phhttpd_old",
-        "server.accept_each_signal": True,
-        "server.accept_limit": 1,
-    },
+    "R": {"server.program": "phhttpd_old", "server.accept_limit": 1},
 }
 _INACTIVE = (1, 251, 501)
 _MANY = (251, 501)

@@ -24,9 +24,9 @@ from .quantities import Curve, flat, within
 ONE, MANY, LIMITED = "sigwaitinfo", "sigtimedwait4", "limited"
 _EACH = {"server.accept_each_signal": True}
 _PROGRAM = {
-    ONE: {"server.program": "phhttpd", **_EACH},
-    MANY: {"server.program": "phhttpd_sigtimedwait4", **_EACH},
-    LIMITED: {"server.program": "phhttpd_limited", **_EACH},
+    ONE: {"server.program": "phhttpd"},
+    MANY: {"server.program": "phhttpd_sigtimedwait4"},
+    LIMITED: {"server.program": "phhttpd_limited"},
 }
 _BARE = {
     "server.mechanism": "rt_signals",
