@@ -11,7 +11,7 @@ the profile. Where a source leaves open what a program did, so does this.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
 from .errors import nearest
@@ -142,6 +142,19 @@ PROGRAMS: dict[str, ServerProgram] = {
     ),
 }
 """By name, in the order of the literature."""
+
+
+def without_program(content: Mapping[str, Any], keep: Collection[str]) -> dict[str, Any]:
+    """Return the keys of [server] in *content* that stay when it is given another program.
+
+    Its mechanism goes, and what its program before stood for, but for the keys in *keep*.
+
+    >>> without_program({"program": "thttpd", "mechanism": "poll", "backlog": 5}, ["backlog"])
+    {'program': 'thttpd', 'backlog': 5}
+    """
+    before = PROGRAMS[content["program"]].keys if "program" in content else {}
+    goes = {"mechanism", *before} - set(keep)
+    return {key: value for key, value in content.items() if key not in goes}
 
 
 def with_program(content: Mapping[str, Any]) -> dict[str, Any]:

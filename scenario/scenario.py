@@ -28,6 +28,7 @@ from .declared import Section, properties_in_file, refuse, section_of, settings_
 from .errors import ScenarioError
 from .faults import BURSTS_MAX, FaultSection, Flood
 from .load import Load
+from .programs import without_program
 from .quantities import DURATION, SIZE, shown
 from .sections import Idle, Machine, Network, PathSection, Run, check_paths
 from .sentences import sentence
@@ -76,6 +77,7 @@ class Scenario(Section):
     fault: tuple[FaultSection, ...] = ()
     path: tuple[PathSection, ...] = ()
     _source: str = PrivateAttr("scenario")  # where it came from, for messages
+    _given: frozenset[str] = PrivateAttr(frozenset())  # keys of [server] that it was given later
 
     @model_validator(mode="after")
     def _can_go_wrong(self) -> Self:
@@ -247,15 +249,23 @@ class Scenario(Section):
     def with_values(self, **sections: dict[str, Any]) -> Self:
         """Return this scenario with some keys of some sections replaced, checked again.
 
+        Another server.program replaces the mechanism, and what the program before stood for. A key
+        that was replaced by itself stays, in whatever order.
+
         Raises
         ------
         ScenarioError
             If the result breaks a rule.
         """
         content = self.to_dict()
+        given = sections.get("server", {})
+        if "program" in given:
+            content["server"] = without_program(content["server"], self._given)
         for name, values in sections.items():
             content[name] = {**content.get(name, {}), **values}
-        return type(self).check(content, self._source)
+        scenario = type(self).check(content, self._source)
+        scenario._given = self._given | frozenset(given)
+        return scenario
 
     def to_dict(self) -> dict[str, Any]:
         """Return the sections as a file would hold them: only what was set, with units."""

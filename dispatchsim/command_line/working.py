@@ -26,8 +26,7 @@ from ..sim.files.parallel import cpu_count
 from ..sim.files.whole_files import to_json, write_json, write_whole
 from ..store.cluster import cluster
 from ..store.work import Progress
-from ..studies.axis import at_value
-from ..studies.factors import MECHANISM, PROFILE, Factor, read_factor
+from ..studies.factors import MECHANISM, PROFILE, Value, read_factor
 from .door import Bar, Stopped, compiling, keeping, notes, people, progress_bar
 from .options import Changes, Hardware, Place, Study, Wanted
 
@@ -106,8 +105,7 @@ def scenario_asked(name: str, changes: Changes, *, engine: str | None = None) ->
     scenario = with_engine(Scenario.read(scenario_path(name)), engine)
     if changes.mechanism is not None:
         check_mechanisms([changes.mechanism], "--mechanism")
-        scenario = scenario.with_values(server={"mechanism": changes.mechanism})
-    scenario = with_settings(scenario, changes.settings)
+    scenario = with_settings(scenario, changes.settings, changes.mechanism)
     for key, what in scenario.server.ignored:
         notes().print(f"server.{key} is {what}: {scenario.server.mechanism} does not look at it")
     return scenario
@@ -118,30 +116,42 @@ def profile_of(scenario: Scenario, name: str | None) -> Profile:
     return find_profile(scenario.machine.profile if name is None else name)
 
 
-def with_settings(scenario: Scenario, settings: Sequence[str] | None) -> Scenario:
+def with_settings(
+    scenario: Scenario, settings: Sequence[str] | None, mechanism: str | None = None
+) -> Scenario:
     """Return *scenario* with the *settings* that --set gives: "load.rate=5000/s".
+
+    All of them, and the *mechanism* of --mechanism, hold at once: their order is without effect.
 
     Raises
     ------
     UserError
         If one is none, has several values, or breaks a rule.
+    ScenarioError
+        If the scenario's file has a value that breaks a rule beside them.
     """
-    factors = [read_factor(text, "--set") for text in settings or []]
-    for factor in factors:
+    sections: dict[str, dict[str, Value]] = {}
+    for text in settings or []:
+        factor = read_factor(text, "--set")
         if len(factor.values) != 1:
             raise UserError(f"--set {factor.field}: must be one value, got {len(factor.values)}")
-    # One may break a rule until another is set (a run that is shorter than its warm-up was).
-    while factors:
-        refused: list[tuple[Factor, ScenarioError]] = []
-        for factor in factors:
-            try:
-                scenario = at_value(scenario, factor.field, factor.values[0])
-            except ScenarioError as error:
-                refused.append((factor, error))
-        if len(refused) == len(factors):
-            raise UserError(f"--set {rule_of(refused[0][1])}") from None
-        factors = [factor for factor, _ in refused]
-    return scenario
+        sections.setdefault(factor.section, {})[factor.key] = factor.values[0]
+    given = {f"{section}.{key}" for section, keys in sections.items() for key in keys}
+    if mechanism is not None:
+        if sections.get("server", {}).get("mechanism", mechanism) != mechanism:
+            raise UserError(
+                f"--mechanism: must be absent where --set {MECHANISM} is, got {mechanism}"
+            )
+        sections.setdefault("server", {})["mechanism"] = mechanism
+    if not sections:
+        return scenario
+    try:
+        return scenario.with_values(**sections)
+    except ScenarioError as error:
+        rule = rule_of(error)
+        if rule.partition(":")[0] in given:
+            raise UserError(f"--set {rule}") from None
+        raise
 
 
 def quantity(option: str, parse: Callable[[object], Any], text: str) -> Any:

@@ -23,7 +23,7 @@ from fractions import Fraction
 from typing import NamedTuple, TypeAlias
 
 from ..calibration.profiles.cost_profile import Profile
-from ..calibration.running.preparation import find_profile, rule_of, warnings_of
+from ..calibration.running.preparation import find_profile, warnings_of
 from ..scenario.errors import ScenarioError, UserError, unknown_key
 from ..scenario.quantities import RATE, Written, kind_of_unit, read_number, shown, with_unit
 from ..scenario.scenario import Scenario
@@ -311,7 +311,7 @@ def points_of(scenario: Scenario, levels: Iterator[Levels]) -> list[Point]:
         try:
             point = Point(level, scenario.with_values(**sections))
         except ScenarioError as error:
-            raise ScenarioError(f"{rule_of(error)} (at {words_of(level)})") from None
+            raise ScenarioError(f"{error} (at {words_of(level)})") from None
         found.setdefault(repr(sorted(level.items())), point)
     return list(found.values())
 
