@@ -75,7 +75,7 @@ def _rules(given: Given, settings: RunSettings) -> Iterator[BrokenRule]:
     counts = settings.program.workers > 1 or not setting.of_several
     if setting.needs is not None and given.is_changed and counts:
         yield BrokenRule(given, setting.needs)
-    if given.value in setting.value_needs:
+    if given.value in setting.value_needs and counts:
         yield BrokenRule(given, setting.value_needs[given.value], refused=given.value)
 
 

@@ -68,4 +68,4 @@ def _of_server(scenario: Scenario, kernel: str) -> RunSettings:
     if scenario.machine.role == "server":
         return settings
     workers = client_threads_of(MECHANISMS[server.mechanism], scenario.load.users or 1)
-    return having(settings, workers=workers, wake_one=ProgramSettings().wake_one)
+    return having(settings, workers=workers, wakes=ProgramSettings().wakes)

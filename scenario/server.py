@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from pydantic import Field, StrictStr, field_validator, model_validator
 
@@ -38,11 +38,6 @@ class Server(SettingsSection, settings=_RECORDS.values()):
     mechanism: StrictStr = Field(
         description="How it learns of readiness: select, poll, ... May be left to program."
     )
-    wake: Literal["all", "one"] | None = Field(
-        default=None,
-        description="Which of the workers that wait a new connection wakes (one: EPOLLEXCLUSIVE). "
-        "Absent: one of those that sleep in accept, all of those that wait in other ways.",
-    )
 
     @model_validator(mode="before")
     @classmethod
@@ -59,15 +54,6 @@ class Server(SettingsSection, settings=_RECORDS.values()):
         return name
 
     @property
-    def wakes_one(self) -> bool:
-        """Whether a new connection wakes one worker: as told, or as Linux does."""
-        return (
-            Trait.IN_CALLS in MECHANISMS[self.mechanism].traits
-            if self.wake is None
-            else self.wake == "one"
-        )
-
-    @property
     def threads_max(self) -> int:
         """How many threads, or processes, there can be at once: processes have a space each."""
         return threads_max(self.run_settings)
@@ -76,8 +62,7 @@ class Server(SettingsSection, settings=_RECORDS.values()):
     def run_settings(self) -> RunSettings:
         """What the program is told and granted in a run; nothing of other sections is in it."""
         records = {field: settings_from(self, record) for field, record in _RECORDS.items()}
-        settings = RunSettings(**records)
-        return settings._replace(program=settings.program._replace(wake_one=self.wakes_one))
+        return RunSettings(**records)
 
     def broken_rule(self, mechanism: str) -> BrokenKey | None:
         """Return which of these settings does not go with *mechanism*, if any."""
@@ -85,7 +70,7 @@ class Server(SettingsSection, settings=_RECORDS.values()):
         if rule is None:
             return None
         key = self.keys[rule.given.declared.name]
-        default = "all" if key == "wake" else type(self).model_fields[key].default
+        default = type(self).model_fields[key].default
         value = written(getattr(self, key))
         must = f"be {written(default)}" if rule.refused is None else f"not be {value}"
         return BrokenKey(f"server.{key}", value, must, rule.others)

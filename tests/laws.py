@@ -13,6 +13,7 @@ from dispatchsim.sim.kernel.interest_set import is_ready, n_listed
 from dispatchsim.sim.state.client_settings import Closing
 from dispatchsim.sim.state.kinds import NONE, Count, Stage, Status
 from dispatchsim.sim.state.mechanism import Trait
+from dispatchsim.sim.state.program_settings import Wakes
 from dispatchsim.sim.state.world import InterestSet, World
 
 
@@ -97,7 +98,7 @@ def nobody_sleeps_beside_work(scene: Scene, world: World) -> None:
         if number == NONE or not is_ready(world, fd):
             continue
         listener = next((one for one in world.listeners if fd in one.fds), None)
-        if scene.run.program.wake_one and listener is not None:
+        if scene.run.program.wakes == Wakes.ONE and listener is not None:
             sets = [world.sets[world.watched_by[each]] for each in listener.fds]
             listed = [s for s, each in zip(sets, listener.fds, strict=True) if world.listed[each]]
             assert any(somebody_is_awake(world, s) for s in listed)

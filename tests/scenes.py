@@ -24,7 +24,7 @@ from dispatchsim.sim.state.costs import NO_CLIENT, ApplicationCosts, ClientCosts
 from dispatchsim.sim.state.family_settings import Recovery, Threads
 from dispatchsim.sim.state.kernel_settings import EVERY_CPU, Packets
 from dispatchsim.sim.state.mechanism import Trait
-from dispatchsim.sim.state.program_settings import Sharing
+from dispatchsim.sim.state.program_settings import Sharing, Wakes
 from dispatchsim.sim.state.settings import Fault, FaultKind, FloodSettings, RunSettings
 from dispatchsim.sim.state.units import SECOND_NS
 from dispatchsim.sim.state.world import World
@@ -157,7 +157,7 @@ def _threads(draw: st.DrawFn, idle: int) -> dict[str, Any]:
         "stack_bytes": 1_000,
         "address_space_bytes": 1_000 * fits,
         "fd_limit": draw(st.sampled_from([idle + 8, 10_000])),
-        "wake_one": draw(st.booleans()),
+        "wakes": int(draw(st.sampled_from([Wakes.USUAL, Wakes.ALL]))),
         "sharing": int(Sharing.ACCEPT_QUEUE),
         "busy": False,
     }
@@ -209,7 +209,7 @@ def servers(draw: st.DrawFn, mechanism: str, idle: int) -> Served:
         workers=workers,
         cpus=cpus,
         sharing=int(sharing),
-        wake_one=mechanism == "epoll_level" and draw(st.booleans()),
+        wakes=int(Wakes.ONE) if mechanism == "epoll_level" and draw(st.booleans()) else 0,
         closes_first=draw(st.booleans()),
         drops_half_closed=draw(st.integers(0, 3)) == 0,
         writes_when_told=tells_states(CATALOGUE[mechanism]) and draw(st.booleans()),

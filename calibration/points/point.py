@@ -77,7 +77,7 @@ STORED = {
     "threads": StoredField("server.threads", "pool"),
     "workers": StoredField("server.workers", 0),
     "share": StoredField("server.share", "accept queue"),
-    "wake": StoredField("server.wake", "all"),
+    "wake": StoredField("server.wake", "all", words={"all": "usual", "one": "one"}),
 }
 """Of rows on disk, whose points are flat: what measured files say from before there were scenarios
 below the front door, and what seeds are made of."""
@@ -271,7 +271,7 @@ def _value(point: Point, stored_field: StoredField) -> Any:
         return stored_field.usual
     if stored_field.words is None:
         return value
-    return {there: here for here, there in stored_field.words.items()}[value]
+    return {there: here for here, there in stored_field.words.items()}.get(value, value)
 
 
 StoredPoint = Annotated[

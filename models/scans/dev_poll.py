@@ -156,7 +156,7 @@ def notify(world: World, fd: int) -> bool:
     items: Items = interests.own
     items.hinted = True
     interest_set.list_ready(world, interests, fd)
-    if items.scan.runs and world.fresh:
+    if items.scan.runs and world.fresh[fd]:
         place = items.position[fd] - 1 - items.first
         n_places = max(1, items.end - items.first)
         note_passed(world, interests, fd, place * interests.n_watched // n_places)

@@ -192,7 +192,7 @@ def scanning(name: str, kept: ProgramSet) -> Mechanism:
             return False
         interests = interest_set.set_of(world, fd)
         interest_set.list_ready(world, interests, fd)
-        if interests.own.scan.runs and world.fresh:
+        if interests.own.scan.runs and world.fresh[fd]:
             note_passed(world, interests, fd, n_before(interests, key(interests, fd)))
         return interest_set.wake_one(world, interests)
 

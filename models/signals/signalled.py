@@ -76,7 +76,7 @@ def notify(world: World, fd: int) -> bool:
     interests = interest_set.set_of(world, fd)
     if interest_set.is_ready(world, fd):
         interest_set.list_ready(world, interests, fd)  # for recovery: what a poll would find
-    woken = signal_queue.send(world, interests, fd, world.news)
+    woken = signal_queue.send(world, interests, fd, world.news[fd])
     if interests.own.polls:
         return interest_set.wake_one(world, interests) or woken
     return woken

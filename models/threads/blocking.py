@@ -46,6 +46,7 @@ from ...sim.state.costs import Curve, curve_ns, flat
 from ...sim.state.family_settings import Threads
 from ...sim.state.kinds import NONE, READABLE, SLEEP, activity, stage
 from ...sim.state.mechanism import Mechanism, Trait, spend
+from ...sim.state.program_settings import Wakes
 from ...sim.state.settings import RunSettings
 from ...sim.state.world import InterestSet, Worker, World
 from ..entry import CSupport, entry
@@ -141,7 +142,8 @@ def line_up(worker: Worker) -> None:
 def wake_accepting(world: World, interests: InterestSet) -> bool:
     """Wake the first thread that came to accept(), or all; return whether there was one."""
     threads: ThreadTable = interests.own
-    n_woken = min(1, threads.n_accepting) if world.program.wake_one else threads.n_accepting
+    wakes_all = world.program.wakes == Wakes.ALL
+    n_woken = threads.n_accepting if wakes_all else min(1, threads.n_accepting)
     for _ in range(n_woken):
         number = threads.accepting[threads.first_accepting]
         threads.first_accepting = (threads.first_accepting + 1) & (len(threads.accepting) - 1)

@@ -83,6 +83,7 @@ def _open_listener(world: World, worker: Worker) -> None:
         open_eventfd(world, worker)
     elif listener.n_fds < len(listener.fds):
         worker.listener_fd = open_fd(world)
+        world.listens_at[worker.listener_fd] = listener.number
         listener.fds[listener.n_fds] = worker.listener_fd
         listener.n_fds += 1
     else:

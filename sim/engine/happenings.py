@@ -1,9 +1,12 @@
 """What each occurrence does to the world: one table for all engines.
 
-An engine calls `happen`, then lets the mechanism know of the descriptors in `world.posted`.
+An engine calls `happen`, then notifies the mechanism of the descriptors in `world.posted`: the
+function that `telling` returns does.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from ..clients import clients
 from ..cpu.interrupts import handled_connection, take_ledger
@@ -11,7 +14,9 @@ from ..cpu.receiving import NO_CONNECTION, tick
 from ..figures.queue_lengths import take_sample
 from ..kernel.calling import answer
 from ..kernel.request_timeouts import timer_expires
-from ..state.kinds import count, occurrence, packet_kind
+from ..state.kinds import NONE, count, occurrence, packet_kind
+from ..state.mechanism import Program
+from ..state.program_settings import Wakes
 from ..state.world import World
 from ..tcp.arriving import packet_arrives, packet_handled
 from .disturbances import burst_arrives, fault
@@ -55,6 +60,29 @@ def happen(world: World, kind: int, subject: int) -> None:
         packet_handled(world, packet_kind(subject), handled_connection(world, subject))
     else:
         clock_happening(world, kind, subject)
+
+
+def telling(program: Program) -> Callable[[World], int]:
+    """Return the function (world) that notifies the mechanism, and returns how many it woke.
+
+    Where a new connection wakes one worker, the other descriptors of that listener notify nobody.
+    """
+    notify = program.mechanism.notify
+
+    def tell(world: World) -> int:
+        n_woken = 0
+        woken_at = NONE  # the listener that has woken one
+        for i in range(world.n_posted):
+            fd = world.posted[i]
+            if woken_at != NONE and world.listens_at[fd] == woken_at:
+                continue
+            if notify(world, fd):
+                n_woken += 1
+                if world.program.wakes == Wakes.ONE and woken_at == NONE:
+                    woken_at = world.listens_at[fd]
+        return n_woken
+
+    return tell
 
 
 def client_happening(world: World, kind: int, c: int) -> None:

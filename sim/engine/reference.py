@@ -24,7 +24,7 @@ from ..state.kinds import NONE, SLEEP, occurrence
 from ..state.mechanism import Program, step_error
 from ..state.world import Cpu, World
 from .beginning import beginning
-from .happenings import happen
+from .happenings import happen, telling
 from .other_threads import resumes
 
 _END_OF_STEP: Any = occurrence.END_OF_STEP << RANK_SHIFT
@@ -82,7 +82,7 @@ class ReferenceRun:
         self.world = world
         self.duration_ns = duration_ns
         self._program = program
-        self._notify = program.mechanism.notify
+        self._tell = telling(program)
         self._observe = observe
         self._stop_ns = 0
         world.calendar = self.env
@@ -114,13 +114,7 @@ class ReferenceRun:
 
     def tell(self) -> int:
         """Tell the mechanism what was posted; return how many workers it woke."""
-        world, n_woken = self.world, 0
-        for i in range(world.n_posted):
-            if self._notify(world, world.posted[i]):
-                n_woken += 1
-                if world.program.wake_one:
-                    break
-        return n_woken
+        return self._tell(self.world)
 
     def _on_observed(self, at_ns: int, kind: int, subject: int) -> None:
         self._on_happening(at_ns, kind, subject)

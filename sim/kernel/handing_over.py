@@ -35,9 +35,9 @@ def hand_over(world: World, worker: Worker, fd: int) -> int:
     taker.handed[(taker.first_handed + taker.n_handed) & last] = fd
     taker.n_handed += 1
     eventfd = taker.listener_fd
-    world.fresh = world.state[eventfd] == 0
+    world.fresh[eventfd] = world.state[eventfd] == 0
     world.state[eventfd] = READABLE
-    world.news = READABLE
+    world.news[eventfd] = READABLE
     return eventfd
 
 

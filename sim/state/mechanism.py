@@ -107,7 +107,7 @@ class Mechanism(NamedTuple):
         (world, interests, first_fd, end_fd) -> None: idle connections are being watched already.
     notify:
         (world, fd) -> whether a worker was woken: the kernel's callback, in interrupt context.
-        `world.news` is what happened to *fd*, which may have been in that state before.
+        `world.news[fd]` is what happened to *fd*, which may have been in that state before.
     wait:
         (world, worker) -> steps, SLEEP among them; leaves its events in `worker.event_fd`.
     memory:

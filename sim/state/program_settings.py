@@ -18,6 +18,14 @@ class Sharing(IntEnum):
     HANDED_OVER = 3  # the first worker accepts, and hands connections to the others in turn
 
 
+class Wakes(IntEnum):
+    """Which of the workers that wait for connections a new one wakes."""
+
+    USUAL = 0  # as the kernel does: one that sleeps in accept(), all that wait in other ways
+    ALL = 1
+    ONE = 2
+
+
 WORKERS_MAX = 1024
 """Event loops of one server."""
 THREADS_MAX = 32_768
@@ -30,9 +38,9 @@ class ProgramSettings(NamedTuple):
     A server that is notified of changes instead of states remembers a notification until a call
     would block, unless *remembers* is false.
 
-    Workers are threads, pinned to the CPUs in turn. wake_one lets a new connection wake one worker
-    instead of all that watch its queue (EPOLLEXCLUSIVE). Of threads that sleep in accept() it wakes
-    the one that has slept longest (Linux since 2.4).
+    Workers are threads, pinned to the CPUs in turn. A new connection wakes all that watch its
+    queue, or with Wakes.ONE one of them (EPOLLEXCLUSIVE). Of threads that sleep in accept() it
+    wakes the one that has slept longest (Linux since 2.4), or with Wakes.ALL all of them.
 
     drops_half_closed is the behaviour of servers that check EPOLLRDHUP first (HAProxy: option
     abortonclose), and writes_when_told that of Gammo et al. 2004 (userver). An event loop finds
@@ -84,9 +92,18 @@ class ProgramSettings(NamedTuple):
     """What workers have in common. nothing: each has its own accept queue (SO_REUSEPORT); accept
     queue: one, which all watch; ready list: one epoll set for all; handed over: the first worker
     accepts for the others, in turn (memcached)."""
-    wake_one: Annotated[
-        bool, Setting(key="wake", needs=Kind.WAKES_ONE, of_several=True, left_alone=True)
-    ] = False
+    wakes: Annotated[
+        int,
+        Setting(
+            key="wake",
+            words=Wakes,
+            value_needs={int(Wakes.ONE): Kind.WAKES_ONE},
+            of_several=True,
+            left_alone=True,
+        ),
+    ] = int(Wakes.USUAL)
+    """Which of the workers that wait a new connection wakes. usual: one of those that sleep in
+    accept, all of those that wait in other ways (Linux); all; one: EPOLLEXCLUSIVE."""
     closes_first: Annotated[bool, Setting(left_alone=True)] = True
     """Whether it closes a connection when it has sent its last reply; otherwise it waits until its
     client has."""

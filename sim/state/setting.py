@@ -72,7 +72,7 @@ class Setting(NamedTuple):
     value_needs:
         The same of one value.
     of_several:
-        Whether it is nothing to a single worker, so that *needs* counts from two on.
+        Whether it is nothing to a single worker, so that what it needs counts from two on.
     looked_at_by:
         What a mechanism is that looks at it; others ignore it.
     of_client:

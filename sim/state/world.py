@@ -255,14 +255,15 @@ class Descriptors:
     interest: Column = per_descriptor(0, I8)  # what for; 0 while disarmed (EPOLLONESHOT)
     listed: Column = per_descriptor()  # number on the ready list + 1; 0: not on it
     passed: Column = per_descriptor(0, I8)  # 1: became ready behind the running scan
+    listens_at: Column = per_descriptor(NONE, I32)  # the listener that it is a descriptor of
+    fresh: Column = per_descriptor(0, I8)  # 1: it was not ready when it was posted last
+    news: Column = per_descriptor(0, I8)  # what it was posted for: READABLE, WRITABLE, or both
     since_ns: Column = per_run(Per.TIMED_DESCRIPTOR)  # since when the server waits for a request
     free_fds: Column = per_run(Per.FREE_DESCRIPTOR, 0, I32)  # min-heap
     n_free: int = 0
     next_fd: int = 0
     posted: Column = per_run(Per.WORKER, NONE, I32)  # whom to tell of the last occurrence
     n_posted: int = 0
-    fresh: bool = False  # the descriptor posted last was not ready before
-    news: int = 0  # what it is ready for now: READABLE, WRITABLE, or both if it was hung up
 
 
 @dataclass(eq=False, kw_only=True)

@@ -22,10 +22,17 @@ from numpy.typing import NDArray
 from ..load.streams import generator
 from ..state.client_settings import NetworkSettings
 from ..state.kinds import count
-from ..state.units import MILLIONTHS, PERMILLE
+from ..state.units import MILLIONTHS
 from ..state.world import World
 from .retransmission import DOUBLINGS_MAX, data_retry_ns, syn_retry_ns
-from .way import flow_hash, n_segments_of, path_of, round_trip_ns, wire_ns
+from .way import (
+    PATH_SALT,
+    n_segments_of,
+    path_of,
+    round_trip_ns,
+    thousandth_of_flow,
+    wire_ns,
+)
 
 _DRAWS = 65_536
 BY_DUPLICATES, BY_TIMER = 1, 2
@@ -51,8 +58,7 @@ def paths_of(numbers: NDArray[np.int64], world: World) -> NDArray[np.int64]:
     """Return the path of each of the trace's connections of these *numbers*; none without paths."""
     if world.n_paths == 0:
         return np.zeros(0, np.int64)
-    hashes = cast(Any, flow_hash)(numbers + 1)  # it does the same to all of an array
-    shares = (hashes >> 8) % PERMILLE
+    shares = cast(Any, thousandth_of_flow)(numbers, PATH_SALT)  # the same to all of an array
     found = np.searchsorted(np.asarray(world.path_until), shares, side="right")
     return np.asarray(found, np.int64)
 

@@ -22,12 +22,21 @@ def flow_hash(row: int) -> int:
     return bits ^ bits >> 16
 
 
-def thousandth_of(world: World, c: int, salt: int) -> int:
-    """Return in which thousandth of all clients that of *c* is, for the choice that *salt* names.
+PATH_SALT = 1
+"""Names the choice of a path among those that `thousandth_of` makes."""
 
-    Whoever tries again is where it was; other bits of the hash choose CPUs and listeners.
+
+def thousandth_of_flow(number: int, salt: int) -> int:
+    """Return in which thousandth of all clients that of flow *number* is, for the choice *salt*.
+
+    Other bits of the hash choose CPUs and listeners.
     """
-    return (flow_hash(world.row[c] // world.rows_each + salt) >> 8) % PERMILLE
+    return (flow_hash(number + salt) >> 8) % PERMILLE
+
+
+def thousandth_of(world: World, c: int, salt: int) -> int:
+    """Return the same of the client of *c*, which is where it was when it tries again."""
+    return thousandth_of_flow(world.row[c] // world.rows_each, salt)
 
 
 SEGMENT_BYTES = 1448
@@ -54,7 +63,7 @@ def path_of(world: World, c: int) -> int:
 
     Whoever tries again comes the same way.
     """
-    share = thousandth_of(world, c, 1)
+    share = thousandth_of(world, c, PATH_SALT)
     path = 0
     while share >= world.path_until[path]:
         path += 1

@@ -14,7 +14,7 @@ from dispatchsim.sim.load.workload import closed_loop
 from dispatchsim.sim.state.client_settings import ClientSettings, NetworkSettings
 from dispatchsim.sim.state.kernel_settings import EVERY_CPU
 from dispatchsim.sim.state.kinds import Count
-from dispatchsim.sim.state.program_settings import Sharing
+from dispatchsim.sim.state.program_settings import Sharing, Wakes
 from dispatchsim.sim.state.settings import Fault, FaultKind, RunSettings
 
 OWN, LISTED = int(Sharing.NOTHING), int(Sharing.READY_LIST)
@@ -120,7 +120,7 @@ CORPUS: dict[str, tuple[Scene, Mapping[int, int]]] = {
         Scene(
             "epoll_level",
             comes_at(*range(10_000, 200_000, 5_000)),
-            _long(on_server(workers=8, cpus=8, wake_one=True)),
+            _long(on_server(workers=8, cpus=8, wakes=int(Wakes.ONE))),
         ),
         {Count.REPLIES: 38},
     ),

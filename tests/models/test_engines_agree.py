@@ -16,6 +16,7 @@ from dispatchsim.sim.load.workload import open_loop
 from dispatchsim.sim.state.client_settings import ClientSettings
 from dispatchsim.sim.state.family_settings import Threads
 from dispatchsim.sim.state.kinds import Activity, Count
+from dispatchsim.sim.state.program_settings import Wakes
 from dispatchsim.sim.state.settings import RunSettings
 
 
@@ -59,11 +60,11 @@ def test_engines_agree_on_a_busy_second(mechanism: str, workers: int) -> None:
 
 
 @pytest.mark.parametrize("threads", Threads)
-@pytest.mark.parametrize("wake_one", [False, True])
-def test_engines_agree_on_many_threads(threads: Threads, wake_one: bool) -> None:
+@pytest.mark.parametrize("wakes", [Wakes.USUAL, Wakes.ALL])
+def test_engines_agree_on_many_threads(threads: Threads, wakes: Wakes) -> None:
     trace = open_loop(rate_per_s=250_000, seconds=0.02, seed=5, requests=2, think_ns=20_000)
     run = RunSettings(
-        **on_server(workers=520, cpus=2, threads=int(threads), wake_one=wake_one),
+        **on_server(workers=520, cpus=2, threads=int(threads), wakes=int(wakes)),
         client=ClientSettings(idle=500),
         duration_ns=25_000_000,
         warm_up_ns=5_000_000,

@@ -16,7 +16,7 @@ from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.state.costs import ApplicationCosts
 from dispatchsim.sim.state.kernel_settings import EVERY_CPU
 from dispatchsim.sim.state.kinds import Activity, Count
-from dispatchsim.sim.state.program_settings import Sharing
+from dispatchsim.sim.state.program_settings import Sharing, Wakes
 from dispatchsim.sim.state.settings import RunSettings
 from dispatchsim.sim.wire.way import flow_hash
 
@@ -62,7 +62,7 @@ def test_all_who_watch_an_accept_queue_wake_and_all_but_one_in_vain() -> None:
 
 
 def test_cm01_43_one_is_woken_where_each_waits_exclusively() -> None:
-    server = on_server(workers=2, cpus=3, interrupt_cpu=2, wake_one=True)
+    server = on_server(workers=2, cpus=3, interrupt_cpu=2, wakes=int(Wakes.ONE))
     both = arrivals(10_000, 12_000)
     steps, outcome = timelines(both, server)
     # The first to have watched is the first to be asked. It no longer waits when the second

@@ -17,6 +17,7 @@ from dispatchsim.scenario.examples import example_scenarios, first_sentence
 from dispatchsim.scenario.run_settings import settings_of
 from dispatchsim.scenario.scenario import Scenario, scenario_schema
 from dispatchsim.sim.state.family_settings import Threads
+from dispatchsim.sim.state.program_settings import Wakes
 
 MINIMAL: dict[str, Any] = {
     "server": {"mechanism": "poll"},
@@ -59,7 +60,7 @@ WRONG = [
         changed("server", share="all"),
         'server.share: must be "nothing", "accept queue", "ready list" or "handed over", got "all"',
     ),
-    (changed("server", wake="two"), 'server.wake: must be "all" or "one", got "two"'),
+    (changed("server", wake="two"), 'server.wake: must be "usual", "all" or "one", got "two"'),
     (
         changed("server", share="ready list"),
         'server.share: must not be "ready list" where server.mechanism is "poll", whose workers '
@@ -372,15 +373,14 @@ def test_the_schema_states_defaults_as_a_file_would() -> None:
 
 
 def test_one_thread_that_sleeps_in_accept_is_woken_unless_the_scenario_says_all() -> None:
-    def wakes_one(mechanism: str, **server: Any) -> bool:
+    def wakes(mechanism: str, **server: Any) -> int:
         content = changed("server", mechanism=mechanism, **server)
         scenario = Scenario.of(**content)
-        return settings_of(scenario, 0, seed=1).program.wake_one
+        return settings_of(scenario, 0, seed=1).program.wakes
 
-    assert wakes_one("blocking")
-    assert not wakes_one("blocking", wake="all")
-    assert not wakes_one("epoll_level")
-    assert wakes_one("epoll_level", wake="one")
+    assert wakes("blocking") == wakes("epoll_level") == Wakes.USUAL
+    assert wakes("blocking", wake="all") == Wakes.ALL
+    assert wakes("epoll_level", wake="one") == Wakes.ONE
 
 
 def test_a_scenario_of_threads_says_how_many_there_can_be() -> None:

@@ -24,8 +24,8 @@ LOAD = {"loop": "open", "rate": "2000/s"}
         ),
         (
             {"workers": 2, "wake": "one"},
-            'server.wake: must be "all" where server.mechanism is "completion_port", which leaves '
-            'no choice, got "one"',
+            'server.wake: must not be "one" where server.mechanism is "completion_port", which '
+            'leaves no choice, got "one"',
         ),
         ({"sends": "late"}, 'server.sends: must be "overlapped" or "blocking", got "late"'),
         ({"concurrent_threads": -1}, "server.concurrent_threads: must be at least 0, got -1"),

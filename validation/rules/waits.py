@@ -11,7 +11,7 @@ from ...models.epoll.epoll_edge import wait_for_notices
 from ...models.signals.signal_queue import dequeue, flush, queue_of
 from ...sim.kernel.descriptors import close_fd, open_fd
 from ...sim.state.kinds import READABLE, WRITABLE, count
-from ...sim.state.program_settings import Sharing
+from ...sim.state.program_settings import Sharing, Wakes
 from .bench import BYTES, Bench, Scenes
 
 SCENES = Scenes()
@@ -203,32 +203,32 @@ def _edge_both() -> Value:
     return [bool(known & READABLE), bool(known & WRITABLE)]
 
 
-def _herd(*, wake_one: bool) -> Bench:
-    return Bench(workers=4, wake_one=wake_one)
+def _herd(wakes: Wakes = Wakes.USUAL) -> Bench:
+    return Bench(workers=4, wakes=int(wakes))
 
 
 @scene("epoll_herd_order")
 def _herd_order() -> Value:
-    bench = _herd(wake_one=False)
+    bench = _herd()
     bench.connect(0)
     listeners = [worker.listener_fd for worker in bench.world.workers]
     return [[listeners.index(fd) for fd in bench.world.posted[: bench.world.n_posted]]]
 
 
-def _woken(*, wake_one: bool) -> Value:
-    bench = _herd(wake_one=wake_one)
+def _woken(wakes: Wakes) -> Value:
+    bench = _herd(wakes)
     list(bench.sleepers())
     bench.connect(0)
     return bench.tell()
 
 
-scene("epoll_herd_wakes")(lambda: _woken(wake_one=False))
-scene("epoll_exclusive_wakes")(lambda: _woken(wake_one=True))
+scene("epoll_herd_wakes")(lambda: _woken(Wakes.USUAL))
+scene("epoll_exclusive_wakes")(lambda: _woken(Wakes.ONE))
 
 
 @scene("epoll_exclusive_nobody_waits")
 def _nobody_waits() -> Value:
-    bench = _herd(wake_one=True)
+    bench = _herd(Wakes.ONE)
     bench.connect(0)
     bench.tell()
     found = []
@@ -270,14 +270,14 @@ def _wakes_by_connections(bench: Bench, n: int) -> Value:
 
 @scene("wake_exclusive")
 def _wake_exclusive() -> Value:
-    bench = _herd(wake_one=True)
+    bench = _herd(Wakes.ONE)
     list(bench.sleepers())
     return _wakes_by_connections(bench, 2)
 
 
 @scene("wake_accept")
 def _wake_accept() -> Value:
-    return _wakes_by_connections(Bench("blocking", workers=4, wake_one=True), 4)
+    return _wakes_by_connections(Bench("blocking", workers=4), 4)
 
 
 # ---- signals ----

@@ -18,7 +18,7 @@ from ...cpu.scheduling import begin_step, block, end_step
 from ...state import columns, event_calendar, mechanism
 from ...state.mechanism import Program
 from ..beginning import beginning
-from ..happenings import happen
+from ..happenings import happen, telling
 from ..other_threads import resumes, start_other_cpus
 from . import bodies
 from .emit import Structures, c_of
@@ -77,9 +77,6 @@ def engine_c(
     constants = [
         _constant("N_CPUS", "(world)->m_cpus.n", inference, "len World.cpus"),
         _constant("N_WORKERS", "(world)->m_workers.n", inference, "len World.workers"),
-        _constant(
-            "WAKES_ONE", "(world)->m_program.m_wake_one", inference, "ProgramSettings.wake_one"
-        ),
     ]
     names = [f"#define model_{name} f_{function.name}" for name, function in roots.items()]
     parts = [
@@ -105,6 +102,7 @@ def _roots(inference: Inference, program: Program, world: Record) -> dict[str, F
         "serve": (program.serve, [world, worker]),
         "happen": (happen, [world, INT, INT]),
         "notify": (program.mechanism.notify, [world, INT]),
+        "tell": (telling(program), [world]),
         "block": (block, [world, cpu]),
         "begin_step": (begin_step, [world, cpu, INT]),
         "end_step": (end_step, [world, cpu]),

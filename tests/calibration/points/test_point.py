@@ -7,7 +7,7 @@ from dispatchsim.calibration.points.points import FIT_POINT
 from dispatchsim.calibration.running.preparation import settings_at
 from dispatchsim.scenario.errors import ScenarioError
 from dispatchsim.sim.state.family_settings import Threads
-from dispatchsim.sim.state.program_settings import Sharing
+from dispatchsim.sim.state.program_settings import Sharing, Wakes
 
 
 def test_a_seed_depends_on_the_point_and_the_repeat_only() -> None:
@@ -38,7 +38,7 @@ def test_threads_that_block_are_the_servers_and_the_simulators() -> None:
     assert options[-4:] == ["--threads", "on-demand", "--workers", "8"]
     run = settings_at(point, 0)
     assert (run.program.workers, run.blocking.threads) == (8, Threads.ON_DEMAND)
-    assert run.program.wake_one
+    assert run.program.wakes == Wakes.USUAL
     others = [point_at(point, workers=9), point_at(point, threads="pool")]
     assert len({one.seed(0) for one in (point, *others)}) == 3
 
@@ -47,7 +47,7 @@ def test_an_event_loop_is_told_of_no_threads() -> None:
     assert "--threads" not in server_options(FIT_POINT)
     server = settings_at(FIT_POINT, 0)
     program, blocking = server.program, server.blocking
-    assert (program.workers, blocking.threads, program.wake_one) == (1, Threads.POOL, False)
+    assert (program.workers, blocking.threads, program.wakes) == (1, Threads.POOL, Wakes.USUAL)
 
 
 def test_several_event_loops_are_threads_on_one_cpu() -> None:
@@ -63,10 +63,12 @@ def test_several_event_loops_are_threads_on_one_cpu() -> None:
     runs = [settings_at(point, 0) for point in (loops, own, told)]
     assert {(run.program.workers, run.machine.cpus) for run in runs} == {(2, 1)}
     assert {run.kernel.slice_ns for run in runs} == {4_000_000}  # until a tick
-    shared = [(run.program.sharing, run.program.wake_one) for run in runs]
+    shared = [(run.program.sharing, run.program.wakes) for run in runs]
     assert shared == [
-        (Sharing.ACCEPT_QUEUE, False), (Sharing.NOTHING, False), (Sharing.ACCEPT_QUEUE, True),
-    ]  # fmt: skip
+        (Sharing.ACCEPT_QUEUE, Wakes.USUAL),
+        (Sharing.NOTHING, Wakes.USUAL),
+        (Sharing.ACCEPT_QUEUE, Wakes.ONE),
+    ]
     with pytest.raises(ValueError, match=r"^our server has one event loop, got 2 workers$"):
         server_options(loops)
 

@@ -28,7 +28,7 @@ from dispatchsim.sim.engine.c import library
 from dispatchsim.sim.engine.c.run import CannotCompileError
 from dispatchsim.sim.native import library as native_library
 from dispatchsim.sim.state.kernel_settings import EVERY_CPU
-from dispatchsim.sim.state.program_settings import Sharing
+from dispatchsim.sim.state.program_settings import Sharing, Wakes
 from dispatchsim.studies.rows import estimate
 from dispatchsim.validation.forecast.forecast import Lengths, forecast
 
@@ -213,7 +213,7 @@ def test_workers_become_settings_of_the_run() -> None:
     found = served(settings_of(asked, 0, 1))
     assert (found.workers, found.cpus) == (4, 2)
     assert found.sharing == Sharing.READY_LIST
-    assert found.wake_one
+    assert found.wakes == Wakes.ONE
     assert found.interrupt_cpu == EVERY_CPU
     assert served(settings_of(scenario(), 0, 1)) == on_server()
 
@@ -239,7 +239,7 @@ def test_a_capacity_of_several_workers_is_marked(profile: ds.Profile) -> None:
 
 
 def test_what_no_kernel_does_is_refused() -> None:
-    with pytest.raises(ds.ScenarioError, match=r'server\.wake: must be "all" where .*"poll"'):
+    with pytest.raises(ds.ScenarioError, match=r'server\.wake: must not be "one" where .*"poll"'):
         scenario("poll", server={"workers": 2, "wake": "one"})
 
 

@@ -19,7 +19,7 @@ from dispatchsim.sim.figures.outcome import Outcome
 from dispatchsim.sim.figures.summary import Verdict, summarise
 from dispatchsim.sim.state.client_settings import ClientSettings
 from dispatchsim.sim.state.kinds import Activity, Count
-from dispatchsim.sim.state.program_settings import Sharing
+from dispatchsim.sim.state.program_settings import Sharing, Wakes
 from dispatchsim.sim.state.settings import RunSettings
 from dispatchsim.sim.state.units import MILLISECOND_NS
 
@@ -71,7 +71,9 @@ def test_m23_the_thread_that_came_last_is_the_first_to_go() -> None:
     outcome = outcome_with(trace, workers=3)
     assert outcome.worker_accepts.tolist() == [0, 0, len(trace)]
     # In a pool that blocks in accept they take turns.
-    run = RunSettings(**on_server(workers=3, wake_one=True), duration_ns=400_000, sample_every_ns=0)
+    run = RunSettings(
+        **on_server(workers=3, wakes=int(Wakes.ONE)), duration_ns=400_000, sample_every_ns=0
+    )
     pool = simulate("blocking", trace, toy_costs("blocking"), run)
     assert np.ptp(pool.worker_accepts) <= 1
 

@@ -10,6 +10,7 @@ from dispatchsim.models.completions.io_uring import with_habits
 from dispatchsim.sim.state.client_settings import ClientSettings
 from dispatchsim.sim.state.family_settings import CompletionSettings
 from dispatchsim.sim.state.kinds import Activity, Count
+from dispatchsim.sim.state.program_settings import Wakes
 from dispatchsim.sim.state.settings import RunSettings
 
 ONE = arrivals(10_000)
@@ -161,7 +162,7 @@ def test_io_uring_hears_the_end_of_a_connection_before_it_closes_it() -> None:
 
 
 def test_several_rings_on_one_listener_wake_one_another_never() -> None:
-    server = on_server(workers=3, cpus=3, wake_one=True)
+    server = on_server(workers=3, cpus=3, wakes=int(Wakes.ONE))
     many = arrivals(*range(10_000, 40_000, 500), requests=2)
     _, outcome = timeline("io_uring", many, LONGER._replace(**server))
     assert outcome.counts[Count.REPLIES] == 120

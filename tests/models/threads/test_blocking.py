@@ -20,12 +20,12 @@ from dispatchsim.sim.figures.summary import Verdict, summarise
 from dispatchsim.sim.state.client_settings import ClientSettings
 from dispatchsim.sim.state.family_settings import Threads
 from dispatchsim.sim.state.kinds import Activity, Count, Status
-from dispatchsim.sim.state.program_settings import Sharing
+from dispatchsim.sim.state.program_settings import Sharing, Wakes
 from dispatchsim.sim.state.settings import RunSettings
 from dispatchsim.sim.state.units import MILLISECOND_NS
 
 ONE = arrivals(10_000)
-THREE_CPUS = on_server(workers=2, cpus=3, interrupt_cpu=2, wake_one=True)
+THREE_CPUS = on_server(workers=2, cpus=3, interrupt_cpu=2)
 MIB = 1 << 20
 
 
@@ -92,7 +92,7 @@ SERVES: list[Step] = [
 def test_cm01_43_the_kernel_wakes_one_that_sleeps_in_accept_or_the_whole_herd() -> None:
     one, _ = timelines(ONE, THREE_CPUS, mechanism="blocking")
     assert one == {0: SERVES, 1: []}
-    all_wake = THREE_CPUS.but(wake_one=False)
+    all_wake = THREE_CPUS.but(wakes=int(Wakes.ALL))
     herd, outcome = timelines(ONE, all_wake, mechanism="blocking")
     assert herd[0] == SERVES
     assert herd[1] == [
@@ -241,7 +241,7 @@ def test_a_handover_costs_what_was_measured_however_little_of_it_is_falling_asle
 
 def test_a_thread_that_was_alone_on_its_cpu_pays_for_no_switch() -> None:
     # Thread 0 reads, sleeps and reads: nobody else has run in between.
-    server = on_server(workers=2, wake_one=True)
+    server = on_server(workers=2)
     trace = arrivals(10_000, requests=2, think_ns=5_000)
     steps, _ = timelines(trace, server, 40_000, "blocking")
     wakes = [end - begin for begin, end, name in steps[0] if name == "WAKE"]
@@ -285,9 +285,7 @@ def test_b19_23_ten_thousand_threads_do_not_fit_32_bits() -> None:
 
 def test_idle_connections_of_threads_on_demand_end_theirs() -> None:
     on_demand = int(Threads.ON_DEMAND)
-    outcome = outcome_with(
-        10_000, idle=20, idle_life_ns=500_000, workers=30, threads=on_demand, wake_one=True
-    )
+    outcome = outcome_with(10_000, idle=20, idle_life_ns=500_000, workers=30, threads=on_demand)
     assert outcome.counts[Count.SPAWNS] == outcome.counts[Count.ACCEPTS] > 100
 
 

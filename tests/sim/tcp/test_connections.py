@@ -13,7 +13,7 @@ from dispatchsim.sim.load.workload import closed_loop
 from dispatchsim.sim.state.client_settings import ClientSettings, NetworkSettings
 from dispatchsim.sim.state.costs import ApplicationCosts, ClientCosts
 from dispatchsim.sim.state.kinds import Count, Status
-from dispatchsim.sim.state.program_settings import Sharing
+from dispatchsim.sim.state.program_settings import Sharing, Wakes
 from dispatchsim.sim.state.settings import RunSettings
 from dispatchsim.sim.state.units import MILLISECOND_NS, SECOND_NS
 
@@ -109,7 +109,7 @@ def test_a_bad_setting_is_refused_by_name_rule_and_value() -> None:
 def test_what_only_epoll_has_is_refused_for_others(mechanism: str) -> None:
     two = on_server(workers=2, cpus=2)
     for server, rule in (
-        (two.but(wake_one=True), f"wake_one must be false with {mechanism}"),
+        (two.but(wakes=int(Wakes.ONE)), f"wakes must not be 2 with {mechanism}"),
         (two.but(sharing=int(Sharing.READY_LIST)), f"sharing must not be 2 with {mechanism}"),
     ):
         with pytest.raises(ValueError, match=rule):

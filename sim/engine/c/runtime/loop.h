@@ -30,11 +30,7 @@ static inline void happen_next(struct R_World *world)
     world->m_now_ns = first_ns(calendar);
     drop_first(calendar);
     model_happen(world, (int64_t)(order >> SEQUENCE_BITS), subject);
-    for (int64_t i = 0; i < world->m_n_posted; i++) {
-        if (model_notify(world, ENTRY(world->m_posted, i)) && WAKES_ONE(world)) {
-            break;
-        }
-    }
+    (void)model_tell(world);
 }
 
 /* Return the CPU whose program goes on, after all that happens before. */
