@@ -212,6 +212,7 @@ def servers(draw: st.DrawFn, mechanism: str, idle: int) -> Served:
         wakes=int(Wakes.ONE) if mechanism == "epoll_level" and draw(st.booleans()) else 0,
         closes_first=draw(st.booleans()),
         drops_half_closed=draw(st.integers(0, 3)) == 0,
+        request_work_ns=draw(st.sampled_from([0, 0, 700])),
         writes_when_told=tells_states(CATALOGUE[mechanism]) and draw(st.booleans()),
         interrupt_cpu=draw(st.integers(EVERY_CPU, cpus - 1)),
         slice_ns=draw(st.sampled_from([1, 400, 3_000, 1_400_000])),

@@ -68,6 +68,7 @@ OVERLOAD_STORED = {
     "linear_syn_timeouts": StoredField(
         "network.syn_timeouts", 0, words={0: "doubling", LINEAR_SYN_TIMEOUTS: "linear first"}
     ),
+    "request_work_ns": STORED["request_work_ns"],
     "surge": StoredField("surge", 0.0),
     "retries": StoredField("load.retries", 0),
     "retry_after_ns": StoredField("load.retry_pause", 0, DURATION),
@@ -137,6 +138,8 @@ class OverloadPoint(Point):
             parts.append(f"{self.linear_syn_timeouts} linear SYN time-outs")
         if self.surge:
             parts.append(f"surge {self.surge:g}")
+        if self.server.request_work:
+            parts.append(f"work {DURATION.format(self.server.request_work)}")
         if load.retries:
             again = f"after {load.retry_pause // 1_000_000} ms" if load.retry_pause else "at once"
             parts.append(f"retries {again}{' doubling' if self.retry_doubles else ''}")
@@ -145,7 +148,7 @@ class OverloadPoint(Point):
     def capacity_point(self) -> Point:
         """Return the closed loop that measures the capacity of this server."""
         fields = stored(self)
-        same = ("mechanism", "accept_limit", "requests", "workers")
+        same = ("mechanism", "accept_limit", "requests", "workers", "request_work_ns")
         return point_at(
             users=CAPACITY_USERS, backlog=CAPACITY_BACKLOG, **{name: fields[name] for name in same}
         )
@@ -156,7 +159,10 @@ class OverloadPoint(Point):
 
     def seed(self, repeat: int) -> int:
         """Return the seed of the arrivals of one repeat."""
-        return seed_of(json.dumps([stored(self), repeat], sort_keys=True))
+        fields = stored(self)
+        if not self.server.request_work:  # seeds are older than this field
+            del fields["request_work_ns"]
+        return seed_of(json.dumps([fields, repeat], sort_keys=True))
 
     def trace(self, seed: int, seconds: float, rows: int = 0) -> Trace:
         """Return the arrivals of *seconds*: Poisson at the rate, and those of the surge."""

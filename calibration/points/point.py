@@ -19,7 +19,7 @@ from ...scenario.scenario import Scenario
 from ...sim.load.trace_file import COLUMNS
 from ...sim.load.workload import Trace
 from ...sim.state.settings import RunSettings
-from ...sim.state.units import SECOND_NS
+from ...sim.state.units import MICROSECOND_NS, SECOND_NS
 
 BLOCKING = "blocking"
 """The mechanism that is none: threads sleep in their calls."""
@@ -28,6 +28,8 @@ Steering = Literal["namespaces", "loopback", "emulated"]
 """Who processes what the server receives: its CPU, the sender's CPU, the only CPU there is."""
 FDS_MAX = 19_900
 """Descriptors that server and clients ask for, each, unless a point says otherwise."""
+TIMEOUT_NS = 4_000_000_000
+"""From the intended start of a connection until its client gives up, unless a point says more."""
 WINDOW = 10
 """Segments that may be under way at first (Linux TCP_INIT_CWND, RFC 6928)."""
 _TICK_NS = 4_000_000
@@ -38,7 +40,7 @@ _THINK_ROWS = 100_000
 _ON_A_TESTBED: dict[str, dict[str, Any]] = {
     # Testbeds set net.ipv4.tcp_syncookies to 0; queues of signals have the kernel's own bound.
     "server": {"syn_cookies": False, "descriptors": FDS_MAX, "signal_queue": FDS_MAX},
-    "load": {"descriptors": FDS_MAX, "timeout": "4 s"},
+    "load": {"descriptors": FDS_MAX, "timeout": DURATION.format(TIMEOUT_NS)},
     "network": {"window": WINDOW},
     "machine": {"clients": "generator"},
 }
@@ -70,7 +72,7 @@ STORED = {
     "request_bytes": StoredField("load.request_size", 64, SIZE),
     "reply_bytes": StoredField("load.reply_size", 128, SIZE),
     "think_ns": StoredField("load.think_time", 0, DURATION),
-    "timeout_ns": StoredField("load.timeout", 4_000_000_000, DURATION),
+    "timeout_ns": StoredField("load.timeout", TIMEOUT_NS, DURATION),
     "fd_limit": StoredField("server.descriptors", 0),
     "signal_queue": StoredField("server.signal_queue", 0),
     "burst": StoredField("burst", 1),
@@ -78,6 +80,7 @@ STORED = {
     "workers": StoredField("server.workers", 0),
     "share": StoredField("server.share", "accept queue"),
     "wake": StoredField("server.wake", "all", words={"all": "usual", "one": "one"}),
+    "request_work_ns": StoredField("server.request_work", 0, DURATION),
 }
 """Of rows on disk, whose points are flat: what measured files say from before there were scenarios
 below the front door, and what seeds are made of."""
@@ -115,6 +118,11 @@ class Point(Scenario):
     def _can_be_run(self) -> Self:
         if self.load.loop == "closed" and self.burst != 1:
             raise ValueError(f"burst: must be 1 in a closed loop, got {self.burst}")
+        if self.server.request_work % MICROSECOND_NS:
+            raise ValueError(
+                "server.request_work: must be whole microseconds on a testbed, "
+                f"got {DURATION.format(self.server.request_work)}"
+            )
         if self.blocks and "workers" not in self.server.model_fields_set:
             raise ValueError(
                 'server.workers: is missing, and server.mechanism = "blocking" needs it'
@@ -165,6 +173,10 @@ class Point(Scenario):
             parts.append(f"share {server.share}")
         if server.wake == "one":
             parts.append("wake one")
+        if server.request_work:
+            parts.append(f"work {DURATION.format(server.request_work)}")
+        if load.timeout != TIMEOUT_NS:
+            parts.append(f"timeout {DURATION.format(load.timeout)}")
         return " ".join(parts)
 
     def seed(self, repeat: int) -> int:
@@ -197,7 +209,9 @@ class Point(Scenario):
         return Trace(firsts.loop, firsts.users, *columns)
 
 
-_LATER_FIELDS = {"fd_limit", "signal_queue", "burst", "threads", "workers", "share", "wake"}
+_LATER_FIELDS = {
+    "fd_limit", "signal_queue", "burst", "threads", "workers", "share", "wake", "request_work_ns",
+}  # fmt: skip
 """Points had seeds before they had these fields, and keep them where these are as usual."""
 
 
@@ -313,13 +327,14 @@ def server_options(point: Point) -> list[str]:
     server = point.server
     if point.has_loops:
         raise ValueError(f"our server has one event loop, got {server.workers} workers")
-    queue = server.signal_queue
+    queue, work_us = server.signal_queue, server.request_work // MICROSECOND_NS
     return [
         "--mechanism", server.mechanism, "--backlog", str(server.backlog),
         "--accept-limit", str(server.accept_limit), "--listener", server.listener,
         "--max-events", str(server.max_events),
         *(["--read-after-accept"] if server.read_after_accept else []),
         *(["--signal-queue", str(queue)] if queue != FDS_MAX else []),
+        *(["--request-us", str(work_us)] if work_us else []),
         *(
             ["--threads", server.threads.replace(" ", "-"), "--workers", str(server.workers)]
             if point.blocks

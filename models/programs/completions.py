@@ -57,7 +57,7 @@ def completion_loop(mechanism: Mechanism) -> Program:
     def serve_completion(world: World, worker: Worker, fd: int) -> Iterator[int]:
         """Run the user code if a request was received; submit the reply, or what else is next."""
         if fd != worker.listener_fd and sockets.reply_unsent(world, fd):
-            yield from spend(worker, activity.USER, world.costs.application.request_ns)
+            yield from spend(worker, activity.USER, sockets.request_ns(world))
         submit(worker, fd)
 
     return Program(serve, mechanism, control)
@@ -120,7 +120,7 @@ def port_pool(mechanism: Mechanism) -> Program:
         elif found == sockets.PART:
             yield from issue_receive(world, worker, fd)
         else:
-            yield from spend(worker, activity.USER, world.costs.application.request_ns)
+            yield from spend(worker, activity.USER, sockets.request_ns(world))
             yield from send_reply(world, worker, fd)
 
     def issue_receive(world: World, worker: Worker, fd: int) -> Iterator[int]:

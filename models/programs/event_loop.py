@@ -143,7 +143,7 @@ def event_loop(mechanism: Mechanism) -> Program:
         elif found == sockets.END_OF_FILE:
             yield from leave(world, worker, fd)
         else:
-            yield from spend(worker, activity.USER, world.costs.application.request_ns)
+            yield from spend(worker, activity.USER, sockets.request_ns(world))
             if not world.program.writes_when_told:
                 return True
             yield from want(world, worker, fd, WRITABLE)

@@ -111,7 +111,7 @@ def thread_per_connection(mechanism: Mechanism) -> Program:
         found = yield from read_call(world, worker, fd)
         while found in (sockets.WHOLE_REQUEST, sockets.PART):
             if found == sockets.WHOLE_REQUEST:
-                yield from spend(worker, activity.USER, world.costs.application.request_ns)
+                yield from spend(worker, activity.USER, sockets.request_ns(world))
                 yield from send_reply(world, worker, fd)
                 if sockets.reply_unsent(world, fd) or sockets.all_answered(world, fd):
                     break

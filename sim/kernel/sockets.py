@@ -94,6 +94,11 @@ def n_in_flight(world: World, worker: Worker) -> int:
     return max(0, n_open - world.n_idle)
 
 
+def request_ns(world: World) -> int:
+    """Return what the user code of the server takes for a request: as priced, and as asked for."""
+    return world.costs.application.request_ns + world.program.request_work_ns
+
+
 def closing_ns(world: World, worker: Worker) -> int:
     """Return what a close takes, crowded by the connections that are being served."""
     call = world.costs.call

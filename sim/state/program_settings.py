@@ -118,6 +118,8 @@ class ProgramSettings(NamedTuple):
     ] = False
     """Whether it writes a reply when it has it, or changes its interest first and waits until it is
     told that it can."""
+    request_work_ns: Annotated[int, Setting(least=0, most="1 s", left_alone=True)] = 0
+    """CPU time of the application for a request, besides the profile's (application.request_ns)."""
 
 
 class OverloadSettings(NamedTuple):

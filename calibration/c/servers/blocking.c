@@ -160,6 +160,7 @@ static void *prepare(const struct service *service, const struct options *option
     server->threads = threads_called(options->threads);
     server->workers_max = (size_t)options->workers;
     server->fds_max = (size_t)options->fds_max;
+    server->work = options->work;
     server->is_open = is_open;
     return server;
 }

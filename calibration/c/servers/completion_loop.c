@@ -145,6 +145,7 @@ static void received(struct completion_server *server, const struct ring_complet
         connection_close(server, fd);
         break;
     case REQUEST_COMPLETE:
+        work_do(&server->work);
         connection->reply_sent = 0;
         continue_reply(server, fd);
         break;
@@ -235,6 +236,7 @@ static void *prepare(const struct service *service, const struct options *option
     }
     server->fds_max = (size_t)options->fds_max;
     server->events_max = (size_t)options->events_max;
+    server->work = options->work;
     return server;
 }
 

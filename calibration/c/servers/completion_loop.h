@@ -38,6 +38,7 @@ struct completion_server {
     size_t fds_max;
     size_t events_max;
     int listener_fd; /* blocking, so that the kernel waits for it */
+    struct work work; /* of a request */
     /* -- state -- */
     struct ring ring;
     struct ring_connection *connections; /* by descriptor */

@@ -86,6 +86,7 @@ static bool read_and_answer(struct blocking *server, int fd, struct request *req
     case REQUEST_COMPLETE:
         break;
     }
+    work_do(&server->work);
     if (!send_reply(server, fd, request->reply_bytes) || !request->keep_alive) {
         return false;
     }

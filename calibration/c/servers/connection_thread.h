@@ -11,6 +11,7 @@
 
 #include "counters.h"
 #include "reply.h"
+#include "work.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -30,6 +31,7 @@ struct blocking {
     size_t workers_max; /* of the pool; or at once, the one that accepts among them */
     size_t fds_max;
     int listener_fd;
+    struct work work; /* of a request */
     pthread_attr_t attributes;
     /* -- state, of which threads change what is atomic -- */
     struct counters *counters; /* processes share them */

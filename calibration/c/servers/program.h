@@ -12,6 +12,7 @@
 
 #define NS_PER_S 1000000000LL
 #define NS_PER_MS 1000000LL
+#define NS_PER_US 1000LL
 
 /* No program runs longer than this, whatever it is told. */
 #define SECONDS_LIMIT 3600

@@ -112,6 +112,7 @@ static void read_request(struct server *server, int fd)
         connection_close(server, fd);
         break;
     case REQUEST_COMPLETE:
+        work_do(&server->work);
         connection->reply_sent = 0;
         continue_reply(server, fd);
         break;
@@ -244,6 +245,7 @@ static void *prepare(const struct service *service, const struct options *option
     server->accept_limit = options->accept_limit;
     server->listener_first = listener_first;
     server->read_after_accept = options->read_after_accept;
+    server->work = options->work;
     server->fds_max = (size_t)options->fds_max;
     server->events_max = mechanism->events_bounded ? (size_t)options->events_max : server->fds_max;
     return server;

@@ -23,6 +23,7 @@ enum {
     FDS_MAX = 1048576,
     SEND_BUFFER_MAX = 1 << 28,
     WORKERS_MAX = 32768,
+    REQUEST_US_MAX = 1000000,
 };
 
 static void parse_server_options(struct options *options, int argc, char **argv)
@@ -61,6 +62,8 @@ static void parse_server_options(struct options *options, int argc, char **argv)
          "blocking: a pool (default), on-demand or processes: one for each connection"},
         {"workers", OPTION_INTEGER, &options->workers, 1, WORKERS_MAX,
          "blocking: threads of the pool; or at once, the one that accepts among them (64)"},
+        {"request-us", OPTION_INTEGER, &options->request_us, 0, REQUEST_US_MAX,
+         "user code between a whole request and its reply, in us of an undisturbed CPU (0)"},
         {"counters", OPTION_TEXT, &options->counters, 0, 0, "file to map the counters to"},
         {"seconds-max", OPTION_SECONDS, &options->run_ns, 0, 0, "end after this long (60)"},
         {"list", OPTION_FLAG, &options->list, 0, 0, "print the mechanisms and end"},
@@ -153,6 +156,17 @@ static void print_ready(int listener_fd)
     }
 }
 
+/* What one request takes, for whoever wants to know how long a step was taken to be. */
+static void print_work(const struct options *options)
+{
+    if (options->request_us > 0 &&
+        (printf("{\"request_us\": %lld, \"request_steps\": %llu}\n", (long long)options->request_us,
+                (unsigned long long)options->work.n_steps) < 0 ||
+         fflush(stdout) != 0)) {
+        fail("cannot print: %s", strerror(errno));
+    }
+}
+
 static void run(const struct service *service, const struct options *options)
 {
     struct sockaddr_in address = parse_address(options->address, options->port);
@@ -166,6 +180,7 @@ static void run(const struct service *service, const struct options *options)
     service->open(server, options, listener_fd);
     stop_after(options->run_ns);
     print_ready(listener_fd);
+    print_work(options);
     service->serve(server);
     service->close(server);
     if (close(listener_fd) != 0) {
@@ -185,6 +200,7 @@ int main(int argc, char **argv)
         counters_print_layout();
     } else {
         struct service service = choose_service(options.mechanism != NULL ? options.mechanism : "");
+        options.work = work_of(options.request_us);
         run(&service, &options);
     }
     return fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILED;

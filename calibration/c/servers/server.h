@@ -36,6 +36,7 @@ struct server {
     size_t fds_max;
     size_t events_max;
     int listener_fd;
+    struct work work; /* of a request */
     /* -- state -- */
     void *watched;
     struct event *events;

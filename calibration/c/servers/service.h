@@ -8,6 +8,7 @@
 #define CALIBRATION_SERVICE_H
 
 #include "mechanism.h"
+#include "work.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -27,6 +28,8 @@ struct options {
     int64_t signals_max;
     const char *threads;
     int64_t workers;
+    int64_t request_us;
+    struct work work; /* what that is on this CPU; set by server.c */
     const char *counters;
     int64_t run_ns;
     bool list;

@@ -115,6 +115,7 @@ def test_a_point_is_read_and_written_as_files_have_it() -> None:
         "requests": 4,
         "timeout_ns": 200 * MS,
         "linear_syn_timeouts": 0,
+        "request_work_ns": 0,
         "surge": 0.8,
         "retries": 3,
         "retry_after_ns": 200 * MS,

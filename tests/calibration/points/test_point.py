@@ -2,7 +2,7 @@
 
 import pytest
 
-from dispatchsim.calibration.points.point import point_at, server_options, trace_to_replay
+from dispatchsim.calibration.points.point import point_at, server_options, stored, trace_to_replay
 from dispatchsim.calibration.points.points import FIT_POINT
 from dispatchsim.calibration.running.preparation import settings_at
 from dispatchsim.scenario.errors import ScenarioError
@@ -50,6 +50,21 @@ def test_an_event_loop_is_told_of_no_threads() -> None:
     assert (program.workers, blocking.threads, program.wakes) == (1, Threads.POOL, Wakes.USUAL)
 
 
+def test_work_and_timeout_are_the_servers_the_simulators_and_on_disk() -> None:
+    plain = point_at(mechanism="epoll_level", loop="open", rate_per_s=9_000)
+    point = point_at(plain, request_work_ns=20_000, timeout_ns=50_000_000)
+    assert point.label == "epoll_level idle 0 open 9000/s work 20 us timeout 50 ms"
+    assert server_options(point)[-2:] == ["--request-us", "20"]
+    assert "--request-us" not in server_options(plain)
+    assert settings_at(point, 0).program.request_work_ns == 20_000
+    fields = stored(point)
+    assert (fields["request_work_ns"], fields["timeout_ns"]) == (20_000, 50_000_000)
+    assert point_at(**fields) == point
+    # Rows of before have no such field, and their seeds stay.
+    assert point_at(**{k: v for k, v in stored(plain).items() if k != "request_work_ns"}) == plain
+    assert len({one.seed(0) for one in (plain, point, point_at(point, request_work_ns=0))}) == 3
+
+
 def test_several_event_loops_are_threads_on_one_cpu() -> None:
     loops = point_at(FIT_POINT, workers=2)
     own = point_at(loops, share="nothing")
@@ -80,6 +95,10 @@ def test_several_event_loops_are_threads_on_one_cpu() -> None:
         ({"users": 4, "backlog": 0}, "server.backlog: must be at least 1, got 0"),
         ({}, 'load.users: is missing, and load.loop = "closed" needs it'),
         ({"users": 4, "burst": 2}, "burst: must be 1 in a closed loop, got 2"),
+        (
+            {"users": 4, "request_work_ns": 20_500},
+            "server.request_work: must be whole microseconds on a testbed, got 20500 ns",
+        ),
         ({"users": 4, "threads": "processes"}, "server.threads: .*poll.*"),
         ({"users": 4, "workers": 2, "share": "nothing", "wake": "one"}, "server.wake: .*"),
         ({"mechanism": "blocking", "users": 4}, "server.workers: is missing.*"),

@@ -1,0 +1,25 @@
+/* What an application does for a request: user code that keeps the CPU and asks for nothing.
+ *
+ *   read, whole request ──► work_do() ──► write
+ *
+ * The work is a number of steps, not a time: interrupts and other programs that take the CPU
+ * meanwhile make it end later, as they do with an application. A clock would take their time for
+ * work: the monotonic one all of it, that of the thread the interrupts (Linux charges them to
+ * whoever they interrupt, unless CONFIG_IRQ_TIME_ACCOUNTING is set).
+ */
+#ifndef CALIBRATION_WORK_H
+#define CALIBRATION_WORK_H
+
+#include <stdint.h>
+
+struct work {
+    uint64_t n_steps; /* of one request */
+};
+
+/* Return the work that takes *us* microseconds of this CPU when nobody else has it. Measures how
+ * long a step takes, for some 10 ms, unless *us* is 0. */
+struct work work_of(int64_t us);
+
+void work_do(const struct work *work);
+
+#endif
