@@ -2,6 +2,7 @@
 
     target ─► machine.json ─► capacity, if held-out points need it ─► rounds: micro, fit, held out
     namespaces ─► machine.json ─► rounds: points of overload
+    namespaces ─► machine.json ─► rounds: clients that give up
     namespaces ─► machine.json ─► rounds: floods
 
 What the folder of the machine does not hold yet is measured and appended (campaign.py).
@@ -36,6 +37,8 @@ from .campaign import (
     note_machine,
 )
 from .flood_run import FloodTiming, run_flood
+from .impatient_run import IMPATIENT_FILE, run_impatient
+from .macro import Timing
 from .overload_run import run_overload
 from .target import Stage, Target
 
@@ -222,6 +225,47 @@ def run_overload_campaign(
             ),
             [points] * n_rounds,
             things="runs of overload",
+            progress=progress,
+        )
+
+
+def run_impatient_campaign(
+    output: Path,
+    points: Sequence[Point],
+    *,
+    repeats: int,
+    progress: ProgressCallback | None = None,
+    timing: Timing | None = None,
+) -> CampaignSummary:
+    """Measure the runs of clients that give up that *output* does not hold yet.
+
+    Parameters
+    ----------
+    output
+        The machine's folder: machine.json, impatient.jsonl.
+    points
+        Which loads; their rates are shares of a capacity that is not measured here.
+    repeats
+        Rounds; an accepted (point, round) that is already there is not measured again.
+    timing
+        Of the runs.
+
+    Raises
+    ------
+    CampaignError, DataError, BuildError, TestbedError
+        With one sentence that says what to do.
+    """
+    path, n_rounds = output / IMPATIENT_FILE, _rounds_of(repeats, repeats)
+    with _in_namespaces(output) as (testbed, programs):
+        series = Series.of(read_rows(path, RunRecord).rows)
+        return measure_points(
+            path,
+            RunRecord,
+            lambda point, repeat: run_impatient(
+                point, repeat, testbed=testbed, programs=programs, series=series, timing=timing
+            ),
+            [points] * n_rounds,
+            things="runs of clients that give up",
             progress=progress,
         )
 

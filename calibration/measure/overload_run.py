@@ -73,7 +73,7 @@ def run_overload(
         )
         return replies_per_s(result, window, closed)
 
-    _set_client(testbed, point.linear_syn_timeouts)
+    set_client(testbed, point.linear_syn_timeouts)
     before_per_s = capacity()
     seed, rate_per_s = point.seed(repeat), round(point.share * before_per_s)
     opened = point.at_rate(rate_per_s)
@@ -138,7 +138,7 @@ def replies_per_s(result: RunResult, window: Window, point: Point) -> float:
     return rate
 
 
-def _set_client(testbed: Testbed, linear_syn_timeouts: int) -> None:
+def set_client(testbed: Testbed, linear_syn_timeouts: int) -> None:
     """Set how the client's side repeats SYNs, and give it all the ports there are.
 
     A range whose half is taken makes connect() search long: Linux looks at the ports of one parity

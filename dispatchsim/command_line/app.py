@@ -83,6 +83,7 @@ LAB = {
     "misses": "lab.misses",
     "coverage": "lab.coverage",
     "reported": "lab.reported",
+    "impatient": "lab_measuring.impatient",
     "measure-servers": "lab_measuring.measure_servers",
     "report-servers": "lab_measuring.report_servers",
     "measure-unmerged": "lab_measuring.measure_unmerged",

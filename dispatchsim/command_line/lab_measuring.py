@@ -12,11 +12,12 @@ import typer
 
 from ..calibration.points.point import point_at
 from ..scenario.errors import UserError
-from .door import keeping, notes
+from .door import compiling, keeping, notes, progress_bar
 from .options import AsJson
 from .working import building, check_known, conclude
 
 REPEATS, QUICK_REPEATS = 4, 1
+IMPATIENT_REPEATS, IMPATIENT_WIDTH = 3, 120
 Servers = Annotated[
     list[str] | None, typer.Option("--server", help="Only this one; again for another.")
 ]
@@ -38,6 +39,54 @@ def _server_names(given: Sequence[str] | None) -> list[str]:
     for name in names:
         check_known("--server", name, SERVERS)
     return names
+
+
+def impatient(
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="Of the machine's runs. Work is resumed.")
+    ],
+    *,
+    profile: Annotated[
+        str, typer.Option(help="Of this machine, as it is now: a shipped profile or a file.")
+    ],
+    repeats: Annotated[
+        int, typer.Option(min=0, max=1000, help="Runs of each point; 0: compare what is there.")
+    ] = IMPATIENT_REPEATS,
+) -> None:
+    """Measure clients that give up, and set the runs beside their simulation.
+
+    Loads are shares of the capacity that the profile gives a server whose application takes 20 us.
+    """
+    from rich.console import Console
+
+    from ..calibration.measure.campaign_progress import campaign_bar
+    from ..calibration.measure.impatient_run import IMPATIENT_FILE
+    from ..calibration.measure.machine_campaigns import run_impatient_campaign
+    from ..calibration.profiles.cost_profile import Profile
+    from ..calibration.records.measured_runs import RunRecord, read_rows
+    from ..calibration.running.compiling import Side, compile_engines
+    from ..calibration.running.preparation import find_profile_path
+    from ..sim.files.tables import rich_table
+    from ..validation.overload.impatient import compare, impatient_tables, points_of
+
+    source = Profile.read(find_profile_path(profile))
+    if repeats:
+        points = points_of(source)
+        names = list(dict.fromkeys(point.server.mechanism for point in points))
+        with keeping(folder):
+            compile_engines(names, source, side=Side.of_testbed(), telling=compiling)
+            with campaign_bar(notes()) as bar:
+                summary = run_impatient_campaign(folder, points, repeats=repeats, progress=bar)
+        conclude(summary, folder)
+    runs = read_rows(folder / IMPATIENT_FILE, RunRecord).rows
+    if not runs:
+        raise UserError(f"{folder / IMPATIENT_FILE}: must hold runs where --repeats is 0")
+    with keeping(folder), progress_bar("simulating") as progress:
+        loads = compare(runs, source, progress)
+    console = Console(width=IMPATIENT_WIDTH, highlight=False, markup=False)
+    for table in impatient_tables(loads):
+        console.print(rich_table(table))
+        console.print()
 
 
 def measure_servers(

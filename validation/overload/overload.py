@@ -23,6 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...calibration.points.overload_points import OverloadPoint
+from ...calibration.points.point import AnyPoint
 from ...calibration.profiles.cost_profile import Profile
 from ...calibration.records.overload_records import BIN_NS, OverloadRecord
 from ...calibration.running.preparation import Job, job_of, record_job, with_engine
@@ -193,19 +194,26 @@ def figures_of_outcome(
 
 def job_of_record(record: OverloadRecord, profile: Profile) -> Job:
     """Return the simulation of *record*, at the prices of no open connections."""
-    # Machines that do not tell have Debian's CONFIG_HZ.
-    tick_ns = SECOND_NS // int(profile.machine.get("timer_hz", 250))
     asked = record.point.at_rate(record.rate_per_s).lasting(record.warm_up_ns, record.window_ns)
-    asked = asked.with_values(network={"timer_tick": DURATION.format(tick_ns)})
-    return job_of(asked, profile, record.seed)
+    return job_of(with_tick_of(asked, profile), profile, record.seed)
+
+
+def with_tick_of(point: AnyPoint, profile: Profile) -> AnyPoint:
+    """Return *point* with the timer tick of the machine; those that do not tell have Debian's."""
+    tick_ns = SECOND_NS // int(profile.machine.get("timer_hz", 250))
+    return point.with_values(network={"timer_tick": DURATION.format(tick_ns)})
 
 
 def simulated(record: OverloadRecord, profile: Profile, *, engine: Engine = "auto") -> Outcome:
     """Return the simulation of *record*: the same connections at the same times."""
-    job = job_of_record(record, profile)
+    return at_its_prices(job_of_record(record, profile), profile, engine=engine)
+
+
+def at_its_prices(job: Job, profile: Profile, *, engine: Engine = "auto") -> Outcome:
+    """Return the outcome of *job* at the prices of as many connections as it has open."""
     job = job._replace(scenario=with_engine(job.scenario, engine))
     n_open = mean_open(record_job(job)[1])
-    costs = profile.costs(record.point.server.mechanism, open_connections=n_open)
+    costs = profile.costs(job.scenario.server.mechanism, open_connections=n_open)
     return record_job(job._replace(costs=costs))[1]
 
 
