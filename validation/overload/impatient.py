@@ -1,7 +1,7 @@
 """Clients that give up, measured and simulated: below the knee all are served, past it none.
 
     profile ─► closed loop ─► capacity ─► points at 0.8 ... 1.5 of it ─► impatient.jsonl
-    impatient.jsonl ─► runs ─► the same arrivals at the costs of the profile ─► loads, knees ─► tables
+    impatient.jsonl ─► runs ─► the same arrivals at the profile's costs ─► loads, knees ─► tables
 
     dispatchsim lab impatient FOLDER --profile PROFILE
 
