@@ -6,7 +6,10 @@ import pytest
 from tests.served import on_server
 from tests.toy import CALL, arrivals, timeline, toy_costs
 
+from dispatchsim.calibration.profiles.cost_profile import shipped
+from dispatchsim.models.catalogue import CATALOGUE
 from dispatchsim.models.epoll.other_kernels import InKernelCosts, without_crossing
+from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.figures.summary import Verdict, summarise
 from dispatchsim.sim.state.client_settings import ClientSettings
 from dispatchsim.sim.state.kinds import Activity, Count
@@ -184,6 +187,45 @@ def test_a_server_in_the_kernel_declares_nothing_and_makes_no_call_in_vain() -> 
         (13_480, 13_490, "WAIT"),
         (13_490, 13_530, "SLEEP"),
     ]
+
+
+AT_ONCE = 64
+RING = "io_uring"
+
+
+def busy_ns(mechanism: str, n: int, **free: int) -> tuple[int, int]:
+    """Return CPU time, and that of closes, for *n* connections that come in one softirq.
+
+    Application costs are those of in_kernel, costs of the mechanism that are named in *free* are 0.
+    """
+    profile = shipped()["counted-linux-6.1-unmerged"]
+    costs, same = (profile.costs(m, open_connections=AT_ONCE) for m in (mechanism, "in_kernel"))
+    costs = costs._replace(application=same.application, mechanism=costs.mechanism._replace(**free))
+    run = RunSettings(duration_ns=20_000_000, sample_every_ns=0)
+    outcome = simulate(mechanism, arrivals(*[1_000_000] * n), costs, run, engine="reference")
+    assert outcome.counts[Count.REPLIES] == n
+    spent_ns = outcome.ledger_ns.sum() - outcome.ledger_ns[Activity.IDLE]
+    return int(spent_ns), int(outcome.ledger_ns[Activity.CLOSE])
+
+
+@pytest.mark.parametrize("n", [1, AT_ONCE])
+def test_a_server_in_the_kernel_bounds_all_that_serve_one_event_after_another(n: int) -> None:
+    bound_ns, _ = busy_ns("in_kernel", n)
+    others = {name: busy_ns(name, n)[0] for name in CATALOGUE if name not in ("in_kernel", RING)}
+    assert {name: ns for name, ns in others.items() if ns <= bound_ns} == {}
+
+
+def test_io_uring_is_below_that_bound_by_closes_that_find_the_reset_of_the_client() -> None:
+    costs = shipped()["counted-linux-6.1-unmerged"].costs(RING, open_connections=AT_ONCE)
+    each_ns = costs.mechanism.ended_saved_ns
+    (bound_ns, closes_ns), (ring_ns, ring_closes_ns) = (
+        busy_ns(name, AT_ONCE) for name in ("in_kernel", RING)
+    )
+    assert ring_ns < bound_ns
+    # A batch of 64 is answered before the first close: each finds the reset.
+    assert closes_ns - ring_closes_ns == AT_ONCE * each_ns
+    # With closes as dear as elsewhere its submissions and completions are on top of the bound.
+    assert busy_ns(RING, AT_ONCE, ended_saved_ns=0)[0] > bound_ns
 
 
 def test_a_call_is_never_less_than_nothing() -> None:
