@@ -253,6 +253,10 @@ def _figures(summary: Summary, tally: Tally) -> Clauses:
     n_ended = tally.n_replied + sum(tally.n_failed.values())
     flow = tally.n_open_begin + tally.n_offered - tally.n_open_end
     yield "what came has ended or is open", flow >= n_ended
+    progress = tally.progress
+    waits = progress.waiting_through, progress.waiting_long, progress.waiting, tally.n_open_end
+    yield "who waits is open, and longer is rarer", [0, *waits] == sorted([0, *waits])
+    yield "replies of a half are of the whole", 0 <= progress.answered_late <= progress.answered
     in_intervals = int(tally.n_by_interval.sum())
     yield "intervals hold no more than was replied", 0 <= in_intervals <= tally.n_replied
     n_cpus, rest = divmod(summary.cpu.busy_ns + summary.cpu.idle_ns, summary.window_ns)

@@ -23,7 +23,7 @@ from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.figures.fates import Fate
 from dispatchsim.sim.figures.outcome import Outcome
 from dispatchsim.sim.figures.summary import Summary, summarise
-from dispatchsim.sim.figures.tally import Tally
+from dispatchsim.sim.figures.tally import Progress, Tally
 from dispatchsim.sim.state.client_settings import ClientSettings
 from dispatchsim.sim.state.costs import ApplicationCosts
 from dispatchsim.sim.state.kinds import NONE, Activity, Count, Stage, Status
@@ -177,6 +177,8 @@ def figures() -> tuple[Summary, Tally]:
     outcome, _ = run()
     tally = Tally(outcome.mark_ns, outcome.duration_ns, exact=True)
     tally.add(outcome.intended_ns, outcome.done_ns, outcome.fates())
+    tally.add_requests(outcome.due_ns, outcome.reply_ns)
+    tally.add_waiting(outcome.waiting_since_ns)
     return summarise(outcome), tally
 
 
@@ -191,9 +193,12 @@ def test_figures_of_a_window_add_up() -> None:
         ("n_stranded", 9, "none is negative"),
         ("n_open_end", 9, "what came has ended or is open"),
         ("n_replied", -1, "intervals hold no more than was replied"),
+        ("progress", Progress(waiting=9), "who waits is open"),
+        ("progress", Progress(waiting=1, waiting_long=2), "longer is rarer"),
+        ("progress", Progress(answered_late=9), "replies of a half are of the whole"),
     ],
 )
-def test_a_tally_that_breaks_a_clause_is_told_so(name: str, by: int, clause: str) -> None:
+def test_a_tally_that_breaks_a_clause_is_told_so(name: str, by: Any, clause: str) -> None:
     summary, tally = figures()
     setattr(tally, name, getattr(tally, name) + by)
     with pytest.raises(BrokenContractError, match=clause):

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from ...sim.figures.summary import Verdict, verdict_of
+from ...sim.figures.tally import progress_of_totals
 from ...sim.state.units import SECOND_NS
 from ..records.measured_runs import DataError, Loaded, Noise, read_rows
 
@@ -195,7 +196,9 @@ class ObservedRun(_Frozen):
         # What is answered after the last connection was due was open when it was due.
         growth = self.replied * self.overrun_ns / self.window_ns / max(1, self.load.requests)
         n_open = self.load.rate_per_s * (mean_ns or 0.0) / SECOND_NS
-        return verdict_of(growth, n_open, self.offered - untried, failed)
+        answered = self.replied / max(1, self.load.requests)
+        progress = progress_of_totals(answered, n_open + growth)
+        return verdict_of(growth, n_open, self.offered - untried, failed, progress=progress)
 
 
 def observed_run(where: str, content: Mapping[str, Any]) -> ObservedRun:

@@ -175,9 +175,9 @@ def reasons(summaries: Sequence[Summary]) -> list[str]:
     overloaded = [summary for summary in summaries if summary.verdict is Verdict.OVERLOADED]
     if any(not _fails(s) or s.fates["open"] > OVERLOADED_SHARE * s.offered for s in overloaded):
         found.append(
-            "more connections were left unanswered at the end than at the beginning: the server "
-            "falls behind and latencies say how long the run was, or the run is too short to "
-            "tell (lengthen run.duration)"
+            "more connections were left unanswered at the end than at the beginning, or than were "
+            "answered: the server falls behind and latencies say how long the run was, or the "
+            "run is too short to tell (lengthen run.duration)"
         )
     rates = [summary.reply_rate_per_s for summary in summaries]
     if any(rate.min == 0 and rate.mean > _PAUSE_SEEN for rate in rates):

@@ -19,7 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..figures.fates import NOBODY, fates_of, stranded
-from ..figures.outcome import first_known, last_attempts, ledgers_of, samples_of
+from ..figures.outcome import (
+    first_known,
+    last_attempts,
+    ledgers_of,
+    samples_of,
+    waiting_since,
+)
 from ..figures.summary import Summary, summary_of
 from ..figures.tally import Tally
 from ..load.workload import Trace, TraceBlocks
@@ -87,6 +93,7 @@ class RowWindow:
         world.now_ns = duration_ns
         lost = stranded(world, mechanism.tells)
         self._count(np.ones(world.next_row - world.n_idle, bool), lost)
+        self.tally.add_waiting(self._waiting_since(duration_ns))
         marks_ns = np.sum([cpu.ledger_mark_ns for cpu in world.cpus], axis=0)
         return summary_of(
             self.tally,
@@ -148,6 +155,20 @@ class RowWindow:
             for times_ns in (world.due_ns, world.reply_ns)
         )
         self.tally.add_requests(*known_ns)
+
+    def _waiting_since(self, end_ns: int) -> NDArray[np.int64]:
+        """Return when each request was due that waits for its reply at *end_ns*."""
+        world, each = self._world, self._each
+        planned_ns, done_ns, status = map(self._begun, ("intended_ns", "done_ns", "status"))
+        requests = self._begun("requests")
+        last = last_attempts(planned_ns, each)
+        is_open = (status[last] == int(Status.OPEN)) | (done_ns[last] > end_ns)
+        is_open &= (planned_ns[::each] != NONE) & (planned_ns[::each] <= end_ns)
+        due_ns, reply_ns = (
+            first_known(_array(times_ns)[: int(requests.sum())], requests, each)
+            for times_ns in (world.due_ns, world.reply_ns)
+        )
+        return waiting_since(is_open, requests[::each], due_ns, reply_ns, end_ns)
 
     def _move(self, kept: Indices, block: Trace | None) -> None:
         """Bring the rows *kept* to the front, and *block* behind them."""

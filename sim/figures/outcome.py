@@ -65,6 +65,32 @@ def first_known(times_ns: Integers, requests: Integers, rows_each: int) -> Integ
     return np.asarray(known_ns, np.int64)
 
 
+def waiting_since(
+    is_open: NDArray[np.bool_],
+    requests: Integers,
+    due_ns: Integers,
+    reply_ns: Integers,
+    end_ns: int,
+) -> Integers:
+    """Return when each request was due that waits for its reply at *end_ns*, shape (n,).
+
+    A client that thinks, or that has given up, waits for nothing.
+
+    Parameters
+    ----------
+    is_open, requests:
+        Of each connection, shape (connections,): whether it is due and has not ended by *end_ns*,
+        and how many requests it makes.
+    due_ns, reply_ns:
+        Of each request, one connection after the other; -1 where that never came.
+    """
+    of_open = is_open if requests.size == due_ns.size else np.repeat(is_open, requests)
+    # Who asks at the very end has not waited.
+    waits = of_open & (due_ns != NONE) & (due_ns < end_ns)
+    waits &= (reply_ns == NONE) | (reply_ns > end_ns)
+    return np.asarray(due_ns[waits], np.int64)
+
+
 _EVERY = slice(None)
 """An index that takes all, without a copy."""
 
@@ -84,6 +110,8 @@ class Outcome:
         How many connections its client has opened for each, or is about to.
     due_ns, reply_ns:
         One entry a request: when the client wanted to send it, when it had the whole reply.
+    waiting_since_ns:
+        When each request was due that waits for its reply at the end: as of `waiting_since`.
     cpu_ledger_ns, cpu_ledger_mark_ns:
         CPU time, shape (CPUs, activities), over the run, and up to the mark; each row adds up to
         the time elapsed.
@@ -112,6 +140,7 @@ class Outcome:
     attempts: Integers
     due_ns: Integers
     reply_ns: Integers
+    waiting_since_ns: Integers
     cpu_ledger_ns: Integers
     cpu_ledger_mark_ns: Integers
     counts: Integers
@@ -155,7 +184,7 @@ def outcome_of(world: World, duration_ns: int, mechanism: Mechanism) -> Outcome:
         return rows.copy() if first > 0 else rows
 
     planned_ns = of_trace(world.intended_ns)
-    requests = of_trace(world.requests) if each > 1 else _array([])
+    requests = of_trace(world.requests)
     last: Integers | slice = _EVERY
     n_attempts = np.ones(planned_ns.size // each, np.int64)
     if each > 1:
@@ -170,6 +199,10 @@ def outcome_of(world: World, duration_ns: int, mechanism: Mechanism) -> Outcome:
     late = done_ns > duration_ns
     if late.any():
         status = np.where(late, int(Status.OPEN), status)
+    due_ns = first_known(_array(world.due_ns), requests, each)
+    reply_ns = _known_by(duration_ns, first_known(_array(world.reply_ns), requests, each))
+    is_open = due.copy()
+    is_open[due] = status == Status.OPEN
     return Outcome(
         duration_ns=duration_ns,
         mark_ns=world.mark_ns,
@@ -179,8 +212,9 @@ def outcome_of(world: World, duration_ns: int, mechanism: Mechanism) -> Outcome:
         done_ns=_known_by(duration_ns, done_ns),
         status=status,
         attempts=n_attempts[came],
-        due_ns=first_known(_array(world.due_ns), requests, each),
-        reply_ns=_known_by(duration_ns, first_known(_array(world.reply_ns), requests, each)),
+        due_ns=due_ns,
+        reply_ns=reply_ns,
+        waiting_since_ns=waiting_since(is_open, requests[::each], due_ns, reply_ns, duration_ns),
         cpu_ledger_ns=ledgers_of(world),
         cpu_ledger_mark_ns=_array([list(cpu.ledger_mark_ns) for cpu in world.cpus]),
         counts=_array(world.counts),

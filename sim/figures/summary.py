@@ -19,7 +19,7 @@ from .fates import NOBODY, Missing
 from .histogram import Distribution, Integers
 from .outcome import Outcome
 from .queue_lengths import SAMPLE_COLUMNS
-from .tally import Tally
+from .tally import Progress, Tally
 
 DROPS = {
     "accept_queue": Count.SYN_DROPS_ACCEPT_QUEUE,
@@ -39,9 +39,10 @@ class Verdict(StrEnum):
     """How the server coped.
 
     STABLE: it answered what came. BACKLOGGED: it answered nearly all, but the queue was longer at
-    the end than at the beginning, or some clients failed. OVERLOADED: it fell behind for good, and
-    latencies say how long the run was rather than how fast the server is. STRANDED: some clients
-    wait for an event of which the server will never hear.
+    the end than at the beginning, some clients failed, or more wait than were answered. OVERLOADED:
+    it fell behind for good, or answers nobody, and latencies say how long the run was rather than
+    how fast the server is. STRANDED: some clients wait for an event of which the server will never
+    hear.
     """
 
     STABLE = "stable"
@@ -158,6 +159,7 @@ def summarise(outcome: Outcome) -> Summary:
     tally = Tally(outcome.mark_ns, outcome.duration_ns, exact=True, n_paths=outcome.n_paths)
     tally.add(outcome.intended_ns, outcome.done_ns, outcome.fates(), outcome.path)
     tally.add_requests(outcome.due_ns, outcome.reply_ns)
+    tally.add_waiting(outcome.waiting_since_ns)
     return summary_of(
         tally,
         ledger_ns=outcome.ledger_ns,
@@ -262,6 +264,8 @@ def verdict(tally: Tally) -> Verdict:
         n_open_begin=tally.n_open_begin,
         n_offered=tally.n_offered,
         n_errors=sum(tally.n_failed.values()),
+        n_gave_up=tally.n_gave_up,
+        progress=tally.progress,
     )
 
 
@@ -275,20 +279,58 @@ def middle_verdict(verdicts: Iterable[Verdict]) -> Verdict:
     return ordered[len(ordered) // 2]
 
 
-def verdict_of(growth: float, n_open_begin: float, n_offered: int, n_errors: int) -> Verdict:
-    """Return how a server coped whose open connections grew by *growth* over the window.
+def verdict_of(
+    growth: float,
+    n_open_begin: float,
+    n_offered: int,
+    n_errors: int,
+    *,
+    progress: Progress,
+    n_gave_up: int = 0,
+) -> Verdict:
+    """Return how a server coped, from what came, what is left, and what it got through.
 
-    Above 5% of what was offered is overload (it never catches up), above 1%, or any error, a
-    backlog; growth within four standard deviations of a Poisson count of *n_open_begin* is no
-    sign. A connection that failed is not open: it is an error.
+    Two kinds of evidence count, and the worse of them decides.
+
+    - Growth and failures. *growth* is that of open connections over the window. Above 5% of what
+      was offered is overload (the server never catches up), above 1%, or any error, a backlog.
+      Growth within four standard deviations of a Poisson count of *n_open_begin* is no sign. A
+      connection that failed is not open: it is an error.
+    - Progress. Users of a closed loop wait for the server, so their number cannot grow, however
+      slow it is. By Little's law they wait for longer than the window if more of them wait than
+      are answered in it: a backlog. It is overload if they wait for 20 times as long as the second
+      half of the window at its rate, or if nobody is answered while somebody waits through the
+      window or gives up in it. As above, four standard deviations of those that wait are no sign.
+      A window, or a second half, in which somebody waits and nobody is answered is never stable.
+
+    Parameters
+    ----------
+    growth, n_open_begin, n_offered, n_errors:
+        Connections; errors are those of connections that were due in the window.
+    progress:
+        Requests answered and waiting.
+    n_gave_up:
+        Connections that were due before the window and failed in it.
     """
-    if n_offered == 0:
-        return Verdict.STABLE
-    most = OVERLOADED_SHARE * n_offered
     noise = 4 * max(n_open_begin, 1.0) ** 0.5
-    if growth > noise + most or n_errors > most:
+    most = OVERLOADED_SHARE * n_offered
+    n_waiting = progress.waiting - 4 * progress.waiting**0.5
+    is_silent = progress.answered == 0
+    if (
+        growth > noise + most
+        or n_errors > most
+        or n_errors + n_gave_up > OVERLOADED_SHARE * (n_open_begin + n_offered)
+        or OVERLOADED_SHARE * n_waiting > progress.answered_late
+        or (is_silent and progress.waiting_through + n_gave_up > 0)
+    ):
         return Verdict.OVERLOADED
-    if growth > noise + 0.01 * n_offered or n_errors > 0:
+    if (
+        growth > noise + 0.01 * n_offered
+        or n_errors > 0
+        or n_waiting > progress.answered
+        or (is_silent and progress.waiting > 0)
+        or (progress.answered_late == 0 and progress.waiting_long > 0)
+    ):
         return Verdict.BACKLOGGED
     return Verdict.STABLE
 

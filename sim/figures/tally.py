@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +41,36 @@ NO_PATHS = np.zeros(0, np.int64)
 _OPEN, _REPLIED, _STRANDED = int(Fate.OPEN), int(Fate.REPLIED), int(Fate.STRANDED)
 
 
+class Progress(NamedTuple):
+    """Whether a server gets through: requests that it answers, and requests that wait.
+
+    answered and answered_late are those that were answered in the window and in its second half,
+    whenever they were due. waiting are those without a reply at the end of the window,
+    waiting_long those that have waited through its second half, waiting_through those that have
+    waited through all of it.
+    """
+
+    answered: int = 0
+    answered_late: int = 0
+    waiting: int = 0
+    waiting_long: int = 0
+    waiting_through: int = 0
+
+    def __add__(self, other: tuple[int, ...]) -> Progress:  # type: ignore[override]
+        """Return the progress of two parts of the connections together."""
+        return Progress(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
+
+
+def progress_of_totals(answered: float, waiting: float) -> Progress:
+    """Return the progress that is known where nobody knows when replies came: evenly, it is taken.
+
+    Those that wait have waited all the time only if nobody was answered.
+    """
+    n_waiting = max(0, round(waiting))
+    n_long = 0 if answered > 0 else n_waiting
+    return Progress(math.ceil(answered), math.ceil(answered / 2), n_waiting, n_long, n_long)
+
+
 class Tally:
     """Counts and durations of the window from *begin_ns* to *end_ns* (the end of the run).
 
@@ -63,6 +94,8 @@ class Tally:
         Of those due in the window, by `FAILURES`.
     n_stranded:
         Of those due in the window, open for ever: `Fate.STRANDED`.
+    n_gave_up:
+        Connections that were due before the window and failed in it.
     n_open_begin, n_open_end:
         Connections, due before, that had not ended at each end of the window.
     n_by_interval:
@@ -75,6 +108,9 @@ class Tally:
         The connections of each path by themselves, without their single requests; shape (n_paths,).
     request_latency:
         Of single requests due in the window and answered: from due to the whole reply.
+    progress:
+        Single requests that were answered in the window, whenever they were due, and those that
+        wait at its end.
 
     Raises
     ------
@@ -92,6 +128,7 @@ class Tally:
         self.n_replied = 0
         self.n_failed = dict.fromkeys(FAILURES, 0)
         self.n_stranded = 0
+        self.n_gave_up = 0
         self.n_open_begin = 0
         self.n_open_end = 0
         self.interval_ns = min(REPLY_INTERVAL_NS, end_ns - begin_ns)
@@ -101,6 +138,7 @@ class Tally:
         self.latency = self._distribution()
         self.waiting = self._distribution()
         self.request_latency = self._distribution()
+        self.progress = Progress()
         self.of_paths = tuple(Tally(begin_ns, end_ns, exact) for _ in range(n_paths))
 
     def add(
@@ -163,6 +201,7 @@ class Tally:
         for kind in FAILURES:
             self.n_failed[kind] += _number(due & ~is_open & (fates == int(kind)))
         self.n_stranded += _number(due & (fates == _STRANDED))
+        self.n_gave_up += _number(before & ~is_open & (done_ns >= self.begin_ns))
         self.waiting.add(self.end_ns - intended_ns[due & is_open])
 
     def add_requests(self, due_ns: Integers, reply_ns: Integers) -> None:
@@ -179,10 +218,22 @@ class Tally:
         ValueError
             If a reply came before its request was due.
         """
+        self.progress += Progress(
+            answered=self._between(self.begin_ns, reply_ns),
+            answered_late=self._between(self._middle_ns, reply_ns),
+        )
         answered = self._is_due(due_ns) & (reply_ns != NONE) & (reply_ns <= self.end_ns)
         if not answered.all():
             due_ns, reply_ns = due_ns[answered], reply_ns[answered]
         self.request_latency.add(reply_ns - due_ns)
+
+    def add_waiting(self, since_ns: Integers) -> None:
+        """Take requests that wait for a reply at the end, by when they were due, in ns."""
+        self.progress += Progress(
+            waiting=since_ns.size,
+            waiting_long=_number(since_ns < self._middle_ns),
+            waiting_through=_number(since_ns < self.begin_ns),
+        )
 
     def fates(self) -> dict[Fate, int]:
         """Return how many of the connections due in the window met which fate: all `n_offered`."""
@@ -206,6 +257,14 @@ class Tally:
         ranks = [math.ceil((self.n_offered - 1) * p) for p in probabilities]
         there = iter(ended.order_statistics([rank for rank in ranks if rank < ended.n]))
         return [next(there) if rank < ended.n else math.inf for rank in ranks]
+
+    @property
+    def _middle_ns(self) -> int:
+        return (self.begin_ns + self.end_ns) // 2
+
+    def _between(self, first_ns: int, times_ns: Integers) -> int:
+        """Return how many of *times_ns* lie from *first_ns* to the end of the window."""
+        return _number((times_ns >= first_ns) & (times_ns <= self.end_ns))
 
     def _is_due(self, at_ns: Integers) -> NDArray[np.bool_]:
         return (at_ns >= self.begin_ns) & (at_ns < self.end_ns)

@@ -71,7 +71,7 @@ def counts_of(program: str, engine: Literal["fast", "reference"]) -> list[int]:
     mechanism = scenario.server.mechanism
     at_once = arrivals(*[10_000] * 300)
     outcome = simulate(mechanism, at_once, toy_costs(mechanism), run, engine=engine)
-    return outcome.counts[[Count.REPLIES, Count.SHED, Count.ASKS]].tolist()
+    return list(outcome.counts[[Count.REPLIES, Count.SHED, Count.ASKS]])
 
 
 @pytest.mark.parametrize("engine", ["fast", "reference"])

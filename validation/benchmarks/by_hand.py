@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...sim.figures.fates import NOBODY
-from ...sim.figures.outcome import Integers, Outcome
+from ...sim.figures.outcome import Integers, Outcome, waiting_since
 from ...sim.figures.queue_lengths import SAMPLE_COLUMNS
 from ...sim.load.workload import Trace
 from ...sim.native.compiler import CompilerFailedError, finished, first_error
@@ -153,7 +153,8 @@ def run_by_hand(
         n_started, n_sampled, mark_ns, n_bytes = totals.tolist()
         requests = due_ns, np.where(reply_ns > settings.duration_ns, NONE, reply_ns)
         ends = mark_ns, settings.duration_ns
-        outcome = _outcome(library, run, n_started, ends, (*requests, samples[:n_sampled]))
+        written = (*requests, samples[:n_sampled])
+        outcome = _outcome(library, run, trace.requests[:n_started], ends, written)
     finally:
         library.by_hand_free(run)
     n_bytes += due_ns.nbytes + reply_ns.nbytes
@@ -163,23 +164,34 @@ def run_by_hand(
 def _outcome(
     library: ctypes.CDLL,
     run: int,
-    n_started: int,
+    n_requests: Integers,
     ends: tuple[int, int],
     written: tuple[Integers, Integers, Integers],
 ) -> Outcome:
-    """Return the record of *run*, given its mark and end, and the arrays that it has written."""
+    """Return the record of *run*, given its mark and end, and the arrays that it has written.
+
+    *n_requests* are those of each connection that it has started.
+    """
     mark_ns, duration_ns = ends
     due_ns, reply_ns, samples = written
-    times = [np.zeros(n_started, np.int64) for _ in range(4)]
+    times = [np.zeros(n_requests.size, np.int64) for _ in range(4)]
     ledgers = [np.zeros(len(Activity), np.int64) for _ in range(2)]
     counts = [np.zeros(len(Count), np.int64) for _ in range(2)]
     arrays = [*times, *ledgers, *counts]
     library.by_hand_record(run, *(array.ctypes.data for array in arrays))
+    for each in counts:  # it has no other cause to drop a SYN
+        each[Count.SYN_DROPS_ACCEPT_QUEUE] = each[Count.SYN_DROPS]
     # Free clients know their future: what lies beyond the end has not happened.
     due = times[0] <= duration_ns
     intended_ns, connected_ns, done_ns, n_left = (column[due] for column in times)
     open_still = (done_ns == NONE) | (done_ns > duration_ns)
     # A connection that has ended with a request left had all its SYNs dropped.
+    is_open = due.copy()
+    is_open[due] = open_still
+    of_started = slice(int(n_requests.sum()))
+    waiting_since_ns = waiting_since(
+        is_open, n_requests, due_ns[of_started], reply_ns[of_started], duration_ns
+    )
     ended = np.where(n_left > 0, int(Status.DROPPED), int(Status.REPLIED))
     return Outcome(
         duration_ns=duration_ns,
@@ -192,6 +204,7 @@ def _outcome(
         attempts=np.ones(intended_ns.size, np.int64),
         due_ns=due_ns,
         reply_ns=reply_ns,
+        waiting_since_ns=waiting_since_ns,
         cpu_ledger_ns=ledgers[0][np.newaxis],
         cpu_ledger_mark_ns=ledgers[1][np.newaxis],
         counts=counts[0],

@@ -20,6 +20,7 @@ import numpy as np
 from ...calibration.points.point import Point
 from ...calibration.records.measured_runs import RunRecord, read_rows
 from ...sim.figures.summary import Summary, Verdict, verdict_of
+from ...sim.figures.tally import progress_of_totals
 from ...sim.load.streams import generator
 from ...sim.state.units import SECOND_NS
 
@@ -191,18 +192,19 @@ def verdict_of_run(record: RunRecord) -> Verdict:
 
     A record holds totals, not the connections that were open at both ends of the window: the
     growth is what was offered and not ended in it, and by Little's law about offered rate times
-    mean latency were open at its beginning.
+    mean latency were open at its beginning. If nothing was offered, the users of a closed loop
+    wait.
     """
     result = record.result
     n_offered = result.offered
-    if n_offered == 0:
-        return Verdict.STABLE
     n_errors = sum(result.errors.model_dump().values())
     n_replied = result.replied / record.point.load.requests
     growth = n_offered - n_replied - n_errors
     mean_ns = result.latency_ns.mean if result.latency_ns else 0.0
     n_open = n_offered * mean_ns / record.window_ns
-    return verdict_of(growth, n_open, n_offered, n_errors)
+    n_waiting = n_open + growth if n_offered > 0 else record.point.users
+    progress = progress_of_totals(n_replied, n_waiting)
+    return verdict_of(growth, n_open, n_offered, n_errors, progress=progress)
 
 
 def median(values: Sequence[float]) -> float:

@@ -1,6 +1,7 @@
 """Tallies: whatever way records are cut, shuffled and sharded, the figures are those of all."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import astuple, replace
 from random import Random
 from typing import NamedTuple
@@ -15,7 +16,7 @@ from dispatchsim.sim.figures.histogram import RELATIVE_ERROR, Integers
 from dispatchsim.sim.figures.outcome import Outcome
 from dispatchsim.sim.figures.queue_lengths import SAMPLE_COLUMNS
 from dispatchsim.sim.figures.summary import Summary, Verdict, summarise, summary_of, verdict_of
-from dispatchsim.sim.figures.tally import Tally
+from dispatchsim.sim.figures.tally import Progress, Tally
 from dispatchsim.sim.state.kinds import NONE, Activity, Count, Status
 
 TENTH_NS = 100_000_000
@@ -36,6 +37,7 @@ class Records(NamedTuple):
     end_ns: int
     connections: list[tuple[int, int, int]]  # intended, done, status
     requests: list[tuple[int, int]]  # due, reply
+    waiting: Sequence[int] = ()  # when each request was due that waits at the end
 
 
 @st.composite
@@ -57,7 +59,9 @@ def records(draw: st.DrawFn) -> Records:
     connections = st.lists(st.builds(connection, answered_mostly, times, times), max_size=40)
     answered = st.tuples(times, times).map(lambda pair: (min(pair), max(pair)))
     unanswered = st.tuples(times, st.just(NONE)) | st.just((NONE, NONE))
-    return Records(begin_ns, end_ns, draw(connections), draw(st.lists(answered | unanswered)))
+    requests = st.lists(answered | unanswered)
+    drawn = draw(connections), draw(requests)
+    return Records(begin_ns, end_ns, *drawn, draw(st.lists(times)))
 
 
 def columns(rows: list[tuple[int, ...]], width: int) -> list[Integers]:
@@ -78,6 +82,7 @@ def outcome_of(run: Records) -> Outcome:
         attempts=np.ones_like(status),
         due_ns=due_ns,
         reply_ns=reply_ns,
+        waiting_since_ns=np.array(run.waiting, np.int64),
         cpu_ledger_ns=np.zeros((1, len(Activity)), np.int64),
         cpu_ledger_mark_ns=np.zeros((1, len(Activity)), np.int64),
         counts=np.zeros(len(Count), np.int64),
@@ -106,6 +111,7 @@ def tally_of(run: Records, *, exact: bool) -> Tally:
     tally.add(intended_ns, done_ns, status)
     due_ns, reply_ns = columns([*run.requests], 2)
     tally.add_requests(due_ns, reply_ns)
+    tally.add_waiting(np.array(run.waiting, np.int64))
     return tally
 
 
@@ -142,7 +148,22 @@ def test_exact_figures_are_what_they_are_defined_to_be(run: Records) -> None:
     assert np.array_equal(astuple(found.latency_due_ns), expected, equal_nan=True)
     open_begin = sum(a < begin_ns and (b == NONE or b >= begin_ns) for a, b, _ in run.connections)
     open_end = sum(a < end_ns and b == NONE for a, b, _ in run.connections)
-    expected_verdict = verdict_of(open_end - open_begin, open_begin, len(due), sum(errors.values()))
+    middle_ns = (begin_ns + end_ns) // 2
+    replied_ns = [reply for _, reply in run.requests if reply != NONE]
+    expected_verdict = verdict_of(
+        open_end - open_begin,
+        open_begin,
+        len(due),
+        sum(errors.values()),
+        n_gave_up=sum(a < begin_ns <= b and kind in FAILED for a, b, kind in run.connections),
+        progress=Progress(
+            answered=sum(reply >= begin_ns for reply in replied_ns),
+            answered_late=sum(reply >= middle_ns for reply in replied_ns),
+            waiting=len(run.waiting),
+            waiting_long=sum(since < middle_ns for since in run.waiting),
+            waiting_through=sum(since < begin_ns for since in run.waiting),
+        ),
+    )
     assert found.verdict is expected_verdict
 
 
@@ -160,6 +181,8 @@ def test_cuts_and_order_do_not_matter(
     for first in range(0, len(requests), chunk):
         due_ns, reply_ns = columns([*requests[first : first + chunk]], 2)
         whole.add_requests(due_ns, reply_ns)
+    for first in range(0, len(run.waiting), chunk):
+        whole.add_waiting(np.array(run.waiting[first : first + chunk], np.int64))
     # As text, for NaN is not equal to itself.
     assert repr(summary_from(whole)) == repr(summary_from(tally_of(run, exact=exact)))
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from dispatchsim.sim.figures.summary import Verdict, verdict_of
+from dispatchsim.sim.figures.tally import Progress
 from dispatchsim.sim.output_analysis.steady_state import drift, verdict_of_drift
 from dispatchsim.validation.output_statistics.coverage import (
     Floats,
@@ -39,6 +40,14 @@ def number_in_system(rho: float, runs: int, n: int, rng: np.random.Generator) ->
         ],
         dtype=float,
     )
+
+
+def by_ends(row: Floats, n_offered: int) -> Verdict:
+    """Return the verdict that the numbers in the system at both ends of the window tell."""
+    growth, n_waiting = row[-1] - row[0], int(row[-1])
+    answered = int(n_offered - growth)
+    progress = Progress(answered, answered // 2, n_waiting)
+    return verdict_of(growth, row[0], n_offered=n_offered, n_errors=0, progress=progress)
 
 
 def verdicts(rho: float, runs: int, n: int, seed: int) -> list[Verdict]:
@@ -105,8 +114,7 @@ def test_it_sees_a_growth_that_two_points_do_not() -> None:
     both = []
     for _ in range(20):
         row = number_in_system(1.005, 1, 400_000, rng)[0]
-        ends = verdict_of(row[-1] - row[0], row[0], n_offered=380_000, n_errors=0)
-        both.append((ends, verdict_of_drift(drift(row, 1.0), arrivals=1.005)))
+        both.append((by_ends(row, 380_000), verdict_of_drift(drift(row, 1.0), arrivals=1.005)))
     assert all(ends is Verdict.STABLE for ends, _ in both)
     assert sum(drifts is Verdict.BACKLOGGED for _, drifts in both) >= 18
 
@@ -115,11 +123,11 @@ def test_a_short_run_of_a_busy_queue_is_taken_for_growth_less_often_than_by_two_
     """M/M/1 in steady state at load 0.95, 1,000 customers: shorter than what it remembers."""
     table = number_in_system(0.95, 300, 1_000, np.random.default_rng(19))
     growing = (
-        [verdict_of(row[-1] - row[0], row[0], n_offered=950, n_errors=0) for row in table],
+        [by_ends(row, 950) for row in table],
         [verdict_of_drift(drift(row, 1.0), arrivals=0.95) for row in table],
     )
-    by_ends, by_slope = (sum(found is not Verdict.STABLE for found in each) for each in growing)
-    assert 0.1 * 300 < by_slope < 0.7 * by_ends
+    at_ends, by_slope = (sum(found is not Verdict.STABLE for found in each) for each in growing)
+    assert 0.1 * 300 < by_slope < 0.7 * at_ends
 
 
 def test_what_cannot_be_an_input_is_refused_by_name() -> None:
