@@ -68,14 +68,14 @@ def ask_by_poll(world: World, worker: Worker) -> Iterator[int]:
 
 def poll_all(world: World, worker: Worker) -> Generator[int, None, int]:
     """Call poll once on all that is watched; return how many are ready."""
+    world.counts[count.SCANNED] += worker.interests.n_watched
     yield from spend(worker, activity.WAIT, poll_ns(world, worker.interests))
     return _mark_ready(world, worker)
 
 
 def poll_ns(world: World, interests: InterestSet) -> int:
-    """Count the scan of a poll of all that is watched; return its CPU time, with its array."""
+    """Return the CPU time of a poll of all that is watched, with its array."""
     costs, n = world.costs.mechanism, interests.n_watched
-    world.counts[count.SCANNED] += n
     cost_ns = curve_ns(costs.poll, n)
     if world.signals.recovery_array_kept:
         cost_ns = max(0, cost_ns - curve_ns(costs.rebuild, n))
