@@ -23,7 +23,7 @@ MACHINES := epyc-family26-2cpu-linux-6.18 epyc-family25-2cpu-linux-6.18 counted-
     counted-linux-6.1-unmerged
 
 .DEFAULT_GOAL := help
-.PHONY: help test demo explore course lint bench equality recorded reports size fuzz-translator docs docs-links wheels \
+.PHONY: help test demo explore course lint bench equality faults recorded reports size fuzz-translator docs docs-links wheels \
     clean python compiler
 
 help: ## show this text
@@ -57,6 +57,9 @@ bench: $(STAMP) ## time the engines, against C and other simulators (ARGS=--quic
 
 equality: $(STAMP) ## hold the C engine against the reference on N random scenes (2000)
 	$(VENV)/bin/python -P tests/equality.py $(or $(N),2000)
+
+faults: $(STAMP) ## plant known faults one at a time in a copy, and report which test notices each
+	$(VENV)/bin/python -P tests/planted_faults.py $(ARGS)
 
 recorded: $(STAMP) ## hold what the program computes against the record (WRITE=1 writes it anew)
 	$(VENV)/bin/python -P tests/recorded.py $(if $(WRITE),--write)

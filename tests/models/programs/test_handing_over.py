@@ -58,6 +58,10 @@ def test_connections_go_to_the_others_in_turn() -> None:
     reads = [sum(name == "USER" for *_, name in steps[number]) for number in range(4)]
     assert reads == [0, 2, 2, 2]
     assert outcome.worker_accepts.tolist() == [6, 0, 0, 0]
+    served_ns = [[begin for begin, _, name in steps[n] if name == "USER"] for n in (1, 2, 3)]
+    # The first is for the first behind the listening thread, and so on, twice.
+    in_turn_ns = [served_ns[i][turn] for turn in range(2) for i in range(3)]
+    assert in_turn_ns == sorted(in_turn_ns)
 
 
 @pytest.mark.parametrize("limit", [0, 1, 3])

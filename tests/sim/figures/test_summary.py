@@ -8,10 +8,11 @@ from tests.toy import arrivals, toy_costs
 
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.figures.histogram import Distribution, Histogram, Values
-from dispatchsim.sim.figures.summary import Verdict, latency, reply_rate, summarise
+from dispatchsim.sim.figures.summary import Verdict, cpu, latency, reply_rate, summarise, verdict_of
 from dispatchsim.sim.load.workload import open_loop
 from dispatchsim.sim.state.client_settings import ClientSettings
 from dispatchsim.sim.state.costs import ApplicationCosts
+from dispatchsim.sim.state.kinds import Activity, Count
 from dispatchsim.sim.state.settings import RunSettings
 from dispatchsim.sim.state.units import SECOND_NS
 
@@ -82,3 +83,39 @@ def test_errors_are_counted_by_kind() -> None:
     assert summary.errors == {"timeout": 3, **others}
     assert summary.replied == 0
     assert summary.verdict is Verdict.OVERLOADED
+
+
+@pytest.mark.parametrize(
+    ("growth", "expected"),
+    # Of 100 open connections four standard deviations are 40, of 1,000 offered 1% are 10, 5% 50.
+    [
+        (50, Verdict.STABLE),
+        (51, Verdict.BACKLOGGED),
+        (90, Verdict.BACKLOGGED),
+        (91, Verdict.OVERLOADED),
+    ],
+)
+def test_growth_within_the_noise_of_a_count_is_no_sign(growth: int, expected: Verdict) -> None:
+    found = verdict_of(growth=growth, n_open_begin=100, n_offered=1_000, n_errors=0)
+    assert found is expected
+
+
+def test_a_process_is_not_billed_for_what_others_do() -> None:
+    # Each activity has a bit of its own.
+    billed = cpu(np.array([1 << i for i in range(len(Activity))], np.int64))
+    others = ("INTERRUPT_IDLE", "KSOFTIRQD", "OTHER", "INTERRUPT_OTHER", "IDLE")
+    expected = sum(1 << each for each in Activity if each.name not in others)
+    assert billed.process_ns == expected
+
+
+def test_events_per_wait_are_of_waits() -> None:
+    outcome = simulate(
+        "poll",
+        arrivals(10_000, 10_000, 10_000),
+        toy_costs("poll"),
+        RunSettings(duration_ns=40_000),
+        engine="reference",
+    )
+    waits, events = int(outcome.counts[Count.WAITS]), int(outcome.counts[Count.EVENTS])
+    assert outcome.counts[Count.ASKS] == 0 < waits < events
+    assert summarise(outcome).events_per_wait == events / waits

@@ -57,7 +57,10 @@ def test_too_few_values_cannot_bound_a_quantile() -> None:
 
 def test_the_sectioned_quantile_is_that_of_all_values() -> None:
     sections = [[1.0, 2.0, 3.0], [2.0, 3.0, 10.0]]
-    assert quantile_sectioned(sections, 0.5).estimate == 2.5
+    interval = quantile_sectioned(sections, 0.5)
+    assert interval.estimate == 2.5
+    # Medians 2 and 3 about 2.5: a variance of 0.5 with one degree of freedom, whose t is 12.706.
+    assert interval.high - 2.5 == pytest.approx(12.7062 * (0.5 / 2) ** 0.5, rel=1e-4)
     assert quantile_over_replications(sections, 0.5).estimate == 2.5
     assert quantile_sectioned(sections, 0.9).estimate == np.quantile([1, 2, 3, 2, 3, 10], 0.9)
 
