@@ -266,6 +266,7 @@ def _check(trace: Trace, costs: Costs, settings: RunSettings) -> None:
         "an accept limit": program.accept_limit > 0,
         "a listener that is served last": program.listener_last,
         "a read after accept": program.read_after_accept,
+        "work of the application for a request": program.request_work_ns > 0,
         "refused connections": limits.refuse,
         "a bound of half-open connections": not limits.syn_cookies,
         f"the costs {', '.join(effects)}": bool(effects),

@@ -247,6 +247,7 @@ def run_with(library: ctypes.CDLL, **changes: Any) -> ByHand:
         (on_server(accept_limit=1), "accept limit"),
         (on_server(listener_last=True), "last"),
         (on_server(read_after_accept=True), "read after accept"),
+        (on_server(request_work_ns=1), "work of the application"),
         (on_server(refuse=True), "refused"),
         (on_server(fd_limit=40), "server short"),
         (on_server(send_buffer_bytes=100), "send buffer"),

@@ -30,6 +30,8 @@ def test_a_connection_costs_its_calls_and_interrupts(profile: Profile) -> None:
     assert fixed_cost_ns(POLL, costs) == FIXED_NS
     epoll = profile.costs("epoll_level", open_connections=0)
     assert fixed_cost_ns(EPOLL, epoll) == FIXED_NS + 700 + 700
+    working = point_at(EPOLL, request_work_ns=20_000)
+    assert fixed_cost_ns(working, epoll) == FIXED_NS + 700 + 700 + 20_000
 
 
 def test_kept_connections_share_what_a_connection_costs(profile: Profile) -> None:
