@@ -206,7 +206,8 @@ def _counters(outcome: Outcome, requests: Integers) -> Clauses:
         "no queue of signals was shorter at its longest",
         bool(counts[Count.SIGNALS_QUEUED] <= counts[Count.SIGNAL_QUEUE_MAX]),
     )
-    yield "only a close resets", bool(n[Fate.RESET] <= counts[Count.CLOSES])
+    n_forgotten = counts[Count.CLOSES] + counts[Count.HALF_OPEN_EXPIRED]
+    yield "only a close resets, or who was forgotten", bool(n[Fate.RESET] <= n_forgotten)
     yield "who was late was closed", bool(counts[Count.LATE] <= counts[Count.CLOSES])
     yield (
         "who is in TIME_WAIT was closed",

@@ -46,9 +46,9 @@ from typing import NamedTuple
 
 from ...sim.cpu.interrupts import lengthen_interrupt
 from ...sim.kernel import interest_set, sockets
+from ...sim.kernel.descriptors import no_fd_left
 from ...sim.kernel.sleeping import sleep
 from ...sim.state.columns import I8, I32, per_descriptor
-from ...sim.state.costs import sending_ns
 from ...sim.state.family_settings import CompletionSettings
 from ...sim.state.kinds import NONE, READABLE, WRITABLE, activity, count
 from ...sim.state.mechanism import Trait, kept, spend, step
@@ -152,24 +152,23 @@ def _receive(world: World, worker: Worker, fd: int) -> Iterator[int]:
 
 
 def _send(world: World, worker: Worker, fd: int) -> Iterator[int]:
-    """Send a reply, or fail: its client may have reset the connection."""
+    """Send what fits of a reply, or fail: its client may have reset the connection."""
     world.interest[fd] = 0
-    if sockets.hung_up(world, fd):
-        write_ns = _uncrossed_ns(world, world.costs.call.write_ns)
-        complete_ns = world.costs.mechanism.complete_ns
-        yield from spend(worker, activity.WRITE, write_ns + complete_ns)
+    n_bytes = sockets.writable_bytes(world, fd)
+    writing_ns = sockets.writing_ns(world, fd, n_bytes)
+    yield from spend(worker, activity.WRITE, _uncrossed_ns(world, writing_ns))
+    n_left = sockets.write(world, fd, n_bytes)
+    if n_left == sockets.FAILED:
+        yield from spend(worker, activity.WRITE, world.costs.mechanism.complete_ns)
         world.unsent[world.connection_of[fd]] = 0  # nothing is left to do but to close
         _complete(worker, fd)
     else:
-        yield from _send_what_fits(world, worker, fd)
+        yield from _wait_for_rest(world, worker, fd, n_left)
 
 
-def _send_what_fits(world: World, worker: Worker, fd: int) -> Iterator[int]:
-    """Send what fits; the rest waits in the kernel, and with it what is linked to the last byte."""
-    call, n_bytes = world.costs.call, sockets.writable_bytes(world, fd)
-    yield from spend(worker, activity.WRITE, _uncrossed_ns(world, sending_ns(call, n_bytes)))
-    n_left = sockets.write(world, fd, n_bytes)
-    yield from spend(worker, activity.WRITE, call.write_after_ns)
+def _wait_for_rest(world: World, worker: Worker, fd: int, n_left: int) -> Iterator[int]:
+    """Keep *n_left* bytes in the kernel, and with them what is linked to the last byte."""
+    yield from spend(worker, activity.WRITE, world.costs.call.write_after_ns)
     if n_left > 0:
         yield from spend(worker, activity.WATCH, world.costs.mechanism.add_ns)
         _arm(world, worker, fd, WRITABLE)
@@ -189,7 +188,10 @@ def _queue_what_follows(world: World, worker: Worker, fd: int) -> None:
 
 def do_submitted(world: World, worker: Worker, fd: int) -> Iterator[int]:
     """Do what was submitted for *fd*: its state determines what that is."""
-    if fd == worker.listener_fd:
+    if fd == worker.listener_fd and no_fd_left(world):
+        sockets.accept(world, worker)  # it takes a descriptor before it looks at the queue
+        _complete(worker, fd)
+    elif fd == worker.listener_fd:
         _arm(world, worker, fd, READABLE)
     elif world.watched_by[fd] == NONE:
         yield from _begin(world, worker, fd)
@@ -231,8 +233,8 @@ def _accept_all(world: World, worker: Worker) -> Iterator[int]:
     """Accept all that wait; without a free descriptor the accept ends, with a completion.
 
     The completion of the last connection reports that it is the last; before Linux 6.10 the kernel
-    checked once more. The server then submits the accept again; that of calibration/c/servers after
-    10 ms at the latest.
+    checked once more. The server then submits the accept again, which fails at once until there is
+    a descriptor; that of calibration/c/servers waits for another completion, or 10 ms.
     """
     costs, listener = world.costs.mechanism, worker.listener
     checks_again = True

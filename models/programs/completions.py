@@ -32,7 +32,7 @@ import functools
 from collections.abc import Generator, Iterator
 
 from ...sim.kernel import sockets
-from ...sim.state.costs import copying_ns, sending_ns
+from ...sim.state.costs import copying_ns
 from ...sim.state.kinds import NONE, READABLE, WRITABLE, activity, count
 from ...sim.state.mechanism import Mechanism, Program, spend
 from ...sim.state.world import Worker, World
@@ -129,10 +129,13 @@ def port_pool(mechanism: Mechanism) -> Program:
 
     def send_reply(world: World, worker: Worker, fd: int) -> Iterator[int]:
         """Send what fits; the rest when there is room, in another packet or in this thread."""
-        call, n_bytes = world.costs.call, sockets.writable_bytes(world, fd)
-        yield from spend(worker, activity.WRITE, sending_ns(call, n_bytes))
+        n_bytes = sockets.writable_bytes(world, fd)
+        yield from spend(worker, activity.WRITE, sockets.writing_ns(world, fd, n_bytes))
         n_left = sockets.write(world, fd, n_bytes)
-        yield from spend(worker, activity.WRITE, call.write_after_ns)
+        if n_left == sockets.FAILED:
+            yield from go_on(world, worker, fd)  # nothing of the reply was sent: it closes
+            return
+        yield from spend(worker, activity.WRITE, world.costs.call.write_after_ns)
         if world.completions.sends_block:
             yield from send_blocking(world, worker, fd, n_left)
             yield from go_on(world, worker, fd)

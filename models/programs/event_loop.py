@@ -21,7 +21,6 @@ from collections.abc import Generator, Iterator
 from ...sim.kernel import sockets
 from ...sim.kernel.handing_over import hand_over, hands_over, read_eventfd, take_handed
 from ...sim.kernel.request_timeouts import is_late, next_late, take_expiry
-from ...sim.state.costs import sending_ns
 from ...sim.state.kinds import NONE, READABLE, WRITABLE, activity, count
 from ...sim.state.mechanism import Mechanism, Program, Trait, not_noted, spend
 from ...sim.state.world import Worker, World
@@ -97,15 +96,15 @@ def event_loop(mechanism: Mechanism) -> Program:
 
     def accept_connection(world: World, worker: Worker) -> Generator[int, None, int]:
         """Call accept once; return the descriptor, or a negative number if there is none."""
-        call, found_empty = world.costs.call, worker.listener.n_queued == 0
+        call, found_none = world.costs.call, sockets.accepts_none(world, worker)
         check_ns = max(0, call.accept_again_ns - call.accept_after_ns)
-        yield from spend(worker, activity.ACCEPT, check_ns if found_empty else call.accept_ns)
+        yield from spend(worker, activity.ACCEPT, check_ns if found_none else call.accept_ns)
         fd = sockets.accept(world, worker)
         if fd == NONE:
             # Before the call returns, as for a reply that does not fit.
             blocked(world, worker.interests, worker.listener_fd, READABLE)
             yield from spend(worker, activity.ACCEPT, call.accept_after_ns)
-        elif fd >= 0 and found_empty:  # one came just before the check
+        elif fd >= 0 and found_none:  # one came just before the check
             yield from spend(worker, activity.ACCEPT, max(0, call.accept_ns - check_ns))
         return fd
 
@@ -125,9 +124,6 @@ def event_loop(mechanism: Mechanism) -> Program:
         if not sockets.reply_unsent(world, fd):
             if (yield from read_request(world, worker, fd)):
                 yield from send_reply(world, worker, fd)
-        elif sockets.hung_up(world, fd):
-            yield from spend(worker, activity.WRITE, world.costs.call.write_ns)  # it fails
-            yield from leave(world, worker, fd)
         else:
             yield from send_reply(world, worker, fd)
 
@@ -151,13 +147,16 @@ def event_loop(mechanism: Mechanism) -> Program:
 
     def send_reply(world: World, worker: Worker, fd: int) -> Iterator[int]:
         """Write what fits of a reply; then wait for room or for the next request, or close."""
-        call, n_bytes = world.costs.call, sockets.writable_bytes(world, fd)
-        yield from spend(worker, activity.WRITE, sending_ns(call, n_bytes))
+        n_bytes = sockets.writable_bytes(world, fd)
+        yield from spend(worker, activity.WRITE, sockets.writing_ns(world, fd, n_bytes))
         n_left = sockets.write(world, fd, n_bytes)
+        if n_left == sockets.FAILED:
+            yield from leave(world, worker, fd)
+            return
         if n_left > 0:
             # Before the call returns: a signal handler may note meanwhile that there is room.
             blocked(world, worker.interests, fd, WRITABLE)
-        yield from spend(worker, activity.WRITE, call.write_after_ns)
+        yield from spend(worker, activity.WRITE, world.costs.call.write_after_ns)
         note_reply(world, worker, fd, n_left)
         if n_left == 0 and sockets.all_answered(world, fd):
             yield from leave(world, worker, fd)

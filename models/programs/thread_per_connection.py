@@ -18,9 +18,10 @@ import functools
 from collections.abc import Generator, Iterator
 
 from ...sim.kernel import sockets
+from ...sim.kernel.descriptors import no_fd_left
 from ...sim.kernel.request_timeouts import was_in_vain
 from ...sim.kernel.sleeping import fall_asleep
-from ...sim.state.costs import copying_ns, sending_ns
+from ...sim.state.costs import copying_ns
 from ...sim.state.family_settings import Threads
 from ...sim.state.kinds import READABLE, SLEEP, WRITABLE, activity, count
 from ...sim.state.mechanism import Mechanism, Program, spend
@@ -78,15 +79,17 @@ def thread_per_connection(mechanism: Mechanism) -> Program:
 
     def accept_call(world: World, worker: Worker) -> Generator[int, None, int]:
         """Call accept, and sleep in it; return the descriptor, or a negative number."""
-        call, found_empty = world.costs.call, worker.listener.n_queued == 0
+        call, found_none = world.costs.call, sockets.accepts_none(world, worker)
         check_ns = call.accept_ns
-        if found_empty:
+        if found_none:
             check_ns = max(0, call.accept_again_ns - call.accept_after_ns)
-        if world.now_ns > 0 or not found_empty:  # or it has been in the call since before
+        if world.now_ns > 0 or not found_none:  # or it has been in the call since before
             yield from spend(worker, activity.ACCEPT, check_ns)
-        yield from wait(world, worker)
+        if not no_fd_left(world):  # otherwise it fails at once
+            yield from wait(world, worker)
         fd = sockets.accept(world, worker)
-        yield from spend(worker, activity.ACCEPT, max(0, call.accept_ns - check_ns))
+        if fd >= 0:
+            yield from spend(worker, activity.ACCEPT, max(0, call.accept_ns - check_ns))
         return fd
 
     def begin_thread(world: World, worker: Worker, fd: int) -> Iterator[int]:
@@ -138,14 +141,16 @@ def thread_per_connection(mechanism: Mechanism) -> Program:
 
     def send_reply(world: World, worker: Worker, fd: int) -> Iterator[int]:
         """Call write, and sleep in it until the whole reply is in the send buffer, or it fails."""
-        call, n_bytes = world.costs.call, sockets.writable_bytes(world, fd)
-        yield from spend(worker, activity.WRITE, sending_ns(call, n_bytes))
+        n_bytes = sockets.writable_bytes(world, fd)
+        yield from spend(worker, activity.WRITE, sockets.writing_ns(world, fd, n_bytes))
         n_left = sockets.write(world, fd, n_bytes)
+        if n_left == sockets.FAILED:
+            return
         if n_left > 0:
             yield from rewatch(world, worker, fd, WRITABLE)
             yield from copy_rest(world, worker, fd)
             yield from rewatch(world, worker, fd, READABLE)
-        yield from spend(worker, activity.WRITE, call.write_after_ns)
+        yield from spend(worker, activity.WRITE, world.costs.call.write_after_ns)
 
     def copy_rest(world: World, worker: Worker, fd: int) -> Iterator[int]:
         """Sleep and copy, again and again; part stays behind if the client is gone."""

@@ -46,6 +46,8 @@ from ..wire.paths import paths_of
 from .build import number_requests
 
 _OF_ROWS = {name: each for name, each in COLUMNS.items() if each.per == Per.CONNECTION}
+_UNKNOWN = [int(each) for each in (Stage.NONE, Stage.CLOSED, Stage.BY_COOKIE, Stage.EXPIRED)]
+"""Stages of which the server keeps no record."""
 _MARGIN = 2
 """Rows in reserve when the engine asks for more: no occurrence starts more connections."""
 
@@ -121,7 +123,7 @@ class RowWindow:
         stage = self._begun("stage")
         living: NDArray[np.bool_] = self._begun("status") == int(Status.OPEN)
         living &= self._begun("intended_ns") != NONE
-        living |= (stage != int(Stage.NONE)) & (stage != int(Stage.CLOSED))
+        living |= ~np.isin(stage, _UNKNOWN)
         for connections in (_connections(world), *map(_waiting_packets, world.cpus)):
             begun = (connections >= world.n_idle) & (connections < world.next_row)
             living[connections[begun] - world.n_idle] = True

@@ -13,10 +13,19 @@ from numpy.typing import NDArray
 from ..load.streams import generator
 from ..state.client_settings import ClientSettings, Closing
 from ..state.event_calendar import schedule
-from ..state.kinds import CLIENT_CLOSED, NONE, SERVER_CLOSED, count, occurrence, stage, status
+from ..state.kinds import (
+    CLIENT_CLOSED,
+    NONE,
+    RESET_LOST,
+    SERVER_CLOSED,
+    count,
+    occurrence,
+    stage,
+    status,
+)
 from ..state.units import SECOND_NS
 from ..state.world import World
-from ..wire.network import send_syn, send_up
+from ..wire.network import send_reset_up, send_syn, send_up
 from ..wire.retransmission import syn_retries_max
 from ..wire.way import round_trip_ns
 from .retries import earn_retries, tries_again
@@ -155,6 +164,19 @@ def connected(world: World, c: int) -> None:
     schedule(world, send_up(world, c, sent_ns, n_bytes), occurrence.REQUEST, c)
 
 
+def request_was_sent(world: World, c: int) -> bool:
+    """Return whether the client of *c*, which may have reset it by now, has sent its request.
+
+    Free clients plan a request ahead, and what is repeated was sent before: neither is any more.
+    """
+    if world.status[c] == status.OPEN or world.client.closing != Closing.RESET:
+        return True
+    if world.left[c] == 0 or world.tries[c] > 0:
+        return False
+    request = world.first_request[c] + world.requests[c] - world.left[c]
+    return max(world.connected_ns[c], world.due_ns[request]) <= world.done_ns[c]
+
+
 def _plan_next_piece(world: World, c: int, sent_ns: int) -> None:
     """Have the client of *c*, which has sent a piece of a request at *sent_ns*, send the next."""
     world.sent_pieces[c] += 1
@@ -231,8 +253,17 @@ def server_reset(world: World, c: int) -> None:
 
 def _answer_with_reset(world: World, c: int, at_ns: int) -> None:
     """Reset *c*, whose client had closed it when a reply came at *at_ns*."""
-    if world.client.closing != Closing.RESET:
-        schedule(world, send_up(world, c, at_ns, 0), occurrence.GONE, c)
+    if world.client.closing != Closing.RESET or world.ending[c] & RESET_LOST:
+        _send_reset(world, c, at_ns)
+
+
+def _send_reset(world: World, c: int, at_ns: int) -> None:
+    """Send a reset from the client of *c* at *at_ns*: if it is lost, nobody sends it again."""
+    arrives_ns = send_reset_up(world, c, at_ns)
+    if arrives_ns == NONE:
+        world.ending[c] |= RESET_LOST
+    else:
+        schedule(world, arrives_ns, occurrence.GONE, c)
 
 
 def _leave(world: World, c: int, at_ns: int) -> int:
@@ -242,7 +273,11 @@ def _leave(world: World, c: int, at_ns: int) -> int:
     if world.connected_ns[c] != NONE:
         # Without a SYN-ACK there is nobody to tell; one on its way is answered with a reset.
         told_ns = max(closed_ns, world.connected_ns[c])
-        schedule(world, send_up(world, c, told_ns, 0), _last_words(world, c), c)
+        kind = _last_words(world, c)
+        if kind == occurrence.GONE:
+            _send_reset(world, c, told_ns)
+        else:
+            schedule(world, send_up(world, c, told_ns, 0), kind, c)
     kept_ns = world.client.time_wait_ns
     if world.ending[c] & SERVER_CLOSED and world.client.closing == Closing.FIN:
         kept_ns = round_trip_ns(world, c)  # who was not the first waits for its FIN's answer alone

@@ -19,6 +19,7 @@ from ..state.mechanism import Program
 from ..state.program_settings import Wakes
 from ..state.world import World
 from ..tcp.arriving import packet_arrives, packet_handled
+from ..tcp.handshake import syn_ack_timer
 from .disturbances import burst_arrives, fault
 from .other_threads import deliver
 
@@ -119,6 +120,8 @@ def clock_happening(world: World, kind: int, subject: int) -> None:
         deliver(world, world.cpus[NO_CONNECTION - subject])
     elif kind == occurrence.TICK:
         tick(world, world.cpus[NO_CONNECTION - subject])
+    elif kind == occurrence.SYN_ACK_TIMER:
+        syn_ack_timer(world, subject)
     elif kind == occurrence.TIMER:
         timer_expires(world, world.workers[NO_CONNECTION - subject])
     elif kind == occurrence.FAULT:

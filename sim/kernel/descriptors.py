@@ -21,12 +21,17 @@ def open_fd(world: World) -> int:
     if world.n_free > 0:
         fd = heap_pop(world.free_fds, world.n_free)
         world.n_free -= 1
-    elif world.next_fd < min(world.limits.fd_limit, len(world.state)):
+    elif no_fd_left(world):
+        return NONE
+    else:
         fd = world.next_fd
         world.next_fd += 1
-    else:
-        return NONE
     return fd
+
+
+def no_fd_left(world: World) -> bool:
+    """Return whether the process has no free descriptor (EMFILE)."""
+    return world.n_free == 0 and world.next_fd >= min(world.limits.fd_limit, len(world.state))
 
 
 def no_file_left(world: World) -> bool:

@@ -21,7 +21,8 @@ class Curve(NamedTuple):
     at:
         Counts, ascending; unused knots repeat the first one.
     ns:
-        Nanoseconds at each count. Beyond the last knot the last slope goes on.
+        Nanoseconds at each count. Beyond the last knot the last slope goes on; below the first
+        one the curve is flat.
     """
 
     at: tuple[int, ...]
@@ -76,7 +77,8 @@ def curve_ns(curve: Curve, count: int) -> int:
     width = at[k] - at[k - 1]
     if width == 0:
         return ns[k]
-    return max(0, ns[k - 1] + (count - at[k - 1]) * (ns[k] - ns[k - 1]) // width)
+    beyond = max(0, count - at[k - 1])
+    return max(0, ns[k - 1] + beyond * (ns[k] - ns[k - 1]) // width)
 
 
 class InterruptCosts(NamedTuple):

@@ -27,9 +27,9 @@ NOT_ENDED, IS_GONE, SENDS_NO_MORE = 0, 1, 2
 """`World.ended`: what the server knows of the client's end of a connection. The client that has
 reset it is gone: nothing can be sent to it. The client that has sent a FIN sends no more."""
 
-SERVER_CLOSED, CLIENT_CLOSED, SERVER_RESET = 1, 2, 4
+SERVER_CLOSED, CLIENT_CLOSED, SERVER_RESET, RESET_LOST = 1, 2, 4, 8
 """Bits of `World.ending`: the client has the server's FIN, the client has closed, the server has
-answered with a reset, after which it knows of no connection."""
+answered with a reset, after which it knows of no connection; the client's reset was lost."""
 
 
 NEVER_NS = 1 << 62
@@ -151,8 +151,8 @@ class count:
     NO_MEMORY = 39  # of SYN_DROPS, those for which memory was short, and nothing before it
     TIME_WAITS = 40  # connections that the server closed first, and kept in TIME_WAIT
     LATE = 41  # connections that the server closed because a request was not complete in time
-    WRITE_FAILED = 42  # writes to a connection that its client has reset
-    HALF_OPEN_EXPIRED = 43  # half-open connections that the server gave up
+    WRITE_FAILED = 42  # writes to connections that their clients had reset (ECONNRESET, EPIPE)
+    HALF_OPEN_EXPIRED = 43  # half-open connections that the server forgot: too old, or too many
     SIGNALS_LOST = 44  # events that a full queue of signals had no room for
     SIGNALS_MERGED = 45  # events whose descriptor had a signal queued already
     SIGNALS_QUEUED = 46  # signals of all workers that are queued now
@@ -197,6 +197,7 @@ class occurrence:
     TIME_WAIT_OVER = 25  # a connection that the server closed first leaves TIME_WAIT
     TIMER = 26  # a timer of the server program expires
     RST = 27  # the server's reset reaches the client
+    SYN_ACK_TIMER = 28  # a half-open connection is due to have its SYN-ACK again, or to expire
     END_OF_STEP = 31  # a CPU ends its step: after all else that happens at that nanosecond
 
 
@@ -209,6 +210,8 @@ class stage:
     ACCEPTED = 3
     CLOSED = 4
     CALLING = 5  # the machine has called connect(), and has no answer yet
+    BY_COOKIE = 6  # answered by a SYN cookie: the server has no record of it
+    EXPIRED = 7  # it was half open for too long: the server has forgotten it
 
 
 class status:

@@ -79,6 +79,7 @@ class Listener:
     first_queued: int = 0
     n_queued: int = 0
     n_half: int = 0
+    n_old: int = 0  # of these, those whose SYN-ACK was repeated
     empty_ns: int = 0  # when nobody waited to be accepted, the last time
 
 
@@ -212,6 +213,8 @@ class Connections:
     connected_ns: Column = per_connection(NONE)
     done_ns: Column = per_connection(NONE)
     tries: Column = per_connection(0, I8)
+    # Of a half-open one: 0 while no timer runs for it; otherwise how often that expired, plus 1.
+    syn_acks: Column = per_connection(0, I8)
     left: Column = per_connection(0, I32, of="requests")  # without a reply at the client
     answered: Column = per_connection(0, I32)  # replies that the server has sent whole
     pending: Column = per_connection(0, I8)  # 1: a whole request waits in the receive buffer

@@ -9,7 +9,7 @@ The two tables, `price_ns` and `_effect`, are all that tells one kind of packet 
 
 from __future__ import annotations
 
-from ..clients.clients import first_syn_sent
+from ..clients.clients import first_syn_sent, request_was_sent
 from ..clients.slow_clients import is_part
 from ..cpu.interrupts import interrupt, seen_at_once
 from ..cpu.receiving import must_wait
@@ -19,7 +19,7 @@ from ..state.kinds import NONE, READABLE, occurrence, stage, status
 from ..state.world import World
 from ..wire.retransmission import sent_again
 from .closing import fin_handled, gone_handled
-from .handshake import ack_handled, syn_ack_handled, syn_handled, syn_price_ns
+from .handshake import ack_handled, is_unknown, syn_ack_handled, syn_handled, syn_price_ns
 from .listen_queue import enters_queue
 from .windows import acked_handled, acknowledging_ns, request_came, request_price_ns
 
@@ -110,12 +110,10 @@ def _was_sent(world: World, kind: int, c: int) -> bool:
 
 def request_handled(world: World, c: int) -> None:
     """Put a whole request of *c* into its receive buffer."""
-    if world.status[c] != status.OPEN and world.client.closing == Closing.RESET:
+    if not request_was_sent(world, c) or world.stage[c] == stage.CLOSED or is_unknown(world, c):
         return
-    if world.stage[c] == stage.HALF_OPEN and not enters_queue(world, c):
+    if world.stage[c] in (stage.HALF_OPEN, stage.BY_COOKIE) and not enters_queue(world, c):
         sent_again(world, occurrence.REQUEST, c)
-        return
-    if world.stage[c] == stage.CLOSED:
         return
     if world.client.request_pieces > 1 and is_part(world, c):
         if world.stage[c] == stage.ACCEPTED:

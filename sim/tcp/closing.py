@@ -38,7 +38,7 @@ from ..state.kinds import (
 )
 from ..state.units import SECOND_NS
 from ..state.world import World
-from .listen_queue import listener_of
+from .listen_queue import leaves_half_open, listener_of
 
 TIME_WAIT_NS = 60 * SECOND_NS
 """Linux TCP_TIMEWAIT_LEN, which no setting changes."""
@@ -55,7 +55,7 @@ def fin_handled(world: World, c: int) -> None:
         world.n_time_wait += 1
         world.counts[count.TIME_WAITS] += 1
         schedule(world, world.now_ns + TIME_WAIT_NS, occurrence.TIME_WAIT_OVER, NONE)
-    elif world.stage[c] == stage.HALF_OPEN:
+    else:
         _forget_half_open(world, c)
 
 
@@ -64,12 +64,16 @@ def gone_handled(world: World, c: int) -> None:
     if world.requests[c] == 0 and world.ending[c] & CLIENT_CLOSED == 0:
         return  # an idle one, which the server had closed meanwhile: it is open anew, or on its way
     world.ended[c] = IS_GONE
-    if world.stage[c] == stage.HALF_OPEN:
-        _forget_half_open(world, c)
-    elif world.stage[c] == stage.ACCEPTED:
+    if world.stage[c] == stage.ACCEPTED:
         post(world, world.fd_of[c], READABLE | WRITABLE)  # hung up: whatever was waited for
+    else:
+        _forget_half_open(world, c)
 
 
 def _forget_half_open(world: World, c: int) -> None:
-    listener_of(world, c).n_half -= 1
-    world.stage[c] = stage.CLOSED
+    """Forget *c* if its handshake is not complete: its client has closed or reset it."""
+    if world.stage[c] == stage.HALF_OPEN:
+        leaves_half_open(world, listener_of(world, c), c)
+        world.stage[c] = stage.CLOSED
+    elif world.stage[c] in (stage.BY_COOKIE, stage.EXPIRED):
+        world.stage[c] = stage.CLOSED

@@ -1,13 +1,16 @@
 """How a connection is opened: SYN, SYN-ACK and ACK, as the server's kernel handles them.
 
     SYN ──► dropped, refused, or half open ──SYN-ACK──► client ──ACK──► accept queue
-             client repeats it                   client's answer is repeated while the queue is full
+             client repeats it     │  ▲                                  full: the ACK is dropped
+                                   │  └─ timer: SYN-ACK again, acknowledged again
+                                   └──── forgotten: whoever still sends is answered with a reset
 
 Each function is the effect of a packet that has been handled. Where the link has no delay, the next
 packet arrives in the same instant: the function returns its kind, or NONE (sim/tcp/arriving.py).
 
 Sources: Linux net/ipv4/tcp_input.c tcp_conn_request(), tcp_minisocks.c tcp_check_req(),
-tcp_timer.c tcp_retransmit_timer(), Documentation/networking/ip-sysctl.rst.
+inet_connection_sock.c reqsk_timer_handler(), syncookies.c cookie_v4_check(),
+Documentation/networking/ip-sysctl.rst.
 """
 
 from __future__ import annotations
@@ -17,9 +20,23 @@ from ..cpu.interrupts import interrupt, steered_to
 from ..state.event_calendar import post, schedule
 from ..state.kinds import NONE, WRITABLE, count, occurrence, stage, status
 from ..state.world import Listener, World
-from ..wire.network import send_down, send_syn_ack, send_up
-from ..wire.retransmission import data_retry_ns, repeated_after, syn_ack_retry_ns, syn_lost
-from .listen_queue import drops_syn, enters_queue, listener_of, why_dropped
+from ..wire.network import send_reset_down, send_reset_up, send_syn_ack, send_up
+from ..wire.retransmission import (
+    ack_has_request,
+    sent_again,
+    syn_ack_retry_ns,
+    syn_lost,
+    timer_ns,
+)
+from .listen_queue import (
+    drops_syn,
+    enters_queue,
+    half_open_full,
+    leaves_half_open,
+    listener_of,
+    syn_ack_retries_max,
+    why_dropped,
+)
 
 
 def syn_price_ns(world: World, c: int) -> int:
@@ -38,9 +55,7 @@ def syn_handled(world: World, c: int, handled_ns: int) -> int:
     if drops_syn(world, listener):
         _drop_or_refuse(world, c, listener, handled_ns)
         return NONE
-    world.stage[c] = stage.HALF_OPEN
-    world.tries[c] = 0  # counted anew by the timers of the next stage
-    listener.n_half += 1
+    _becomes_half_open(world, c, listener)
     left_ns = max(world.now_ns, handled_ns - world.costs.interrupt.syn_after_ns)
     at_client_ns = send_syn_ack(world, c, left_ns)
     if world.network.set_up == 0 and world.requests[c] > 0 and enters_queue(world, c):
@@ -50,14 +65,33 @@ def syn_handled(world: World, c: int, handled_ns: int) -> int:
     return _await_last_packet(world, c, left_ns, at_client_ns, handled_ns)
 
 
+def _becomes_half_open(world: World, c: int, listener: Listener) -> None:
+    """Keep a record of *c*, or where there is no room have a cookie say all that is to be known."""
+    world.tries[c] = 0  # counted anew by the timers of the next stage
+    if half_open_full(world, listener):
+        world.stage[c] = stage.BY_COOKIE
+        return
+    world.stage[c] = stage.HALF_OPEN
+    listener.n_half += 1
+    if world.syn_acks[c] > 0:
+        world.syn_acks[c] = 1  # an idle client's, from when it came before: it serves again
+
+
 def _drop_or_refuse(world: World, c: int, listener: Listener, handled_ns: int) -> None:
     """Answer the connection request of *c* with nothing, or with a reset."""
     world.counts[count.SYN_DROPS] += 1
     world.counts[why_dropped(world, listener)] += 1
-    if world.limits.refuse:
-        schedule(world, send_down(world, c, handled_ns, 0), occurrence.RST, c)
-    else:
+    if not world.limits.refuse or not _send_reset(world, c, handled_ns):
         syn_lost(world, c)
+
+
+def _send_reset(world: World, c: int, at_ns: int) -> bool:
+    """Reset *c*, of which the server has no record; return whether its client gets to know."""
+    at_client_ns = send_reset_down(world, c, at_ns)
+    if at_client_ns == NONE:
+        return False
+    schedule(world, at_client_ns, occurrence.RST, c)
+    return True
 
 
 def _await_last_packet(
@@ -94,17 +128,57 @@ def syn_ack_handled(world: World, c: int) -> None:
 
 def ack_handled(world: World, c: int) -> int:
     """Let the handshake of *c* complete; return its request, if that rides along."""
-    rides_along = world.free_clients and world.requests[c] > 0
+    has_request = ack_has_request(world, c)
     if world.stage[c] == stage.CALLING:
         world.stage[c] = stage.ACCEPTED
         world.connected_ns[c] = world.now_ns
         post(world, world.fd_of[c], WRITABLE)
     elif enters_queue(world, c):
-        return occurrence.REQUEST if rides_along else NONE
-    elif world.stage[c] == stage.HALF_OPEN:
-        # The server repeats its SYN-ACK, which makes the client acknowledge again; a request
-        # that went along is repeated earlier.
-        tries = world.tries[c]
-        wait_ns = data_retry_ns(world, c, tries) if rides_along else syn_ack_retry_ns(world, tries)
-        repeated_after(world, occurrence.ACK, c, wait_ns)
+        return occurrence.REQUEST if has_request else NONE
+    elif not is_unknown(world, c) and world.stage[c] in (stage.HALF_OPEN, stage.BY_COOKIE):
+        sent_again(world, occurrence.ACK, c)
     return NONE
+
+
+def is_unknown(world: World, c: int) -> bool:
+    """Return whether the server has forgotten *c*: then it answers what comes with a reset."""
+    if world.stage[c] != stage.EXPIRED:
+        return False
+    _send_reset(world, c, world.now_ns)
+    return True
+
+
+def syn_ack_timer(world: World, c: int) -> None:
+    """Have the half-open connection *c* be answered once more, or forgotten after too many times.
+
+    It is answered again although its acknowledgement had come, if there was no room for it.
+    """
+    if world.stage[c] != stage.HALF_OPEN:
+        world.syn_acks[c] = 0
+        return
+    listener, n_expired = listener_of(world, c), world.syn_acks[c] - 1
+    if n_expired >= syn_ack_retries_max(world, listener):
+        leaves_half_open(world, listener, c)
+        world.stage[c] = stage.EXPIRED
+        world.syn_acks[c] = 0
+        world.counts[count.HALF_OPEN_EXPIRED] += 1
+        return
+    if n_expired == 0:
+        listener.n_old += 1
+    world.syn_acks[c] += 1
+    _answer_again(world, c)
+    due_ns = timer_ns(world, world.now_ns, syn_ack_retry_ns(world, n_expired + 1))
+    schedule(world, due_ns, occurrence.SYN_ACK_TIMER, c)
+
+
+def _answer_again(world: World, c: int) -> None:
+    """Repeat the SYN-ACK to *c*: a client acknowledges it again, or resets what it has closed."""
+    at_client_ns = send_syn_ack(world, c, world.now_ns)
+    if world.connected_ns[c] == NONE:
+        schedule(world, at_client_ns, occurrence.SYN_ACK, c)
+    elif world.status[c] == status.OPEN:
+        schedule(world, send_up(world, c, at_client_ns, 0), occurrence.ACK, c)
+    else:
+        arrives_ns = send_reset_up(world, c, at_client_ns)
+        if arrives_ns != NONE:
+            schedule(world, arrives_ns, occurrence.GONE, c)

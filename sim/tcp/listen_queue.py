@@ -3,15 +3,18 @@
     SYN ─► half open (≤ backlog + 1) ─ACK─► accept queue (≤ backlog + 1) ─accept()─► connection
       full: drop, the client tries again after 1 s, 3 s, 7 s ... 63 s, and connect() fails at 127 s;
       or refuse with a reset
-      too many half open, the accept queue is not full: with SYN cookies they need no room,
-      so the number of half-open connections, which counts them all, has no bound then
+      too many half open, the accept queue is not full: a SYN cookie answers, and the server keeps
+      no record of the connection until it is acknowledged; without cookies the SYN is dropped
+      half open for long: the SYN-ACK is repeated 5 times, and the connection forgotten after 63 s;
+      earlier where more than half of the backlog is half open
 
 Linux drops (refusal is for stacks that answer a full queue with a reset). Since 6.5 its clients
 wait a second four times more before they double (net.ipv4.tcp_syn_linear_timeouts = 4): SYNs after
 1, 2, 3, 4, 5, 7, 11 ... 67 s, and connect() fails at 131 s; to double from the first is every
 earlier stack's way.
 Sources: Linux net/ipv4/tcp_input.c tcp_conn_request(), tcp_minisocks.c tcp_check_req(),
-tcp_timer.c tcp_retransmit_timer(), tcp_write_timeout(), Documentation/networking/ip-sysctl.rst,
+tcp_timer.c tcp_retransmit_timer(), tcp_write_timeout(), inet_connection_sock.c
+reqsk_timer_handler(), syncookies.c cookie_v4_check(), Documentation/networking/ip-sysctl.rst,
 include/net/sock.h sk_acceptq_is_full() (full is *above* the backlog); RFC 6298 (1 s, doubling).
 """
 
@@ -22,6 +25,10 @@ from ..state.kinds import NONE, READABLE, count, stage
 from ..state.world import Listener, World
 from ..wire.way import flow_hash
 
+SYN_ACK_RETRIES_MAX = 5
+"""Linux net.ipv4.tcp_synack_retries."""
+_SYN_ACK_RETRIES_LEAST = 2
+_FEW_HALF_OPEN = 8  # twice as many: the backlog is taken for at least this
 TIME_WAIT_BYTES = 256
 """Of a connection in TIME_WAIT: Linux struct tcp_timewait_sock, as of its slab."""
 
@@ -49,18 +56,11 @@ def no_memory_left(world: World, listener: Listener) -> bool:
 
 def drops_syn(world: World, listener: Listener) -> bool:
     """Return whether a connection request finds no room, and is dropped or refused."""
-    if accept_queue_full(world, listener):
-        return True
-    n_open = world.counts[count.CONNECTIONS_OPEN] + listener.n_queued
-    if world.overload.drop_above > 0 and n_open > world.overload.drop_above:
-        return True
-    if world.kernel.memory_bytes > 0 and no_memory_left(world, listener):
-        return True
-    return listener.n_half > world.limits.backlog and not world.limits.syn_cookies
+    return why_dropped(world, listener) != NONE
 
 
 def why_dropped(world: World, listener: Listener) -> int:
-    """Return the count of the first rule by which a connection request is dropped."""
+    """Return the count of the first rule by which a connection request is dropped; NONE: of none."""
     if accept_queue_full(world, listener):
         return count.SYN_DROPS_ACCEPT_QUEUE
     n_open = world.counts[count.CONNECTIONS_OPEN] + listener.n_queued
@@ -68,7 +68,38 @@ def why_dropped(world: World, listener: Listener) -> int:
         return count.SYN_DROPS_ABOVE
     if world.kernel.memory_bytes > 0 and no_memory_left(world, listener):
         return count.NO_MEMORY
-    return count.SYN_DROPS_HALF_OPEN
+    if half_open_full(world, listener) and not world.limits.syn_cookies:
+        return count.SYN_DROPS_HALF_OPEN
+    return NONE
+
+
+def half_open_full(world: World, listener: Listener) -> bool:
+    """Return whether no further connection can be half open, but for one that a cookie answers."""
+    return listener.n_half > world.limits.backlog
+
+
+def syn_ack_retries_max(world: World, listener: Listener) -> int:
+    """Return how often a SYN-ACK is repeated before its connection is forgotten.
+
+    Half of the backlog is reserved for connections that are half open for less than a second: old
+    ones are repeated less often where there are more, down to twice.
+    """
+    n_retries = SYN_ACK_RETRIES_MAX
+    n_half = listener.n_half
+    if 2 * n_half <= max(_FEW_HALF_OPEN, world.limits.backlog):
+        return n_retries
+    young = 2 * (n_half - listener.n_old)
+    while n_retries > _SYN_ACK_RETRIES_LEAST and n_half >= young:
+        n_retries -= 1
+        young *= 2
+    return n_retries
+
+
+def leaves_half_open(world: World, listener: Listener, c: int) -> None:
+    """Take *c* out of the half-open connections of its *listener*."""
+    listener.n_half -= 1
+    if world.syn_acks[c] > 1:
+        listener.n_old -= 1
 
 
 def pass_listener(listener: Listener, number: int) -> None:
@@ -77,14 +108,15 @@ def pass_listener(listener: Listener, number: int) -> None:
 
 
 def enters_queue(world: World, c: int) -> bool:
-    """Queue *c*, which was half open, to be accepted; return whether there was room for it."""
-    if world.stage[c] != stage.HALF_OPEN:
+    """Queue *c*, half open or known by its cookie, to be accepted; return whether it had room."""
+    if world.stage[c] != stage.HALF_OPEN and world.stage[c] != stage.BY_COOKIE:
         return False
     listener = listener_of(world, c)
     if accept_queue_full(world, listener):
         world.counts[count.ACK_DROPS] += 1
         return False
-    listener.n_half -= 1
+    if world.stage[c] == stage.HALF_OPEN:
+        leaves_half_open(world, listener, c)
     world.stage[c] = stage.QUEUED
     world.queued_ns[c] = world.now_ns
     _queue(listener, c, world.now_ns)

@@ -9,7 +9,7 @@ those paths before: the wire is as busy, at times that are earlier by a delay.
 from __future__ import annotations
 
 from ..state.world import World
-from .paths import over_path_ns
+from .paths import over_path_ns, reset_over_path_ns
 from .way import path_of, wire_ns
 
 
@@ -19,6 +19,18 @@ def send_up(world: World, c: int, at_ns: int, payload_bytes: int) -> int:
     if world.n_paths > 0:
         arrives_ns += _up_path_ns(world, c, payload_bytes, False)
     return arrives_ns
+
+
+def send_reset_up(world: World, c: int, at_ns: int) -> int:
+    """Send a reset from the client of *c* at *at_ns*; return when it arrives, or NONE: lost."""
+    arrives_ns = _over_link_up(world, at_ns, 0)
+    return arrives_ns if world.n_paths == 0 else reset_over_path_ns(world, c, arrives_ns)
+
+
+def send_reset_down(world: World, c: int, at_ns: int) -> int:
+    """Send a reset from the server at *at_ns*; return when it is at the client, or NONE: lost."""
+    arrives_ns = _over_link_down(world, at_ns, 0)
+    return arrives_ns if world.n_paths == 0 else reset_over_path_ns(world, c, arrives_ns)
 
 
 def send_syn(world: World, c: int, at_ns: int) -> int:

@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 
 from ..load.streams import generator
 from ..state.client_settings import NetworkSettings
-from ..state.kinds import count
+from ..state.kinds import NONE, count
 from ..state.units import MILLIONTHS
 from ..state.world import World
-from .retransmission import DOUBLINGS_MAX, data_retry_ns, syn_retry_ns
+from .retransmission import DATA_RETRIES_MAX, SYN_RETRIES_MAX, data_retry_ns, syn_retry_ns
 from .way import (
     PATH_SALT,
     n_segments_of,
@@ -82,6 +82,18 @@ def over_path_ns(world: World, c: int, payload_bytes: int, bits_per_s: int, open
     return taken_ns
 
 
+def reset_over_path_ns(world: World, c: int, at_ns: int) -> int:
+    """Return when a reset that comes to the path of *c* at *at_ns* is at its other end.
+
+    It is NONE if the reset is lost: nobody acknowledges a reset, so nobody sends it again.
+    """
+    path = path_of(world, c)
+    loss = world.path_loss[path]
+    if loss > 0 and _is_lost(world, loss):
+        return NONE
+    return at_ns + world.path_delay_ns[path]
+
+
 def _repeating_ns(world: World, c: int, loss: int, opens: bool, has_duplicates: bool) -> int:
     """Return how long a segment of *c* is repeated, until one is not lost.
 
@@ -90,7 +102,8 @@ def _repeating_ns(world: World, c: int, loss: int, opens: bool, has_duplicates: 
     """
     taken_ns = 0
     n_timers = 0
-    while n_timers < DOUBLINGS_MAX and _is_lost(world, loss):
+    n_timers_max = SYN_RETRIES_MAX if opens else DATA_RETRIES_MAX
+    while n_timers < n_timers_max and _is_lost(world, loss):
         if has_duplicates:
             has_duplicates = False
             taken_ns += round_trip_ns(world, c)

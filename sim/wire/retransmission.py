@@ -1,9 +1,13 @@
 """What was lost is sent again: a connection request by its client's timer, all else by TCP's.
 
+    SYN-ACK        1 s, then twice as long each time: after 1, 3, 7, 15 and 31 s, by the server's
+                   timer of a half-open connection (sim/tcp/handshake.py); a cookie's never
     SYN            1 s (so many times, Linux since 6.5), then twice as long each time;
                    3 s first until RFC 6298 of 2011 (ClientSettings.syn_timeout_ns)
-    all else       the round trip and 200 ms, as long again (the first is a probe of Linux since
-                   3.10, after which its time-out begins), then twice as long each time
+    data, FIN      the round trip and 200 ms, as long again (the first is a probe of Linux since
+                   3.10, after which its time-out begins), then twice as long each time, up to two
+                   minutes; after 15 times TCP gives up
+    a reset        never: nobody acknowledges it
 
 The round trip has been measured by the handshake, and hardly varies: what is added to it is at its
 least. Wires that are busy do not lengthen it here.
@@ -29,8 +33,8 @@ the head of its list), expire_timers().
 from __future__ import annotations
 
 from ..state.event_calendar import schedule
-from ..state.kinds import occurrence
-from ..state.units import MILLISECOND_NS
+from ..state.kinds import NONE, occurrence, stage
+from ..state.units import MILLISECOND_NS, SECOND_NS
 from ..state.world import World
 from .way import round_trip_ns
 
@@ -62,22 +66,27 @@ SYN_RETRIES_MAX = 6
 """Linux net.ipv4.tcp_syn_retries, besides those of linear time-outs."""
 DATA_RETRY_NS = 200 * MILLISECOND_NS
 """Retransmission time-out of data, less the round trip: Linux TCP_RTO_MIN."""
-DOUBLINGS_MAX = 6
+DATA_RETRIES_MAX = 15
+"""Linux net.ipv4.tcp_retries2. Left out: that the sender's program has an error after that."""
+RETRY_MAX_NS = 120 * SECOND_NS
+"""No time-out of either kind is longer: Linux TCP_RTO_MAX."""
 
 
 def data_retry_ns(world: World, c: int, tries: int) -> int:
     """Return how long a sender of data waits on *c* after so many *tries* before it sends again."""
-    return (DATA_RETRY_NS + round_trip_ns(world, c)) << max(0, min(tries, DOUBLINGS_MAX) - 1)
+    first_ns = DATA_RETRY_NS + round_trip_ns(world, c)
+    return min(RETRY_MAX_NS, first_ns << max(0, min(tries, DATA_RETRIES_MAX) - 1))
 
 
 def syn_retry_ns(world: World, tries: int) -> int:
     """Return how long a client waits after so many *tries* before it repeats its SYN."""
-    return world.client.syn_timeout_ns << max(0, tries - world.client.linear_syn_timeouts)
+    doublings = max(0, tries - world.client.linear_syn_timeouts)
+    return min(RETRY_MAX_NS, world.client.syn_timeout_ns << doublings)
 
 
 def syn_ack_retry_ns(world: World, tries: int) -> int:
     """Return how long a server waits after so many *tries* before it repeats its SYN-ACK."""
-    return world.client.syn_timeout_ns << min(tries, DOUBLINGS_MAX)
+    return min(RETRY_MAX_NS, world.client.syn_timeout_ns << tries)
 
 
 def syn_retries_max(world: World) -> int:
@@ -90,6 +99,21 @@ def timer_ns(world: World, now_ns: int, after_ns: int) -> int:
     return goes_off_ns(now_ns, after_ns, world.network.timer_tick_ns)
 
 
+def awaits_ack(world: World, c: int) -> None:
+    """Have the server's timer run for the half-open connection *c*, unless it does.
+
+    It was set when the SYN-ACK left; where that is acknowledged at once, nobody need know of it.
+    """
+    if world.syn_acks[c] > 0:
+        return
+    sent_ns = world.now_ns
+    if world.connected_ns[c] != NONE:
+        sent_ns = world.connected_ns[c] - round_trip_ns(world, c) // 2
+    world.syn_acks[c] = 1
+    due_ns = timer_ns(world, sent_ns, syn_ack_retry_ns(world, 0))
+    schedule(world, max(world.now_ns, due_ns), occurrence.SYN_ACK_TIMER, c)
+
+
 def syn_lost(world: World, c: int) -> None:
     """Plan when the client of *c* has waited long enough for an answer to its SYN."""
     sent_ns = world.now_ns - round_trip_ns(world, c) // 2
@@ -98,20 +122,42 @@ def syn_lost(world: World, c: int) -> None:
 
 
 def sent_again(world: World, kind: int, c: int) -> None:
-    """Have whoever sent a packet of that *kind* to *c* send it again: it was lost on its way in."""
+    """Have whoever sent a packet of that *kind* to *c* send it again: it was lost on its way in.
+
+    Nobody repeats a reset, nor an acknowledgement without data: a SYN-ACK that is repeated has the
+    client acknowledge anew (sim/tcp/handshake.py). An idle client's GONE is an orderly close.
+    """
     if kind == occurrence.SYN:
         syn_lost(world, c)
         return
+    if kind == occurrence.GONE and world.requests[c] > 0:
+        return
+    if kind in (occurrence.ACK, occurrence.SYN_ACK) and world.stage[c] != stage.CALLING:
+        _handshake_goes_on(world, kind, c)
+    else:
+        _data_sent_again(world, kind, c)
+
+
+def _handshake_goes_on(world: World, kind: int, c: int) -> None:
+    """Have the handshake of *c* go on, of which the SYN-ACK or the last packet was lost."""
+    if world.stage[c] == stage.HALF_OPEN:
+        awaits_ack(world, c)
+    elif kind == occurrence.SYN_ACK:
+        world.stage[c] = stage.NONE  # a cookie: only the client remembers
+        syn_lost(world, c)
+    if kind == occurrence.ACK and ack_has_request(world, c):
+        _data_sent_again(world, occurrence.REQUEST, c)
+
+
+def ack_has_request(world: World, c: int) -> bool:
+    """Return whether the last packet of the handshake of *c* brings its request along."""
+    return world.free_clients and world.requests[c] > 0 and world.tries[c] == 0
+
+
+def _data_sent_again(world: World, kind: int, c: int) -> None:
+    """Have a packet of that *kind*, which its sender repeats by a timer, come once more."""
     tries = world.tries[c]
-    wait_ns = (
-        syn_ack_retry_ns(world, tries)
-        if kind == occurrence.SYN_ACK
-        else data_retry_ns(world, c, tries)
-    )
-    repeated_after(world, kind, c, wait_ns)
-
-
-def repeated_after(world: World, kind: int, c: int, wait_ns: int) -> None:
-    """Have a packet of that *kind* to *c* come once more by a timer that is set for *wait_ns*."""
-    schedule(world, timer_ns(world, world.now_ns, wait_ns), kind, c)
-    world.tries[c] = min(world.tries[c] + 1, DOUBLINGS_MAX)
+    if tries < DATA_RETRIES_MAX:
+        again_ns = timer_ns(world, world.now_ns, data_retry_ns(world, c, tries))
+        schedule(world, again_ns, kind, c)
+        world.tries[c] = tries + 1

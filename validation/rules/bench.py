@@ -261,8 +261,8 @@ class Bench:
         found = sockets.read(self.world, fd)
         return {sockets.WHOLE_REQUEST: BYTES, sockets.END_OF_FILE: 0}.get(found, "EAGAIN")
 
-    def write(self, fd: int) -> int:
-        """Write a reply, or what fits of it; return the bytes."""
+    def write(self, fd: int) -> int | str:
+        """Write a reply, or what fits of it; return the bytes, or "fails"."""
         n_bytes = sockets.writable_bytes(self.world, fd)
-        sockets.write(self.world, fd, n_bytes)
-        return n_bytes
+        left = sockets.write(self.world, fd, n_bytes)
+        return "fails" if left == sockets.FAILED else n_bytes

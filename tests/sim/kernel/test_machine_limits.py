@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.served import on_server
 from tests.toy import arrivals, toy_costs
 
 from dispatchsim.models.simulate import simulate
@@ -39,6 +40,21 @@ def test_beyond_all_processes_files_accept_fails_with_enfile_until_one_is_closed
     waited = outcome.done_ns > 0.9 * SECOND_NS
     assert waited.tolist() == [False] * 4 + [True] * 2
     assert (outcome.status == Status.REPLIED).all()
+
+
+@pytest.mark.parametrize(("mechanism", "fd_limit"), [("epoll_edge", 8), ("rt_signals", 7)])
+def test_at_the_limit_of_descriptors_who_waits_for_eagain_spins(
+    mechanism: str, fd_limit: int
+) -> None:
+    # A descriptor is taken before the queue is looked at, so an accept never says EAGAIN here:
+    # calls of 100 ns and more fill the 10 ms. Three clients that stay have all descriptors.
+    run = RunSettings(**on_server(fd_limit=fd_limit), duration_ns=10_000_000, sample_every_ns=0)
+    trace = arrivals(10_000, 11_000, 12_000, requests=2, think_ns=SECOND_NS)
+    outcome = simulate(mechanism, trace, toy_costs(mechanism), run, engine="reference")
+    assert outcome.counts[Count.ACCEPTS] == 3
+    assert outcome.counts[Count.ACCEPT_AGAIN] <= 3
+    assert outcome.counts[Count.ACCEPT_NO_FD] > 1_000
+    assert simulate(mechanism, trace, toy_costs(mechanism), run, engine="fast").same_as(outcome)
 
 
 def test_a_request_for_which_there_is_no_memory_is_lost_and_comes_again() -> None:

@@ -30,6 +30,12 @@ def test_the_last_slope_goes_on() -> None:
     assert curve_ns(curve({0: 0, 100: 50, 200: 250}), 400) == 650
 
 
+@pytest.mark.parametrize("n_knots", range(1, 9))
+def test_below_its_first_knot_a_curve_is_flat_however_many_knots_it_has(n_knots: int) -> None:
+    line = curve({10 * k: 100 * k for k in range(1, n_knots + 1)})
+    assert [curve_ns(line, n) for n in (0, 5, 9, 10)] == [100] * 4
+
+
 def test_a_curve_is_never_negative() -> None:
     assert curve_ns(curve({0: 100, 10: 50}), 1_000) == 0
 

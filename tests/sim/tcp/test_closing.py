@@ -19,7 +19,7 @@ from dispatchsim.sim.load.workload import Trace, closed_loop
 from dispatchsim.sim.state.client_settings import ClientSettings, Closing, NetworkSettings
 from dispatchsim.sim.state.costs import ApplicationCosts
 from dispatchsim.sim.state.kernel_settings import KernelSettings
-from dispatchsim.sim.state.kinds import Count, Status
+from dispatchsim.sim.state.kinds import Activity, Count, Status
 from dispatchsim.sim.state.settings import RunSettings
 from dispatchsim.sim.state.units import MILLISECOND_NS
 from dispatchsim.sim.state.world import World
@@ -130,9 +130,11 @@ def test_a_server_works_in_vain_for_a_client_that_has_left_by_a_fin() -> None:
         return outcome
 
     by_reset, by_fin = left(Closing.RESET), left(Closing.FIN)
-    # The reset is read as such before any work on the second request; the FIN stands behind it.
-    assert by_reset.counts[Count.REPLIES] == 1
-    assert by_fin.counts[Count.REPLIES] == 2
+    # What came before the end is read, and worked for, in both cases; a reset has the write fail.
+    for outcome, n_replies in ((by_reset, 0), (by_fin, 2)):
+        assert outcome.ledger_ns[Activity.USER] == 2 * MILLISECOND_NS
+        assert outcome.counts[[Count.REPLIES, Count.WRITES]].tolist() == [n_replies, 2]
+        assert outcome.counts[Count.WRITE_FAILED] == 2 - n_replies
     # Each reply of no use is answered with a reset, and each FIN of the server acknowledged.
     assert by_fin.counts[Count.PACKETS] == by_reset.counts[Count.PACKETS] + 2 * 2
 

@@ -6,14 +6,17 @@ import numpy as np
 import pytest
 from tests.toy import arrivals, timeline, toy_costs
 
-from dispatchsim.models.simulate import simulate, simulate_stream
+from dispatchsim.models.simulate import prepare_world, program_of, simulate, simulate_stream
 from dispatchsim.sim.assembly.checks import check
+from dispatchsim.sim.engine.reference import ReferenceRun
 from dispatchsim.sim.figures.outcome import Outcome
 from dispatchsim.sim.figures.summary import summarise
 from dispatchsim.sim.load.workload import Load, OpenLoopBlocks, open_loop
 from dispatchsim.sim.state.client_settings import ClientSettings, NetworkSettings, PathSettings
+from dispatchsim.sim.state.kinds import Count, Status, occurrence
 from dispatchsim.sim.state.settings import RunSettings
 from dispatchsim.sim.state.units import MILLISECOND_NS, SECOND_NS
+from dispatchsim.sim.wire.retransmission import data_retry_ns, sent_again
 
 ONE = arrivals(10_000)
 
@@ -94,6 +97,37 @@ def test_a_probe_and_time_outs_that_double_have_the_round_trip_in_them(
     assert fast.same_as(outcome)
     at_once_ns = 10_000 + 40 * MILLISECOND_NS  # and what the server takes: some microseconds
     assert 0 < outcome.done_ns[0] - at_once_ns - later_ms * MILLISECOND_NS < 10_000
+
+
+def test_a_reset_that_is_lost_is_never_sent_again() -> None:
+    # All clients give up while the server thinks; half of the segments are lost on their path.
+    path = PathSettings(1_000, MILLISECOND_NS, loss_millionths=500_000)
+    run = RunSettings(
+        network=NetworkSettings(paths=(path,)),
+        client=ClientSettings(timeout_ns=300 * SECOND_NS),
+        duration_ns=700 * SECOND_NS,
+        sample_every_ns=0,
+    )
+    trace = arrivals(*range(10_000, 20_000, 100), requests=2, think_ns=400 * SECOND_NS)
+    outcome = simulate("epoll_level", trace, toy_costs("epoll_level"), run, engine="reference")
+    n_left = outcome.counts[Count.CONNECTIONS_OPEN]
+    assert (outcome.status == Status.TIMEOUT).sum() == 100
+    assert n_left == pytest.approx(50, abs=4 * np.sqrt(100 / 4))
+    fast = simulate("epoll_level", trace, toy_costs("epoll_level"), run, engine="fast")
+    assert fast.same_as(outcome)
+
+
+def test_time_outs_of_data_double_up_to_two_minutes_and_end_after_fifteen() -> None:
+    run = RunSettings(network=NetworkSettings(delay_ns=0), duration_ns=SECOND_NS)
+    program = program_of("epoll_level")
+    world = prepare_world(program, ONE, toy_costs("epoll_level"), run)
+    ReferenceRun(program, world, duration_ns=run.duration_ns)
+    waits_ms = [data_retry_ns(world, 0, tries) // MILLISECOND_NS for tries in range(16)]
+    assert waits_ms[:4] == [200, 200, 400, 800]
+    assert waits_ms[9:] == [51_200, 102_400, *[120_000] * 5]
+    for _ in range(20):
+        sent_again(world, occurrence.FIN, 0)
+    assert sum(entry[2] == occurrence.FIN for entry in world.calendar.entries) == 15
 
 
 def test_a_loss_in_the_middle_of_a_reply_takes_a_round_trip() -> None:
