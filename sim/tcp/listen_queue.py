@@ -60,7 +60,7 @@ def drops_syn(world: World, listener: Listener) -> bool:
 
 
 def why_dropped(world: World, listener: Listener) -> int:
-    """Return the count of the first rule by which a connection request is dropped; NONE: of none."""
+    """Return the count of the first rule that drops a connection request; NONE: it has room."""
     if accept_queue_full(world, listener):
         return count.SYN_DROPS_ACCEPT_QUEUE
     n_open = world.counts[count.CONNECTIONS_OPEN] + listener.n_queued

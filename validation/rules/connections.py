@@ -294,9 +294,7 @@ def _syn_ack_times() -> Value:
     # sends no request.
     times = _Times(occurrence.ACK, 2)
     at_ns = (0, SECOND_NS, SECOND_NS)
-    bench = Bench(
-        clients=3, at_ns=at_ns, network=_AWAY, program=_IDLER, observe=times, backlog=1
-    )
+    bench = Bench(clients=3, at_ns=at_ns, network=_AWAY, program=_IDLER, observe=times, backlog=1)
     bench.world.requests[2] = 0
     bench.run()
     return times.after_first(66)

@@ -19,7 +19,7 @@ from dispatchsim.sim.state.kinds import (
 def test_an_enumeration_has_the_names_and_numbers_of_its_list() -> None:
     assert [(member.name, int(member)) for member in Stage] == [
         ("NONE", 0), ("HALF_OPEN", 1), ("QUEUED", 2), ("ACCEPTED", 3), ("CLOSED", 4),
-        ("CALLING", 5),
+        ("CALLING", 5), ("BY_COOKIE", 6), ("EXPIRED", 7),
     ]  # fmt: skip
     assert (Activity(3).name, activity.READ) == ("READ", 3)
     assert (Count(41).name, count.LATE) == ("LATE", 41)
