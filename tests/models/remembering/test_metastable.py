@@ -104,5 +104,5 @@ def test_pauses_of_two_seconds_are_too_short_for_all_who_failed_meanwhile() -> N
 def test_a_deadline_in_the_accept_queue_ends_the_storm() -> None:
     # Who has waited for 4 ms of its 5 is reset, for a few microseconds instead of fifty.
     deadline = {"queue_deadline_ns": 4 * MILLISECOND_NS, "queue_interval_ns": 4 * MILLISECOND_NS}
-    outcome = storm(BACKING_OFF, 1, **deadline)
+    outcome = storm(BACKING_OFF, 1, CROWD, **deadline)
     assert goodput(outcome, 1.0, SECONDS - 1) > 0.99
