@@ -9,9 +9,11 @@ from tests.served import on_server
 from tests.toy import CALL, arrivals, timeline, toy_costs
 
 from dispatchsim.models.remembering.overload import is_unwanted, note_batch
-from dispatchsim.models.simulate import prepare_world
+from dispatchsim.models.simulate import prepare_world, simulate
 from dispatchsim.sim.kernel.request_timeouts import is_late
-from dispatchsim.sim.state.kinds import Count
+from dispatchsim.sim.state.client_settings import ClientSettings
+from dispatchsim.sim.state.costs import ApplicationCosts, ClientCosts
+from dispatchsim.sim.state.kinds import Count, Status
 from dispatchsim.sim.state.settings import RunSettings
 
 
@@ -76,3 +78,23 @@ def test_a_cpu_that_has_handled_a_packet_is_out_of_idleness(cpus: int) -> None:
     assert first_ns == 11_430
     # The second request comes alone: 1,000 once more, 100 and 80.
     assert second_ns == outcome.reply_ns[0] + 50_000 + 1_180
+
+
+def test_each_request_costs_its_user_time() -> None:
+    settings = RunSettings(duration_ns=200_000, sample_every_ns=0)
+    trace = arrivals(10_000, requests=3, think_ns=20_000)
+    steps, _ = timeline("epoll_level", trace, settings)
+    assert [end - begin for begin, end, name in steps if name == "USER"] == [150, 150, 150]
+
+
+def test_patience_begins_when_a_connection_is_due() -> None:
+    """Also of clients whose own CPU is late to call connect()."""
+    settings = RunSettings(
+        client=ClientSettings(timeout_ns=50_000), duration_ns=200_000, sample_every_ns=0
+    )
+    application = ApplicationCosts(10**9)
+    costs = toy_costs("epoll_level", ClientCosts(9_000, 0, 0, 0), application=application)
+    trace = arrivals(10_000, 10_000, 10_000)
+    outcome = simulate("epoll_level", trace, costs, settings, engine="reference")
+    assert outcome.status.tolist() == [Status.TIMEOUT] * 3
+    assert outcome.done_ns.tolist() == [60_000] * 3

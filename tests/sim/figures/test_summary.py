@@ -9,6 +9,7 @@ from tests.toy import arrivals, toy_costs
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.figures.histogram import Distribution, Histogram, Values
 from dispatchsim.sim.figures.summary import Verdict, cpu, latency, reply_rate, summarise, verdict_of
+from dispatchsim.sim.figures.tally import Progress
 from dispatchsim.sim.load.workload import open_loop
 from dispatchsim.sim.state.client_settings import ClientSettings
 from dispatchsim.sim.state.costs import ApplicationCosts
@@ -96,7 +97,8 @@ def test_errors_are_counted_by_kind() -> None:
     ],
 )
 def test_growth_within_the_noise_of_a_count_is_no_sign(growth: int, expected: Verdict) -> None:
-    found = verdict_of(growth=growth, n_open_begin=100, n_offered=1_000, n_errors=0)
+    progress = Progress(answered=1_000, answered_late=500)
+    found = verdict_of(growth, 100, 1_000, 0, progress=progress)
     assert found is expected
 
 
