@@ -1,9 +1,9 @@
 """What a listening socket does with SYNs and ACKs, from listen(2) and Linux net/ipv4.
 
-tcp_conn_request() drops a SYN if sk_acceptq_is_full(), which is *above* the backlog, and without
-cookies if inet_csk_reqsk_queue_is_full() is. tcp_v4_syn_recv_sock() drops an ACK if the accept
-queue is full: the connection stays half open. accept() takes the first. All that is sent again is
-sent later than these runs last.
+tcp_conn_request() drops a SYN if sk_acceptq_is_full(), which is *above* the backlog. If
+inet_csk_reqsk_queue_is_full() is, a cookie answers, of which no record is kept, or the SYN is
+dropped. tcp_v4_syn_recv_sock() drops an ACK if the accept queue is full: the connection stays half
+open. accept() takes the first. All that is sent again is sent later than these runs last.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ def listened(
 ) -> Listened:
     """Return what becomes of SYNs sent at *syns_ns*, where accept() is called at *accepts_ns*."""
     half: list[int] = []
+    by_cookie: set[int] = set()
     queue: list[int] = []
     accepted: list[tuple[int, int | None]] = []
     n_syn_drops = n_ack_drops = 0
@@ -48,13 +49,16 @@ def listened(
         if what == 0:
             if len(queue) > backlog or (not cookies and len(half) > backlog):
                 n_syn_drops += 1
+            elif len(half) > backlog:
+                by_cookie.add(c)
             else:
                 half.append(c)
-        elif what == 1 and c in half:
+        elif what == 1 and (c in half or c in by_cookie):
             if len(queue) > backlog:
                 n_ack_drops += 1
             else:
-                half.remove(c)
+                half = [each for each in half if each != c]
+                by_cookie.discard(c)
                 queue.append(c)
         elif what == 2:
             accepted.append((at_ns, queue.pop(0) if queue else None))
