@@ -167,10 +167,11 @@ class Profile(Frozen):
         if self.prices(mechanism) == "measured":
             missing = [name for name in uses if name not in self.cost[mechanism]]
             given = self.table(mechanism)
-            how = [given[name].source if name in given else "it is 0 here" for name in missing]
-            if not missing:
-                return None
-            return f"{self.name} has not measured {mechanism}.{missing[0]}: {how[0]}"
+            how = [
+                f"{mechanism}.{name}: {given[name].source if name in given else 'it is 0 here'}"
+                for name in missing
+            ]
+            return f"{self.name} has not measured {'; '.join(how)}" if missing else None
         if self.prices(mechanism) == "none":
             return None
         lenders = dict.fromkeys(
@@ -285,8 +286,8 @@ class Profile(Frozen):
 
 @functools.lru_cache(maxsize=256)  # a study prices a hundred runs by the same profile
 def _table_of(profile: Profile, table: str) -> Mapping[str, Cost]:
-    own = profile.cost.get(table)
-    return {**extras(table, profile.cost), **own} if own else lent(table, profile.cost)
+    own = profile.cost.get(table) or lent(table, profile.cost)
+    return {**extras(table, profile.cost), **own} if own else own
 
 
 @functools.cache

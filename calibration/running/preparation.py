@@ -20,6 +20,7 @@ from ...models.simulate import Engine, InterruptedRun, simulate, simulate_stream
 from ...scenario.errors import ScenarioError, UserError, nearest
 from ...scenario.run_settings import settings_of
 from ...scenario.scenario import Scenario
+from ...scenario.server import Server
 from ...sim.engine.c.library import warn_if_no_engine, why_no_engine
 from ...sim.engine.c.run import CannotCompileError, Interrupted
 from ...sim.figures.outcome import Outcome
@@ -147,7 +148,7 @@ def warnings_of(scenario: Scenario, profile: CostSource) -> list[str]:
     found = []
     for warning in (
         profile.outside_range(open_connections(scenario)),
-        profile.not_measured(server.mechanism, ["rebuild"] if server.array == "rebuilt" else []),
+        profile.not_measured(server.mechanism, _costs_of_some(server)),
     ):
         if warning:
             found.append(warning)
@@ -167,6 +168,14 @@ def warnings_of(scenario: Scenario, profile: CostSource) -> list[str]:
             "as lower bounds"
         )
     return found
+
+
+def _costs_of_some(server: Server) -> list[str]:
+    """Return the costs that *server* has, and most servers on its mechanism have not."""
+    if Trait.BY_SIGNALS not in MECHANISMS[server.mechanism].traits:
+        return ["rebuild"] if server.array == "rebuilt" else []
+    kept = ["rebuild", "keep_ns"] if server.recovery_array == "kept" else []
+    return [*kept, "transfer_ns"] if server.recovery_thread == "sibling" else kept
 
 
 def _prices_datagrams(scenario: Scenario, profile: CostSource) -> bool:

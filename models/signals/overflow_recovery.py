@@ -7,6 +7,9 @@ A poll reports the states that the lost signals would have reported. It costs a 
 of all descriptors, which is built for it or kept up to date at each change. A hybrid server does
 the same without a loss: for a short queue signals are cheap, for a long one a poll is.
 
+A hand-over to a sibling thread costs a message for each descriptor, and no second thread runs: the
+first one would have nothing left to do (docs/explanation/limits.md has bounds).
+
 Sources: Chandra and Mosberger 2001, §4.1, §4.3 (flush, then multi-accept select); Provos and Lever
 2000, §5 (old phhttpd: hand-over, for ever; hybrid); Provos, Lever and Tweedie 2000, §2.4 (0.1.2);
 calibration/c/servers/signal_queue.c signal_queue_recover() is Recovery.POLL.

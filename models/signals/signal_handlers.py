@@ -174,7 +174,7 @@ _FROM_RT_SIGNALS: Borrowed = {
     name: (f"rt_signals.{name}",)
     for name in (
         *("arm_ns", "queue_ns", "call_ns", "event_ns", "lost_ns", "flush_ns"),
-        *("discard_ns", "poll", "rebuild", "keep_ns", "transfer_ns"),
+        *("discard_ns", "poll"),
     )
 }
 

@@ -59,12 +59,12 @@ class SignalSettings(NamedTuple):
     recovery_array_kept: Annotated[
         bool, Setting(key="recovery_array", words=("rebuilt", "kept"), looked_at_by=Kind.BY_SIGNALS)
     ] = False
-    """Whether the array for poll is kept at every change."""
+    """Whether the array for poll is kept up to date at every change, at a cost, or built for it."""
     recovery_hands_over: Annotated[
         bool,
         Setting(key="recovery_thread", words=("same", "sibling"), looked_at_by=Kind.BY_SIGNALS),
     ] = False
-    """sibling: each descriptor is handed over to another thread."""
+    """sibling: pay for a message that hands each descriptor over to another thread."""
     overflow_told_last: Annotated[
         bool, Setting(key="overflow_told", words=("first", "last"), looked_at_by=Kind.BY_SIGNALS)
     ] = False

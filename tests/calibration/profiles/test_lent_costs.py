@@ -7,7 +7,9 @@ import pytest
 from dispatchsim.calibration.profiles.cost import MECHANISM_TABLES, Cost, required_costs
 from dispatchsim.calibration.profiles.cost_profile import Profile, shipped_profiles
 from dispatchsim.calibration.profiles.lent_costs import LENDERS, lent
+from dispatchsim.calibration.running.preparation import warnings_of
 from dispatchsim.models.catalogue import CATALOGUE
+from dispatchsim.scenario.scenario import Scenario
 from dispatchsim.sim.state.costs import curve_ns
 
 PROFILES = [Profile.read(path) for path in shipped_profiles().values()]
@@ -104,6 +106,37 @@ def test_who_builds_its_array_anew_is_told_what_that_is_taken_to_cost(
         assert notice.endswith("it is 0 here")
         assert curve_ns(curve, 1_000) == 0
     assert profile.not_measured(mechanism, ["scan"]) is None
+
+
+@pytest.mark.parametrize(
+    "mechanism", ["rt_signals", "rt_signals_handler", "signal_per_fd", "sigtimedwait4", "signalfd"]
+)
+@pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.name)
+def test_no_array_is_kept_and_no_descriptor_handed_over_for_nothing(
+    profile: Profile, mechanism: str
+) -> None:
+    if profile.missing_for(mechanism):
+        return
+    costs = profile.costs(mechanism, open_connections=0)
+    list_ns = profile.cost["rt_signals"]["event_ns"].value[0]
+    assert costs.mechanism.keep_ns == round(list_ns) > 0
+    assert costs.mechanism.transfer_ns == pytest.approx(2 * costs.call.read_ns, abs=1)
+
+
+def test_who_keeps_an_array_or_has_a_sibling_is_told_where_the_prices_come_from() -> None:
+    profile = next(p for p in PROFILES if p.name == "counted-linux-6.1")
+    load = {"loop": "open", "rate": "2000/s"}
+
+    def told(**keys: str) -> list[str]:
+        scenario = Scenario.of(server={"mechanism": "rt_signals", **keys}, load=load)
+        return warnings_of(scenario, profile)
+
+    assert told() == []
+    assert told(recovery_array="kept", recovery_thread="sibling") == [
+        "counted-linux-6.1 has not measured rt_signals.rebuild: lent: rt_signals.poll - poll.scan; "
+        "rt_signals.keep_ns: lent: rt_signals.event_ns; "
+        "rt_signals.transfer_ns: lent: call.read_ns + call.read_ns"
+    ]
 
 
 def test_a_bound_costs_nothing_of_its_own_and_says_so() -> None:

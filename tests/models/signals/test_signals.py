@@ -367,6 +367,22 @@ def test_pt00_13_an_array_that_is_kept_spares_building_it_and_handing_over_costs
     assert spent["handed over"] - spent["rebuilt"] == 51 * 90
 
 
+@pytest.mark.parametrize("mechanism", [*SIGNALLED, "rt_signals_handler"])
+def test_an_array_that_is_kept_costs_a_change_for_each_connection_that_comes_and_goes(
+    mechanism: str,
+) -> None:
+    costs = toy_costs(mechanism)
+    costs = costs._replace(mechanism=costs.mechanism._replace(keep_ns=7))
+    spent = []
+    for is_kept in (False, True):
+        run = WHILE._replace(**on_server(recovery_array_kept=is_kept))
+        _, outcome = timeline(mechanism, ONE, run, costs)
+        assert outcome.counts[Count.REPLIES] == 1
+        spent.append(outcome.ledger_ns[[Activity.WATCH, Activity.UNWATCH]].tolist())
+    # Three calls of fcntl take 120; the array changes when the connection comes and when it goes.
+    assert spent == [[120, 0], [127, 7]]
+
+
 def test_m13_a_hybrid_polls_while_many_signals_wait_and_comes_back() -> None:
     hybrid = after_overflow(Recovery.POLL, poll_above=2)
     assert hybrid.counts[Count.REPLIES] == 12
