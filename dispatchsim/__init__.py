@@ -18,6 +18,17 @@ if TYPE_CHECKING:
         default_profile,
         shipped_profiles,
     )
+    from .in_simpy.connection import (
+        ClientExhaustedError,
+        Connection,
+        Reply,
+        Request,
+        RequestError,
+        RequestRefusedError,
+        RequestResetError,
+        RequestTimeoutError,
+    )
+    from .in_simpy.server import Server
     from .models.catalogue import MECHANISMS
     from .models.simulate import InterruptedRun, ReferenceEngineWarning, simulate
     from .recording.recording import Recording, record
@@ -53,6 +64,9 @@ if TYPE_CHECKING:
 _HOMES = {
     ".calibration.profiles.cost_profile": "Profile ProfileError default_profile shipped_profiles",
     ".scenario.errors": "ScenarioError UserError",
+    ".in_simpy.connection": "ClientExhaustedError Connection Reply Request RequestError "
+    "RequestRefusedError RequestResetError RequestTimeoutError",
+    ".in_simpy.server": "Server",
     ".what_if.notebook": "explore",
     ".models.catalogue": "MECHANISMS",
     ".models.simulate": "InterruptedRun ReferenceEngineWarning simulate",
@@ -81,8 +95,10 @@ __all__ = [
     "EVERY_CPU",
     "MECHANISMS",
     "Capacity",
+    "ClientExhaustedError",
     "ClientSettings",
     "Comparison",
+    "Connection",
     "Contest",
     "ForecastAnswer",
     "InterruptedRun",
@@ -97,11 +113,18 @@ __all__ = [
     "ProgramSettings",
     "Recording",
     "ReferenceEngineWarning",
+    "Reply",
+    "Request",
+    "RequestError",
+    "RequestRefusedError",
+    "RequestResetError",
+    "RequestTimeoutError",
     "Result",
     "RunSettings",
     "Scenario",
     "ScenarioError",
     "Sensitivity",
+    "Server",
     "Sharing",
     "Steady",
     "Store",

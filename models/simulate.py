@@ -251,6 +251,7 @@ def prepare_world(
     column: MakeColumn = as_lists,
     *,
     n_connections: int | None = None,
+    n_led: int = 0,
 ) -> World:
     """Return the world before the run, with what the mechanism makes of the settings.
 
@@ -267,4 +268,6 @@ def prepare_world(
         settings = settings_for(own, settings)
     if Trait.IN_KERNEL in own.traits:
         costs = costs._replace(call=without_crossing(costs.call))
-    return build_world(program, trace, costs, settings, column, n_connections=n_connections)
+    return build_world(
+        program, trace, costs, settings, column, n_connections=n_connections, n_led=n_led
+    )

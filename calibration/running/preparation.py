@@ -23,6 +23,7 @@ from ...scenario.scenario import Scenario
 from ...scenario.server import Server
 from ...sim.engine.c.library import warn_if_no_engine, why_no_engine
 from ...sim.engine.c.run import CannotCompileError, Interrupted
+from ...sim.engine.reference import Extension
 from ...sim.figures.outcome import Outcome
 from ...sim.figures.summary import Summary, summarise
 from ...sim.load.streams import generator
@@ -239,8 +240,16 @@ def settings_at(
     return scenario.on_its_testbed(settings)
 
 
-def run_job(job: Job) -> Replication:
+def run_job(job: Job, *, extend: Extension | None = None) -> Replication:
     """Simulate one run; a process of its own may be where.
+
+    Parameters
+    ----------
+    job:
+        The run.
+    extend:
+        As for `simulate`. It is called again where a closed loop has to be run anew, with more
+        connections.
 
     Raises
     ------
@@ -259,7 +268,7 @@ def run_job(job: Job) -> Replication:
     while True:
         trace = trace_of(scenario, job.seed, rows)
         try:
-            outcome, engine = _simulate(job, trace, settings)
+            outcome, engine = _simulate(job, trace, settings, extend)
         except InterruptedRun as stop:
             outcome, part = stop.outcome, None
             if outcome.duration_ns > settings.warm_up_ns and lasted(trace, outcome):
@@ -327,7 +336,9 @@ def lasted(trace: Trace, outcome: Outcome) -> bool:
     return trace.loop == "open" or outcome.intended_ns.size < len(trace)
 
 
-def _simulate(job: Job, trace: Trace, settings: RunSettings) -> tuple[Outcome, Engine]:
+def _simulate(
+    job: Job, trace: Trace, settings: RunSettings, extend: Extension | None = None
+) -> tuple[Outcome, Engine]:
     """Return the outcome of a run, and the engine that it was made by."""
     program, wanted = program_of(job.scenario), job.scenario.run.engine
     if wanted != "reference":
@@ -337,7 +348,8 @@ def _simulate(job: Job, trace: Trace, settings: RunSettings) -> tuple[Outcome, E
             if wanted == "fast":
                 raise
             warn_if_no_engine()
-    return simulate(program, trace, job.costs, settings, engine="reference"), "reference"
+    outcome = simulate(program, trace, job.costs, settings, engine="reference", extend=extend)
+    return outcome, "reference"
 
 
 def program_of(scenario: Scenario) -> str | Program:

@@ -28,6 +28,7 @@ from ..calibration.running.preparation import (
     job_of,
     profile_of,
     rule_of,
+    run_job,
     trace_of,
     with_engine,
 )
@@ -35,6 +36,7 @@ from ..models.simulate import Engine
 from ..scenario.errors import ScenarioError, UserError
 from ..scenario.metrics import ASKED_AS, LEVEL_METRIC, MAIN, METRICS
 from ..scenario.scenario import Scenario, check_scenario
+from ..sim.engine.reference import Extension
 from ..sim.figures.summary import Summary
 from ..sim.output_analysis.comparison import rank
 from ..store.records import runs_of
@@ -183,6 +185,7 @@ def run(
     profile: CostSource | None = None,
     draws: int = 0,
     engine: Engine | None = None,
+    extend: Extension | None = None,
     executor: Executor | None = None,
     progress: Callable[[Progress], None] | None = None,
     keep: Keep | None = None,
@@ -199,6 +202,10 @@ def run(
         Further runs at costs drawn from what the calibration leaves open; 0: no such interval.
     engine:
         "fast", "reference" or "auto"; None: what the scenario says. The figures are the same.
+    extend:
+        Called with (env, world) before each run: a place to start SimPy processes, with time in ns.
+        Only the reference engine has an environment; runs are then made here, one after the other.
+        A closed loop that needs more connections than were drawn begins anew, and calls it again.
     executor, progress:
         As for `store.work.simulate_all`.
     keep:
@@ -208,8 +215,15 @@ def run(
     ------
     ScenarioError, ProfileError, TraceError
         If the scenario cannot be run.
+    UserError
+        If *extend* is given with another engine, or with an executor.
     """
     check_scenario(scenario)
+    if extend is not None:
+        if executor is not None:
+            raise UserError("executor: must be absent with extend, whose processes run here")
+        profile = profile or profile_of(scenario)
+        return _extended(scenario, profile, extend, draws=draws, engine=engine, keep=keep)
     name = scenario.server.mechanism
     comparison = compare(
         scenario,
@@ -222,6 +236,32 @@ def run(
         keep=keep,
     )
     return comparison.results[name]
+
+
+def _extended(
+    scenario: Scenario,
+    profile: CostSource,
+    extend: Extension,
+    *,
+    draws: int,
+    engine: Engine | None,
+    keep: Keep | None,
+) -> Result:
+    """Return what the reference engine says of *scenario* with processes of the caller's own."""
+    for key, asked in (("engine", engine), ("run.engine", None if engine else scenario.run.engine)):
+        if asked == "fast":
+            raise UserError(
+                f'{key}: must be "reference" or "auto" with extend, got "fast": only the reference '
+                "engine is SimPy"
+            )
+    scenario = with_engine(scenario, "reference")
+    replications = []
+    for each in runs_of(scenario, profile, len(scenario.seeds), draws):
+        job = job_of(scenario, profile, each.seed, draw=each.draw)
+        replications.append(run_job(job, extend=extend))
+        if keep:
+            keep(scenario.server.mechanism, replications[-1])
+    return result_of(scenario, profile, replications, draws)
 
 
 def compare(

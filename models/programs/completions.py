@@ -32,6 +32,7 @@ import functools
 from collections.abc import Generator, Iterator
 
 from ...sim.kernel import sockets
+from ...sim.kernel.user_code import user_code
 from ...sim.state.costs import copying_ns
 from ...sim.state.kinds import NONE, READABLE, WRITABLE, activity, count
 from ...sim.state.mechanism import Mechanism, Program, spend
@@ -57,7 +58,7 @@ def completion_loop(mechanism: Mechanism) -> Program:
     def serve_completion(world: World, worker: Worker, fd: int) -> Iterator[int]:
         """Run the user code if a request was received; submit the reply, or what else is next."""
         if fd != worker.listener_fd and sockets.reply_unsent(world, fd):
-            yield from spend(worker, activity.USER, sockets.request_ns(world))
+            yield from user_code(world, worker, fd)
         submit(worker, fd)
 
     return Program(serve, mechanism, control)
@@ -120,7 +121,7 @@ def port_pool(mechanism: Mechanism) -> Program:
         elif found == sockets.PART:
             yield from issue_receive(world, worker, fd)
         else:
-            yield from spend(worker, activity.USER, sockets.request_ns(world))
+            yield from user_code(world, worker, fd)
             yield from send_reply(world, worker, fd)
 
     def issue_receive(world: World, worker: Worker, fd: int) -> Iterator[int]:

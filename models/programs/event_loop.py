@@ -21,6 +21,7 @@ from collections.abc import Generator, Iterator
 from ...sim.kernel import sockets
 from ...sim.kernel.handing_over import hand_over, hands_over, read_eventfd, take_handed
 from ...sim.kernel.request_timeouts import is_late, next_late, take_expiry
+from ...sim.kernel.user_code import user_code
 from ...sim.state.kinds import NONE, READABLE, WRITABLE, activity, count
 from ...sim.state.mechanism import Mechanism, Program, Trait, not_noted, spend
 from ...sim.state.world import Worker, World
@@ -139,7 +140,7 @@ def event_loop(mechanism: Mechanism) -> Program:
         elif found == sockets.END_OF_FILE:
             yield from leave(world, worker, fd)
         else:
-            yield from spend(worker, activity.USER, sockets.request_ns(world))
+            yield from user_code(world, worker, fd)
             if not world.program.writes_when_told:
                 return True
             yield from want(world, worker, fd, WRITABLE)

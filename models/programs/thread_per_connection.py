@@ -21,6 +21,7 @@ from ...sim.kernel import sockets
 from ...sim.kernel.descriptors import no_fd_left
 from ...sim.kernel.request_timeouts import was_in_vain
 from ...sim.kernel.sleeping import fall_asleep
+from ...sim.kernel.user_code import user_code
 from ...sim.state.costs import copying_ns
 from ...sim.state.family_settings import Threads
 from ...sim.state.kinds import READABLE, SLEEP, WRITABLE, activity, count
@@ -114,7 +115,7 @@ def thread_per_connection(mechanism: Mechanism) -> Program:
         found = yield from read_call(world, worker, fd)
         while found in (sockets.WHOLE_REQUEST, sockets.PART):
             if found == sockets.WHOLE_REQUEST:
-                yield from spend(worker, activity.USER, sockets.request_ns(world))
+                yield from user_code(world, worker, fd)
                 yield from send_reply(world, worker, fd)
                 if sockets.reply_unsent(world, fd) or sockets.all_answered(world, fd):
                     break

@@ -36,6 +36,7 @@ def build_world(
     column: MakeColumn = as_lists,
     *,
     n_connections: int | None = None,
+    n_led: int = 0,
 ) -> World:
     """Return the state before a run; every random draw besides the trace is made here.
 
@@ -47,6 +48,8 @@ def build_world(
         How columns are held.
     n_connections:
         Connections that may be open at once, at most; None: all of the trace and the idle ones.
+    n_led:
+        Connections of processes that may be open at once besides, at most (`engine/hosted.py`).
 
     Raises
     ------
@@ -64,7 +67,7 @@ def build_world(
     c = n_idle + len(trace) * rows_each
     n_at_once = n_idle + len(trace) if n_connections is None else n_connections
     # What is left of an attempt at the server may outlast it at its client.
-    n_at_server = c if n_connections is None else n_connections
+    n_at_server = (c if n_connections is None else n_connections) + n_led
     n_sets = 1 if one_at_a_time else sets_of(server)
     n_listeners = server.workers if server.sharing == Sharing.NOTHING and not one_at_a_time else 1
     n_listening = 1 if one_at_a_time else server.workers

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..load.streams import generator
 from ..state.client_settings import ClientSettings, Closing
-from ..state.event_calendar import schedule
+from ..state.event_calendar import is_led, schedule
 from ..state.kinds import (
     CLIENT_CLOSED,
     NONE,
@@ -60,7 +60,7 @@ def plan_arrival(world: World) -> None:
     at_ns = world.at_ns[world.next_row]
     if world.free_clients:
         # Nothing can delay the packet, so it is on its way without an occurrence of its own.
-        _open(world, _next_connection(world, at_ns), at_ns)
+        open_connection(world, _next_connection(world, at_ns), at_ns)
     else:
         schedule(world, at_ns, occurrence.START, NONE)
 
@@ -84,7 +84,7 @@ def start(world: World, c: int) -> None:
             plan_arrival(world)
     elif c >= world.n_idle:
         world.counts[count.RETRIES] += 1
-    _open(world, c, world.now_ns)
+    open_connection(world, c, world.now_ns)
 
 
 def first_syn_sent(world: World, c: int) -> None:
@@ -95,7 +95,7 @@ def first_syn_sent(world: World, c: int) -> None:
         plan_arrival(world)
 
 
-def _open(world: World, c: int, at_ns: int) -> None:
+def open_connection(world: World, c: int, at_ns: int) -> None:
     """Have the client of *c* call connect() at *at_ns*, or when it has the CPU."""
     world.started_ns[c] = at_ns if world.free_clients else max(at_ns, world.client_free_ns)
     if c >= world.n_idle:
@@ -122,7 +122,9 @@ def _takes_port(world: World) -> bool:
 
 def _set_timer(world: World, c: int) -> None:
     """Have the client of *c* give up when its time is over."""
-    if world.client.timeout_ns > 0 and (world.rows_each > 1 or not world.timer_set):
+    if world.client.timeout_ns == 0 or is_led(world, c):
+        return
+    if world.rows_each > 1 or not world.timer_set:
         # Attempts do not start in the order of their rows, so each has a timer of its own.
         world.timer_set = True
         schedule(world, world.intended_ns[c] + world.client.timeout_ns, occurrence.TIMEOUT, c)
@@ -147,7 +149,7 @@ def syn_sent_again(world: World, c: int) -> None:
 def syn_ack_received(world: World, c: int, at_ns: int) -> None:
     """Let the client of *c* have its SYN-ACK at *at_ns*; if it has a request, it is told of it."""
     world.connected_ns[c] = at_ns
-    if not world.free_clients and world.requests[c] > 0:
+    if is_led(world, c) or (not world.free_clients and world.requests[c] > 0):
         more_ns = round_trip_ns(world, c) if world.network.set_up > 1 else 0
         schedule(world, at_ns + more_ns, occurrence.CONNECTED, c)
 
@@ -199,18 +201,20 @@ def reply_arrives(world: World, c: int, at_ns: int) -> None:
     world.reply_ns[request] = read_ns
     world.left[c] -= 1
     if world.left[c] > 0:
+        if is_led(world, c):
+            return  # its process says when it sends the next
         world.due_ns[request + 1] = read_ns + world.think_ns[c]
         _plan_request(world, c, world.due_ns[request + 1])
         return
     world.done_ns[c] = read_ns
     world.status[c] = status.REPLIED
     if not _awaits_close(world, c):
-        _comes_again(world, c, _leave(world, c, read_ns))
+        _comes_again(world, c, leave(world, c, read_ns))
 
 
 def _is_too_late(world: World, c: int, read_ns: int) -> bool:
     """Return whether the last reply of *c* comes after its time-out, which is due and ends it."""
-    if world.client.timeout_ns == 0 or world.left[c] > 1:
+    if world.client.timeout_ns == 0 or world.left[c] > 1 or is_led(world, c):
         return False
     return read_ns > world.intended_ns[c] + world.client.timeout_ns
 
@@ -238,9 +242,9 @@ def server_closed(world: World, c: int) -> None:
         schedule(world, send_up(world, c, world.now_ns, 0), occurrence.LAST_ACK, c)
     elif world.status[c] == status.REPLIED:
         # Free clients know of a reply before it has come.
-        _comes_again(world, c, _leave(world, c, max(world.now_ns, world.done_ns[c])))
+        _comes_again(world, c, leave(world, c, max(world.now_ns, world.done_ns[c])))
     elif world.status[c] == status.OPEN and world.answered[c] < world.requests[c]:
-        _give_up(world, c, status.RESET)
+        give_up(world, c, status.RESET)
 
 
 def server_reset(world: World, c: int) -> None:
@@ -266,7 +270,7 @@ def _send_reset(world: World, c: int, at_ns: int) -> None:
         schedule(world, arrives_ns, occurrence.GONE, c)
 
 
-def _leave(world: World, c: int, at_ns: int) -> int:
+def leave(world: World, c: int, at_ns: int) -> int:
     """Close the client's side of *c*."""
     closed_ns = client_turn(world, at_ns, world.costs.client.close_ns)
     world.n_open -= 1
@@ -303,7 +307,7 @@ def _free_port(world: World, at_ns: int) -> None:
 
 def _comes_again(world: World, c: int, at_ns: int) -> None:
     """Let the user of *c*, which ended at *at_ns*, open another one in a closed loop."""
-    if world.n_users > 0:
+    if world.n_users > 0 and not is_led(world, c):
         user_is_due(world, at_ns + world.think_ns[c])
 
 
@@ -324,6 +328,8 @@ def client_lost(world: World, c: int, why: int, at_ns: int) -> None:
 
 def _goes_on(world: World, c: int, at_ns: int) -> None:
     """Have the client of *c*, which failed, try again, or its user open the next connection."""
+    if is_led(world, c):
+        return
     if not tries_again(world, c, at_ns) and world.n_users > 0:
         # At least a nanosecond later, or a user without descriptors would never let time pass.
         user_is_due(world, at_ns + max(1, world.think_ns[c]))
@@ -333,22 +339,22 @@ def timeout(world: World, c: int) -> None:
     """End the patience of the client of *c*: an attempt, or the oldest connection that waits."""
     if world.rows_each > 1:
         if world.status[c] == status.OPEN:
-            _give_up(world, c, status.TIMEOUT)
+            give_up(world, c, status.TIMEOUT)
     else:
         _oldest_times_out(world)
 
 
-def _give_up(world: World, c: int, why: int) -> None:
+def give_up(world: World, c: int, why: int) -> None:
     """Let the client of *c* close it, without all its replies."""
     world.status[c] = why
     world.done_ns[c] = world.now_ns
-    closed_ns = _leave(world, c, world.now_ns)
+    closed_ns = leave(world, c, world.now_ns)
     _goes_on(world, c, closed_ns)
 
 
 def _oldest_times_out(world: World) -> None:
     """End the patience of the oldest client that waits, and wait for the next oldest."""
-    while world.oldest < world.next_row and world.status[world.oldest] != status.OPEN:
+    while world.oldest < world.next_row and not _waits_with_others(world, world.oldest):
         world.oldest += 1
     world.timer_set = world.oldest < world.next_row
     if not world.timer_set:
@@ -358,9 +364,14 @@ def _oldest_times_out(world: World) -> None:
     if due_ns <= world.now_ns:
         # One at a time: no occurrence has more than a few consequences.
         world.oldest += 1
-        _give_up(world, c, status.TIMEOUT)
+        give_up(world, c, status.TIMEOUT)
         due_ns = world.now_ns
     schedule(world, due_ns, occurrence.TIMEOUT, c)
+
+
+def _waits_with_others(world: World, c: int) -> bool:
+    """Return whether the client of *c* still waits, by the timer that all have in common."""
+    return world.status[c] == status.OPEN and not is_led(world, c)
 
 
 _IDLE_DRAWS = 65_536

@@ -3,7 +3,7 @@
 The server's machine is a SimPy process over the generators of its workers; what comes over the
 network and from clients are SimPy events on the same calendar. Any other SimPy process may join:
 hand `extend` a function, or let a program yield a SimPy event, and that worker blocks until it has
-happened.
+happened. In an environment of somebody's own a server is a `HostedRun` (sim/engine/hosted.py).
 
 A step needs no event of its own: the machine lets all that is due before the step's end happen
 (`env.step`), then goes on at that time, ahead of `env.now` but never past the next entry of the
@@ -19,7 +19,7 @@ import simpy
 
 from ..cpu.processor import due_ns, first_due
 from ..cpu.scheduling import begin_step, block, end_step, wake
-from ..state.event_calendar import RANK_SHIFT, Calendar
+from ..state.event_calendar import RANK_SHIFT, Calendar, OnHappening
 from ..state.kinds import NONE, SLEEP, occurrence
 from ..state.mechanism import Program, step_error
 from ..state.world import Cpu, World
@@ -78,7 +78,7 @@ class ReferenceRun:
         observe: Observer | None = None,
     ) -> None:
         on_happening = self._on_happening if observe is None else self._on_observed
-        self.env = Calendar(on_happening, duration_ns)
+        self.env = self._new_calendar(on_happening, duration_ns)
         self.world = world
         self.duration_ns = duration_ns
         self._program = program
@@ -88,9 +88,15 @@ class ReferenceRun:
         world.calendar = self.env
         beginning(program)(world, warm_up_ns)
         self._programs = [program.serve(world, worker) for worker in world.workers]
-        self.env.process(self._machine())
+        self._start()
         if extend is not None:
             extend(self.env, world)
+
+    def _new_calendar(self, on_happening: OnHappening, duration_ns: int) -> Calendar:
+        return Calendar(on_happening, duration_ns)
+
+    def _start(self) -> None:
+        self.env.process(self._machine())
 
     def run(self, progress: Callable[[int], None] | None = None) -> World:
         """Run to the end and return the world; *progress* is told the simulated time."""

@@ -9,13 +9,13 @@ order never decides. SimPy processes of a user run before the occurrences of tha
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from heapq import heappop, heappush
 from typing import Any
 
 import simpy
 
-from .world import World
+from .world import Worker, World
 
 RANK_SHIFT = 44
 """Ranks stand above the sequence number: 2**44 occurrences of one kind before they would meet."""
@@ -23,6 +23,8 @@ RANK_SHIFT = 44
 
 OnHappening = Callable[[int, int, int], None]
 """(at_ns, kind, subject): an occurrence is due, and happens."""
+Work = Callable[[Worker, int], simpy.Event]
+"""(worker, fd): begin the process that a request on *fd* needs; its event ends the wait for it."""
 
 
 class Calendar(simpy.Environment):
@@ -36,7 +38,14 @@ class Calendar(simpy.Environment):
         every connection has several, so that they are spared the state of an event.
     stop_ns:
         The end of the run, which SimPy has on the calendar a nanosecond later.
+    led:
+        Connections whose clients are processes of SimPy: none but in a `HostedRun`.
+    work:
+        The process that is a part of each request: (worker, fd) -> its event; None: there is none.
     """
+
+    led: Container[int] = ()
+    work: Work | None = None
 
     def __init__(self, on_happening: OnHappening, stop_ns: int) -> None:
         super().__init__(initial_time=0)
@@ -70,6 +79,11 @@ def first_due_ns(world: World) -> int:
     """Return until when nothing happens by itself; engine/calendar.h has this in C."""
     due_ns: int = world.calendar.first_due_ns()
     return due_ns
+
+
+def is_led(world: World, c: int) -> bool:
+    """Return whether a process of SimPy is the client of *c*; in C none is (bodies.py)."""
+    return c in world.calendar.led
 
 
 def schedule(world: World, at_ns: int, kind: int, subject: int) -> None:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from ..clients.clients import syn_ack_received
 from ..cpu.interrupts import interrupt, steered_to
-from ..state.event_calendar import post, schedule
+from ..state.event_calendar import is_led, post, schedule
 from ..state.kinds import NONE, WRITABLE, count, occurrence, stage, status
 from ..state.world import Listener, World
 from ..wire.network import send_reset_down, send_reset_up, send_syn_ack, send_up
@@ -58,7 +58,7 @@ def syn_handled(world: World, c: int, handled_ns: int) -> int:
     _becomes_half_open(world, c, listener)
     left_ns = max(world.now_ns, handled_ns - world.costs.interrupt.syn_after_ns)
     at_client_ns = send_syn_ack(world, c, left_ns)
-    if world.network.set_up == 0 and world.requests[c] > 0 and enters_queue(world, c):
+    if _asks_at_once(world, c) and enters_queue(world, c):
         world.connected_ns[c] = at_client_ns
         interrupt(world, c, world.costs.interrupt.ack_ns)  # what the last packet would have set off
         return occurrence.REQUEST
@@ -75,6 +75,11 @@ def _becomes_half_open(world: World, c: int, listener: Listener) -> None:
     listener.n_half += 1
     if world.syn_acks[c] > 0:
         world.syn_acks[c] = 1  # an idle client's, from when it came before: it serves again
+
+
+def _asks_at_once(world: World, c: int) -> bool:
+    """Return whether the SYN of *c* holds a request (TCP Fast Open): never that of a process."""
+    return world.network.set_up == 0 and world.requests[c] > 0 and not is_led(world, c)
 
 
 def _drop_or_refuse(world: World, c: int, listener: Listener, handled_ns: int) -> None:

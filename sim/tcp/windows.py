@@ -37,7 +37,7 @@ from __future__ import annotations
 
 from ..clients.clients import reply_arrives
 from ..clients.slow_clients import read_ns, room_of, taken_ns
-from ..state.event_calendar import post, schedule
+from ..state.event_calendar import is_led, post, schedule
 from ..state.kinds import IS_GONE, NONE, WRITABLE, occurrence, stage
 from ..state.units import MILLISECOND_NS
 from ..state.world import World
@@ -177,7 +177,7 @@ def reply_at_client_ns(world: World, c: int, n_bytes: int) -> int:
 
 def reply_ends(world: World, c: int, at_client_ns: int) -> None:
     """Have the client of *c* take its whole reply at *at_client_ns*, or when it reads on."""
-    if world.free_clients:
+    if world.free_clients and not is_led(world, c):
         reply_arrives(world, c, at_client_ns)
     else:
         schedule(world, read_ns(world, c, at_client_ns), occurrence.REPLY, c)

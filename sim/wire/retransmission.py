@@ -32,7 +32,7 @@ the head of its list), expire_timers().
 
 from __future__ import annotations
 
-from ..state.event_calendar import schedule
+from ..state.event_calendar import is_led, schedule
 from ..state.kinds import NONE, occurrence, stage
 from ..state.units import MILLISECOND_NS, SECOND_NS
 from ..state.world import World
@@ -151,7 +151,8 @@ def _handshake_goes_on(world: World, kind: int, c: int) -> None:
 
 def ack_has_request(world: World, c: int) -> bool:
     """Return whether the last packet of the handshake of *c* brings its request along."""
-    return world.free_clients and world.requests[c] > 0 and world.tries[c] == 0
+    asks_at_once = world.free_clients and world.requests[c] > 0 and not is_led(world, c)
+    return asks_at_once and world.tries[c] == 0
 
 
 def _data_sent_again(world: World, kind: int, c: int) -> None:

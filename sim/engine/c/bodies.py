@@ -4,6 +4,9 @@
 
 from __future__ import annotations
 
+from ...kernel.sockets import request_ns
+from ...state.kinds import activity
+
 _BLOCK = 16
 
 
@@ -19,6 +22,20 @@ def step(worker, activity, cost_ns):
     """Spend *cost_ns* of CPU time on *activity* in a step, even if it is 0."""
     worker.activity = activity
     yield cost_ns
+
+
+def is_led(world, c):
+    """Return False: no process of SimPy is the client of *c*."""
+    return False
+
+
+def user_code(world, worker, fd):
+    """Spend the CPU time of the application's part of a request: no process of SimPy takes part."""
+    cost_ns = request_ns(world)
+    assert cost_ns >= 0
+    if cost_ns > 0:
+        worker.activity = activity.USER
+        yield cost_ns
 
 
 def fill(column, begin, end, value):

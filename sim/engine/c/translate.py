@@ -15,6 +15,7 @@ from typing import Any
 
 from ...cpu.processor import due_ns, first_due
 from ...cpu.scheduling import begin_step, block, end_step
+from ...kernel.user_code import user_code
 from ...state import columns, event_calendar, mechanism
 from ...state.mechanism import Program
 from ..beginning import beginning
@@ -40,6 +41,8 @@ REPLACED: dict[Callable[..., Any], Callable[..., Any]] = {
     columns.sort_prefix: bodies.sort_prefix,
     mechanism.spend: bodies.spend,
     mechanism.step: bodies.step,
+    event_calendar.is_led: bodies.is_led,
+    user_code: bodies.user_code,
 }
 
 

@@ -1,0 +1,1 @@
+"""Servers as components of somebody's SimPy environment."""

@@ -1,0 +1,92 @@
+"""What processes may ask of a server: sizes, times, and until when."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import simpy
+
+from ..scenario.errors import UserError
+from ..scenario.quantities import shown
+from ..scenario.scenario import Scenario
+from ..sim.engine.hosted import HostedRun
+from ..sim.load.workload import REPLY_BYTES_MIN
+from .clock import HostClock
+
+REQUEST_MIN, REPLY_MIN = 1, REPLY_BYTES_MIN
+"""Bytes of the smallest request, and of the smallest reply: its header."""
+BYTES_MAX = 1 << 40
+"""Of a request or a reply: 1 TiB."""
+
+
+class Terms:
+    """What the server of *scenario*, which is *run* in *env*, asks of requests."""
+
+    def __init__(
+        self, env: simpy.Environment, clock: HostClock, run: HostedRun, scenario: Scenario
+    ) -> None:
+        self.env = env
+        self.clock = clock
+        self.run = run
+        self._load = scenario.load.workload
+
+    def check_runs(self, what: str) -> None:
+        """Refuse *what* a process wants after the end of the run.
+
+        Raises
+        ------
+        UserError
+            Then.
+        """
+        now_ns, end_ns = self.clock.now_ns(), self.run.duration_ns
+        if self.run.has_ended or now_ns > end_ns:
+            raise UserError(
+                f"{what}: must come before the end of the server's run (run.duration, "
+                f"{self.clock.words(end_ns)}), got {self.clock.words(now_ns)}"
+            )
+
+    def sizes(self, size: int | None, reply_size: int | None) -> tuple[int, int]:
+        """Return the bytes of a request and its reply, the scenario's for None.
+
+        Raises
+        ------
+        UserError
+            For one out of bounds.
+        """
+        if size is None:
+            size = self._load.request_bytes
+        if reply_size is None:
+            reply_size = self._load.reply_bytes
+        return (
+            check_bytes("size", size, REQUEST_MIN),
+            check_bytes("reply_size", reply_size, REPLY_MIN),
+        )
+
+    def timeout_ns(self, timeout: float | None) -> int:
+        """Return how long a client waits, the scenario's load.timeout for None; 0: for ever.
+
+        Raises
+        ------
+        UserError
+            For one that is no duration.
+        """
+        if timeout is None:
+            return self.run.world.client.timeout_ns
+        return self.clock.duration_ns("timeout", timeout)
+
+
+def check_bytes(name: str, value: Any, least: int) -> int:
+    """Return *value*, a number of bytes.
+
+    Raises
+    ------
+    UserError
+        With *name*, rule and value, unless it is whole and within bounds.
+    """
+    is_whole = isinstance(value, int) and not isinstance(value, bool)
+    if not (is_whole and least <= value <= BYTES_MAX):
+        raise UserError(
+            f"{name}: must be a whole number of bytes from {least} to {BYTES_MAX}, "
+            f"got {shown(value)}"
+        )
+    return int(value)
