@@ -138,7 +138,7 @@ def scores() -> Items:
     folders = [str(folder) for folder in sorted(MEASURED.iterdir()) if folder.is_dir()]
     profiles = [part for folder in folders for part in ("--profile", Path(folder).name)]
     with tempfile.TemporaryDirectory() as made:
-        command("validate", *folders, *profiles, "--draws", "1", "--output", made)
+        command("validate", *folders, *profiles, "--draws", "2", "--output", made)
         content = lasting(json.loads(Path(made, "scores.json").read_text()))
     for kind, entries in (("hardware", "points"), ("noise_free", "runs")):
         for section in content[kind]:
