@@ -142,8 +142,8 @@ def _handshake_goes_on(world: World, kind: int, c: int) -> None:
     """Have the handshake of *c* go on, of which the SYN-ACK or the last packet was lost."""
     if world.stage[c] == stage.HALF_OPEN:
         awaits_ack(world, c)
-    elif kind == occurrence.SYN_ACK:
-        world.stage[c] = stage.NONE  # a cookie: only the client remembers
+    elif kind == occurrence.SYN_ACK and world.stage[c] == stage.BY_COOKIE:
+        world.stage[c] = stage.NONE  # only the client remembers
         syn_lost(world, c)
     if kind == occurrence.ACK and ack_has_request(world, c):
         _data_sent_again(world, occurrence.REQUEST, c)
