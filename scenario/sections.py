@@ -143,8 +143,8 @@ class Machine(SettingsSection, settings=(MachineSettings, KernelSettings)):
         waits = self.packets != "softirq" or self.softirq_budget > 0 or self.coalesce > 0
         if "receive_queue" in self.model_fields_set and not waits:
             raise ValueError(
-                "machine.receive_queue: must be absent unless machine.softirq_budget is above 0, "
-                'machine.coalesce is, or machine.packets is not "softirq", '
+                'machine.receive_queue: must be absent where machine.packets is "softirq", '
+                "machine.softirq_budget is 0 and machine.coalesce is 0 s, "
                 f"got {self.receive_queue}"
             )
         return self

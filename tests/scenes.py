@@ -216,6 +216,7 @@ def servers(draw: st.DrawFn, mechanism: str, idle: int) -> Served:
         writes_when_told=tells_states(CATALOGUE[mechanism]) and draw(st.booleans()),
         interrupt_cpu=draw(st.integers(EVERY_CPU, cpus - 1)),
         slice_ns=draw(st.sampled_from([1, 400, 3_000, 1_400_000])),
+        tick_ns=draw(st.sampled_from([400, 3_000, 50_000, 4_000_000])),
     )
     if not CATALOGUE[mechanism].runs_event_loop:
         drawn = drawn.but(accept_limit=0, listener_last=False, read_after_accept=False)
@@ -252,7 +253,7 @@ def _kernel(draw: st.DrawFn, server: Served) -> Served:
         busy_processes=draw(st.integers(0, 2)),
         busy_nice=draw(st.sampled_from([0, -20, 19])),
         packets=int(packets),
-        softirq_budget=draw(st.sampled_from([0, 1, 4])),
+        softirq_budget=draw(st.sampled_from([0, 1, 4, 640])),
         receive_queue=draw(st.sampled_from([1, 5, 1000])),
         coalesce_ns=0 if packets != Packets.SOFTIRQ else draw(st.sampled_from([0, 300, 20_000])),
         polling_share_permille=draw(st.sampled_from([1, 500, 1000])),
@@ -340,7 +341,7 @@ def scenes(draw: st.DrawFn, mechanism: str) -> Scene:
     paths = draw(st.sampled_from([(), (), PATHS]))
     # Busy processes never end. Nor does a server that cannot accept cease to try while those that
     # it has accepted wait for lost packets.
-    loses = bool(paths) or server.softirq_budget > 0 or server.packets != Packets.SOFTIRQ
+    loses = bool(paths) or 0 < server.softirq_budget < 640 or server.packets != Packets.SOFTIRQ
     lacks_fds = server.fd_limit < 10_000 or server.files_max > 0
     if server.busy_processes > 0 or (loses and lacks_fds):
         long_ns = 2_000_000
@@ -348,7 +349,7 @@ def scenes(draw: st.DrawFn, mechanism: str) -> Scene:
     in_pieces = draw(pieces()) if set_up > 0 and draw(st.integers(0, 3)) == 0 else {}
     duration_ns = draw(st.sampled_from([50_000, 1_000_000, long_ns]))
     if server.busy_processes > 0:
-        duration_ns = min(duration_ns, 50_000 * server.slice_ns)  # each slice is a step
+        duration_ns = min(duration_ns, 50_000 * server.tick_ns)  # each tick is an occurrence
     return Scene(
         mechanism,
         draw(traces()),

@@ -18,7 +18,6 @@ from ...scenario.quantities import DURATION, RATE, SIZE, Unit
 from ...scenario.scenario import Scenario
 from ...sim.load.trace_file import COLUMNS
 from ...sim.load.workload import Trace
-from ...sim.state.settings import RunSettings
 from ...sim.state.units import MICROSECOND_NS, SECOND_NS
 
 BLOCKING = "blocking"
@@ -32,10 +31,6 @@ TIMEOUT_NS = 4_000_000_000
 """From the intended start of a connection until its client gives up, unless a point says more."""
 WINDOW = 10
 """Segments that may be under way at first (Linux TCP_INIT_CWND, RFC 6928)."""
-_TICK_NS = 4_000_000
-"""Of CONFIG_HZ=250, which Debian and all shipped machines have (timer_hz): a slice is over when a
-tick finds that it is (kernel/sched/fair.c task_tick_fair()). Two workers of nginx 1.22 on one CPU
-of Linux 6.18 had p99 of 4.6 and 4.8 ms."""
 _THINK_ROWS = 100_000
 _ON_A_TESTBED: dict[str, dict[str, Any]] = {
     # Testbeds set net.ipv4.tcp_syncookies to 0; queues of signals have the kernel's own bound.
@@ -182,12 +177,6 @@ class Point(Scenario):
     def seed(self, repeat: int) -> int:
         """Return the seed of the arrivals of one repeat, which depends on nothing else."""
         return seed_of_fields(stored(self), repeat)
-
-    def on_its_testbed(self, settings: RunSettings) -> RunSettings:
-        """Return the *settings* of a run with what no scenario says."""
-        if not self.has_loops:
-            return settings
-        return settings._replace(kernel=settings.kernel._replace(slice_ns=_TICK_NS))
 
     def lasting(self, warm_up_ns: int, window_ns: int) -> Self:
         """Return the point with runs that end with their window."""

@@ -29,7 +29,7 @@ INTERRUPTS, SOFTIRQ = "interrupts", "softirq"
 THREAD, POLLING = "softirq, ksoftirqd", "polling, 75%"
 KERNELS: dict[str, dict[str, Any]] = {
     INTERRUPTS: {"packets": "interrupts", "receive_queue": 50},
-    SOFTIRQ: {"packets": "softirq"},
+    SOFTIRQ: {"packets": "softirq", "softirq_budget": 0},
     THREAD: {"packets": "softirq", "softirq_budget": 64},
     POLLING: {"packets": "polling", "receive_queue": 50},
 }

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from ..clients.clients import idle_lives_ns
 from ..clients.retries import retry_draws
+from ..cpu.receiving import comes_late, first_round, handles_all
 from ..engine.disturbances import gaps_ns
 from ..figures.queue_lengths import SAMPLE_COLUMNS
 from ..load.workload import Trace
 from ..state.columns import I32, I64, DeclaredColumn, MakeColumn, Per, as_lists, power_of_two
 from ..state.costs import Costs
-from ..state.kernel_settings import Packets
 from ..state.kinds import NONE, Activity, Count, weight_of_nice
 from ..state.mechanism import Program, Trait
 from ..state.program_settings import Sharing
@@ -95,6 +95,7 @@ def build_world(
             ledger_ns=column(len(Activity), 0, I64),
             ledger_mark_ns=column(len(Activity), 0, I64),
             packets=column(power_of_two(kernel.receive_queue), NONE, I64),
+            handles_all=handles_all(kernel, costs),
         )
         for k in range(machine.cpus)
     ]
@@ -206,10 +207,9 @@ def build_world(
         and client.fd_limit >= n_at_once
         and client.ports == 0
         and client.request_pieces == 1,
-        leaves_packets=kernel.packets != Packets.SOFTIRQ
-        or kernel.softirq_budget > 0
-        or kernel.coalesce_ns > 0
-        or any(costs.interrupt.way.ns),
+        first_round=first_round(kernel),
+        handles_all=handles_all(kernel, costs),
+        comes_late=comes_late(kernel, costs),
         delivers_own=costs.call.delivery_ns > 0 and network.delay_ns == 0 and any(costs.client),
         entry_varies=any(costs.interrupt.entry_since.ns),
         some_stop_reading=any(fault.kind == FaultKind.READING for fault in faults),

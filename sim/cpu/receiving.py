@@ -6,34 +6,56 @@
     polling     interrupt ─► ring ─► polls: above all processes, for a share of each tick
                                  full: lost, and whoever sent it does so again
 
-The first is Linux, where the budget is what one softirq handles before its thread takes over, and
-has all packets until none is left; since about 6.5 an interrupt in between would handle some of
-them again, which is left out (tests/validation/overload/flood_timeline.py has it). In
-the second, the kernel of 4.2BSD, interrupts take precedence over work on what they have brought:
+The first is Linux. A softirq handles packets in rounds of 64, and after each round it goes on only
+until the budget is used up (ten rounds), until two milliseconds are over as ticks count them (one
+tick of 4 ms, however soon it comes), or until a thread is to have the CPU. Then a thread has all
+packets, round by round, until none is left. Since Linux 6.5 interrupts go on while that thread
+waits for the CPU: no packet brings one, as they are queued already, but each tick does. The same
+holds on the way out of calls that disable softirqs, which is left out, as is netdev_budget: with
+one queue on a CPU a round of 64 comes before its 300 packets and its 8 ms. In the second, the
+kernel of 4.2BSD, interrupts take precedence over work on what they have brought:
 when packets come as fast as they can interrupt nothing else is ever done, and all are lost after
 having been paid for (receive livelock). The third is its cure: what finds the ring full costs
 nothing, and processes have their share.
 
 Sources: Mogul and Ramakrishnan 1997, "Eliminating receive livelock in an interrupt-driven kernel",
-sections 4 to 7; Linux kernel/softirq.c __do_softirq(), run_ksoftirqd(); net/core/dev.c
-enqueue_to_backlog() (netdev_max_backlog).
+sections 4 to 7; Linux kernel/softirq.c handle_softirqs(), invoke_softirq(), run_ksoftirqd();
+net/core/dev.c net_rx_action(), process_backlog(), enqueue_to_backlog() (netdev_max_backlog).
 """
 
 from __future__ import annotations
 
 from ..clients.clients import sent_interrupt
+from ..state.costs import Costs
 from ..state.event_calendar import schedule
-from ..state.kernel_settings import Packets
-from ..state.kinds import NONE, count, occurrence, packet_of
-from ..state.units import PERMILLE
+from ..state.kernel_settings import KernelSettings, Packets
+from ..state.kinds import NO_CONNECTION, NONE, count, occurrence, packet_of
+from ..state.units import MILLISECOND_NS, PERMILLE
 from ..state.world import Cpu, Worker, World
 from ..wire.retransmission import sent_again
 from .interrupts import delivers_own, interrupt_cpu, steered_to, way_ns
 from .processor import packet_thread
 from .scheduling import wake_other
 
-NO_CONNECTION = -2
-"""The greatest subject of an occurrence that is about no connection; CPU k has this less k."""
+_ROUND = 64
+"""Packets of a round: net.core.dev_weight."""
+_SOFTIRQ_NS = 2 * MILLISECOND_NS
+"""After which a softirq gives up: MAX_SOFTIRQ_TIME."""
+
+
+def first_round(kernel: KernelSettings) -> int:
+    """Return how many packets a softirq of *kernel* handles before it asks whether to go on."""
+    return min(_ROUND, kernel.softirq_budget) if kernel.softirq_budget > 0 else _ROUND
+
+
+def comes_late(kernel: KernelSettings, costs: Costs) -> bool:
+    """Return whether a device waits before it interrupts, or its interrupt is on its way."""
+    return kernel.coalesce_ns > 0 or any(costs.interrupt.way.ns)
+
+
+def handles_all(kernel: KernelSettings, costs: Costs) -> bool:
+    """Return whether interrupts handle packets as they come, unless there are too many."""
+    return kernel.packets == Packets.SOFTIRQ and not comes_late(kernel, costs)
 
 
 def must_wait(world: World, kind: int, c: int) -> bool:
@@ -41,19 +63,33 @@ def must_wait(world: World, kind: int, c: int) -> bool:
 
     Its effect is an occurrence of its own then, when it has been handled.
     """
-    return world.leaves_packets and _is_left(world, steered_to(world, c), kind, c)
+    cpu = steered_to(world, c)
+    return _is_asked(world, cpu) and _is_left(world, cpu, kind, c)
 
 
 def datagram_must_wait(world: World, cpu: Cpu) -> bool:
     """Return the same of a datagram that arrives at *cpu*."""
-    return world.leaves_packets and _is_left(world, cpu, occurrence.DATAGRAM, 0)
+    return _is_asked(world, cpu) and _is_left(world, cpu, occurrence.DATAGRAM, 0)
+
+
+def _is_asked(world: World, cpu: Cpu) -> bool:
+    """Count a packet that arrives at *cpu* now; return whether it is a question who handles it."""
+    count_at_once(world, cpu)
+    return not cpu.handles_all or cpu.n_at_once > world.first_round
+
+
+def count_at_once(world: World, cpu: Cpu) -> None:
+    """Count a packet of the softirq on *cpu*, or of one that begins with it."""
+    if cpu.irq_free_ns < world.now_ns:
+        cpu.n_at_once = 0
+    cpu.n_at_once += 1
 
 
 def _is_left(world: World, cpu: Cpu, kind: int, c: int) -> bool:
     thread = packet_thread(world, cpu)
     comes_later = False
     if world.kernel.packets == Packets.SOFTIRQ and thread.blocked:
-        comes_later = _is_delivered_later(world, cpu)
+        comes_later = world.comes_late and _is_delivered_later(world, cpu)
         if not comes_later and may_be_handled_at_once(world, cpu):
             return False
     room = world.kernel.receive_queue
@@ -63,7 +99,7 @@ def _is_left(world: World, cpu: Cpu, kind: int, c: int) -> bool:
         cpu.n_packets += 1
         world.counts[count.DEFERRED] += 0 if comes_later else 1
         if not comes_later and thread.blocked and not _waits_for_tick(world, cpu):
-            wake_other(world, thread)
+            leave_to_thread(world, cpu)
         return True
     world.counts[count.PACKET_DROPS] += 1
     if kind != occurrence.DATAGRAM:
@@ -72,14 +108,41 @@ def _is_left(world: World, cpu: Cpu, kind: int, c: int) -> bool:
 
 
 def may_be_handled_at_once(world: World, cpu: Cpu) -> bool:
-    """Return whether the softirq on *cpu* handles one more packet, which is counted then."""
+    """Return whether the softirq on *cpu* handles the packet that was counted last."""
     budget = world.kernel.softirq_budget
-    if cpu.irq_free_ns < world.now_ns:
-        cpu.n_at_once = 0
-    if budget > 0 and cpu.n_at_once >= budget:
+    if budget == 0 or cpu.n_at_once == 1:
+        return True
+    if cpu.n_at_once > budget:
         return False
-    cpu.n_at_once += 1
-    return True
+    return cpu.n_at_once % _ROUND != 1 or not _gives_up(world, cpu)
+
+
+def _gives_up(world: World, cpu: Cpu) -> bool:
+    """Return whether the softirq on *cpu* ends after a round: a thread is to run, or it is late."""
+    if cpu.leaves or cpu.turn_over or (cpu.idle and cpu.n_runnable > 0):
+        return True
+    tick_ns = world.kernel.tick_ns
+    n_ticks = cpu.irq_free_ns // tick_ns - cpu.irq_begin_ns // tick_ns
+    return n_ticks * tick_ns >= _SOFTIRQ_NS
+
+
+def leave_to_thread(world: World, cpu: Cpu) -> None:
+    """Have the thread for packets on *cpu*, which is blocked, handle those that wait and come."""
+    cpu.handles_all = False
+    wake_other(world, packet_thread(world, cpu))
+
+
+def ends_round(cpu: Cpu) -> None:
+    """Have the thread for packets on *cpu* begin another round, if that was one."""
+    if cpu.n_in_round == _ROUND:
+        cpu.n_in_round = 0
+
+
+def is_beside_thread(world: World, cpu: Cpu) -> bool:
+    """Return whether an interrupt on *cpu* handles packets while their thread waits for the CPU."""
+    thread = packet_thread(world, cpu)
+    waits = not thread.blocked and cpu.running != thread.number
+    return waits and world.kernel.packets == Packets.SOFTIRQ
 
 
 def _is_delivered_later(world: World, cpu: Cpu) -> bool:
@@ -144,6 +207,5 @@ def tick(world: World, cpu: Cpu) -> None:
     """Have *cpu* poll for packets again."""
     cpu.awaits_tick = False
     world.waker = NONE  # the clock wakes it, if it is asleep
-    thread = packet_thread(world, cpu)
-    if thread.blocked and cpu.n_packets > 0:
-        wake_other(world, thread)
+    if packet_thread(world, cpu).blocked and cpu.n_packets > 0:
+        leave_to_thread(world, cpu)

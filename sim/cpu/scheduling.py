@@ -1,37 +1,62 @@
-"""Who has a CPU: slices, blocking, waking, and who may take it from whom.
+"""Who has a CPU: turns, blocking, waking, and who may take it from whom.
 
     runnable ──► running ── step, step, ... ── SLEEP ──► blocked
-        ▲           │ slice used up, others runnable        │ a descriptor calls
+        ▲           │ a tick finds that its slice is over   │ a descriptor calls
+        │           │ one that has had less woke up         │
         │           │ cut: something more urgent woke up    │
         └───────────┴───────────────────────────────────────┘
 
-A thread runs until it blocks, or until its slice is over between two steps while others wait for
-its CPU: what the first did is done, the second waits. A slice begins when the worker has come
-back, so that each has a step of its own however short slices are. A step is cut in the middle by
-what is more urgent than any process: work on packets where interrupts or polls do it, a stall;
-and, where wake-ups preempt, by a thread that has had less of the CPU.
+    tick        |           |           |           |           |      every kernel.tick_ns
+    nice 0      ████████████             ████████████                   turns end at ticks,
+    nice 0                   ███████████             ███████████        of slices that are over
+
+A thread runs until it blocks, until a tick of the clock finds that its slice is over while others
+wait that have had no more, or until one wakes up that has had no more. What a thread has had is its
+run time by its weight, so that the weight decides who is next, and not how long a turn is. User
+code leaves the CPU at once, and a call when it is over: kernels without preemption switch on the
+way back to user space. A slice begins when the thread has come back. There is no tick on a CPU for
+which nobody waits. Ties: those that wait are in the order in which they came; one that has had as
+much as the running thread is before it.
+
+A step is cut in the middle, whatever it is, by what is more urgent than any process: work on
+packets where interrupts or polls do it, and a stall.
+
+A thread that wakes up has had at least what those have had that run or wait there, but for a
+credit. Left out: that an eligible thread of Linux keeps its CPU until its slice is over though one
+with less wakes up (RUN_TO_PARITY matters from three threads on), and the lag that a sleeper keeps.
 
 Coming back costs a wake-up, and what the caches have lost meanwhile.
-Sources: Linux kernel/sched/core.c schedule(), try_to_wake_up(); kernel/sched/fair.c (base slice,
-check_preempt_wakeup(), place_entity()); Mogul and Ramakrishnan 1997, section 4 (who is urgent).
+Sources: Linux kernel/sched/core.c schedule(), try_to_wake_up(), sched_prio_to_weight;
+kernel/sched/fair.c update_curr(), task_tick_fair(), pick_eevdf(), check_preempt_wakeup_fair(),
+place_entity(), update_min_vruntime(); kernel/entry/common.c exit_to_user_mode_loop(); Mogul and
+Ramakrishnan 1997, section 4 (who is urgent).
 """
 
 from __future__ import annotations
 
 from ..state.costs import curve_ns
+from ..state.event_calendar import schedule
 from ..state.kernel_settings import Packets
-from ..state.kinds import NONE, SLEEP, WEIGHT, activity, count
+from ..state.kinds import (
+    NO_CONNECTION,
+    NONE,
+    SLEEP,
+    WEIGHT,
+    activity,
+    count,
+    occurrence,
+)
 from ..state.units import MICROSECOND_NS
 from ..state.world import COMES_BACK, OFF_CPU, ON_CPU, Cpu, Worker, World
 from .processor import is_other, progress_ns, thread_of, weight_of
 
 
-def boot(worker: Worker) -> None:
+def boot(world: World, worker: Worker) -> None:
     """Have the thread *worker* run on its CPU from the beginning, or wait for those before it."""
     if worker.cpu.running == NONE:
         worker.cpu.running = worker.cpu.last = worker.number
     else:
-        _queue(worker.cpu, worker.number)
+        _queue(world, worker.cpu, worker)
 
 
 def end_step(world: World, cpu: Cpu) -> None:
@@ -76,7 +101,7 @@ def begin_step(world: World, cpu: Cpu, step_ns: int) -> bool:
     if step_ns == SLEEP:
         world.counts[count.SLEEPS] += 1
         return block(world, cpu)
-    if cpu.n_runnable > 0 and _slice_is_over(world, cpu):
+    if cpu.leaves and not _is_in_round(world, cpu):
         _take_turns(world, cpu, step_ns)
         return True
     cpu.in_step = True
@@ -86,22 +111,55 @@ def begin_step(world: World, cpu: Cpu, step_ns: int) -> bool:
     return False
 
 
-def _slice_is_over(world: World, cpu: Cpu) -> bool:
-    """Return whether the thread on *cpu* has to leave to those that wait for it."""
-    if world.now_ns - cpu.slice_from_ns < slice_of(world, cpu.running):
-        return False
-    goes_on = thread_of(world, cpu.running).slice_state == ON_CPU
-    return goes_on and not is_urgent(world, cpu.running)
+def clock_ticks(world: World, cpu: Cpu) -> None:
+    """Have the thread on *cpu* leave if its slice is over and another one has had no more."""
+    cpu.awaits_turn = False
+    if cpu.n_runnable == 0:
+        return
+    _await_tick(world, cpu)
+    if cpu.idle or cpu.cut or cpu.leaves or is_urgent(world, cpu.running):
+        return
+    thread = thread_of(world, cpu.running)
+    is_over = world.now_ns - cpu.slice_from_ns >= world.kernel.slice_ns
+    if thread.slice_state != ON_CPU or not is_over:
+        return
+    cpu.turn_over = True
+    cpu.slice_from_ns = world.now_ns  # the next slice begins, whoever has it
+    first = thread_of(world, cpu.runnable[cpu.first_runnable])
+    if first.had_ns <= thread.had_ns + _had_now_ns(world, cpu):
+        _ask_to_leave(world, cpu)
+
+
+def _await_tick(world: World, cpu: Cpu) -> None:
+    """Have the clock look at *cpu* at the next tick."""
+    tick_ns = world.kernel.tick_ns
+    at_ns = (world.now_ns // tick_ns + 1) * tick_ns
+    cpu.awaits_turn = True
+    schedule(world, at_ns, occurrence.TURN, NO_CONNECTION - cpu.number)
+
+
+def _ask_to_leave(world: World, cpu: Cpu) -> None:
+    """Have the thread on *cpu* leave: user code at once, a call when it is over."""
+    thread = thread_of(world, cpu.running)
+    cpu.leaves = True
+    in_user_code = thread.activity in (activity.USER, activity.OTHER)
+    if cpu.in_step and in_user_code:
+        _cut_step(world, cpu, thread)
+
+
+def _is_in_round(world: World, cpu: Cpu) -> bool:
+    """Return whether *cpu* is at a round of packets, in which softirqs are disabled."""
+    is_thread = cpu.running == len(world.workers) + cpu.number
+    return is_thread and cpu.n_in_round > 0 and world.kernel.packets == Packets.SOFTIRQ
 
 
 def _take_turns(world: World, cpu: Cpu, step_ns: int) -> None:
     """Have the first of the queue go on; the running thread begins its step when it is back."""
     thread = thread_of(world, cpu.running)
     thread.left_step_ns = step_ns
-    thread.slice_used_ns = 0
     _leave(world, cpu, thread)
     thread.switches = True
-    _queue(cpu, cpu.running)
+    _queue(world, cpu, thread)
     _next_thread(world, cpu)
 
 
@@ -110,6 +168,7 @@ def block(world: World, cpu: Cpu) -> bool:
     thread = thread_of(world, cpu.running)
     thread.blocked = True
     thread.had_ns += _had_now_ns(world, cpu)
+    _note_least(world, cpu, thread.had_ns)
     if is_other(world, cpu.running):
         world.n_others -= 1
     if cpu.n_runnable > 0:
@@ -141,12 +200,7 @@ def wake_other(world: World, thread: Worker) -> None:
         _leave_idleness(world, cpu)
         _queue_first(cpu, thread.number)
     else:
-        _preempt(world, cpu, thread.number, False)
-
-
-def slice_of(world: World, number: int) -> int:
-    """Return how long the thread of that *number* keeps its CPU while others wait for it."""
-    return world.kernel.slice_ns * weight_of(world, number) // WEIGHT
+        _cut_in(world, cpu, thread.number)
 
 
 def is_urgent(world: World, number: int) -> bool:
@@ -159,15 +213,37 @@ def is_urgent(world: World, number: int) -> bool:
 
 
 def _line_up(world: World, thread: Worker) -> None:
-    """Have *thread* wait for its turn, or take it from one that has had more."""
+    """Have *thread* wait for its turn, or take it from one that has had no less."""
     cpu = thread.cpu
     _leave_idleness(world, cpu)
-    may_preempt = world.kernel.wake_preemption and not cpu.idle and not cpu.cut
-    if may_preempt and _has_had_less(world, cpu, thread):
+    if cpu.idle or is_urgent(world, cpu.running):
+        _place(world, cpu, thread)
+        return
+    had_ns = thread_of(world, cpu.running).had_ns + _had_now_ns(world, cpu)
+    _note_least(world, cpu, had_ns)
+    _place(world, cpu, thread)
+    has_had_less = thread.had_ns + world.kernel.granularity_ns <= had_ns
+    if world.kernel.wake_preemption and has_had_less and not cpu.cut and not cpu.leaves:
         world.counts[count.PREEMPTIONS] += 1
-        _preempt(world, cpu, thread.number, True)
-    else:
-        _queue(cpu, thread.number)
+        _ask_to_leave(world, cpu)
+
+
+def _place(world: World, cpu: Cpu, thread: Worker) -> None:
+    """Queue *thread*, which wakes up: of what it did not use while asleep, a credit is left."""
+    thread.had_ns = max(thread.had_ns, cpu.least_had_ns - world.kernel.credit_ns)
+    _queue(world, cpu, thread)
+
+
+def _note_least(world: World, cpu: Cpu, had_ns: int) -> None:
+    """Note the least that any thread has had that waits for *cpu*, or runs and has had *had_ns*.
+
+    What is noted never falls.
+    """
+    least_ns = had_ns
+    if cpu.n_runnable > cpu.n_first:
+        place = (cpu.first_runnable + cpu.n_first) % len(cpu.runnable)
+        least_ns = min(least_ns, thread_of(world, cpu.runnable[place]).had_ns)
+    cpu.least_had_ns = max(cpu.least_had_ns, least_ns)
 
 
 def _leave_idleness(world: World, cpu: Cpu) -> None:
@@ -179,31 +255,14 @@ def _leave_idleness(world: World, cpu: Cpu) -> None:
         cpu.runnable_ns += world.costs.interrupt.idle_exit_ns
 
 
-def _has_had_less(world: World, cpu: Cpu, worker: Worker) -> bool:
-    """Return whether *worker*, which wakes up, may take *cpu* from whoever has it."""
-    if is_urgent(world, cpu.running):
-        return False
-    had_ns = thread_of(world, cpu.running).had_ns + _had_now_ns(world, cpu)
-    # What a sleeper did not use is lost to it, but for a credit.
-    worker.had_ns = max(worker.had_ns, had_ns - world.kernel.credit_ns)
-    return worker.had_ns + world.kernel.granularity_ns < had_ns
-
-
-def _preempt(world: World, cpu: Cpu, number: int, switches: bool) -> None:
-    """Have the thread of that *number* run next on *cpu*, and soon: the running step is cut.
-
-    What is urgent runs on top of the other; a thread that *switches* is another one altogether.
-    """
+def _cut_in(world: World, cpu: Cpu, number: int) -> None:
+    """Have the urgent thread of that *number* run on top of the one on *cpu*, whose step is cut."""
     if not cpu.in_step:
-        # Its program is between two steps: the next is not begun, as if its slice were over.
-        _queue_first(cpu, number)
-        cpu.slice_from_ns = world.now_ns - slice_of(world, cpu.running)
-        return
-    thread = thread_of(world, cpu.running)
-    thread.switches = switches or thread.switches
-    if not cpu.cut:
-        _queue_first(cpu, cpu.running)  # it goes on behind all that come before it
-        _cut_step(world, cpu, thread)
+        cpu.leaves = True  # its program is between two steps: the next is not begun
+    elif not cpu.cut:
+        if not cpu.leaves:
+            _queue_first(cpu, cpu.running)  # it goes on behind all that come before it
+        _cut_step(world, cpu, thread_of(world, cpu.running))
     _queue_first(cpu, number)
 
 
@@ -216,7 +275,6 @@ def _cut_step(world: World, cpu: Cpu, thread: Worker) -> None:
     if thread.slice_state == ON_CPU:
         thread.left_step_ns = rest_ns
         thread.done_ns += done_ns
-        thread.slice_used_ns = world.now_ns - cpu.slice_from_ns
     else:
         thread.back_ns = rest_ns
 
@@ -225,6 +283,9 @@ def _step_aside(world: World, cpu: Cpu, thread: Worker) -> None:
     """Have the first of the queue go on instead of *thread*, whose step was cut."""
     cpu.cut = False
     _leave(world, cpu, thread)
+    if cpu.leaves:
+        thread.switches = True
+        _queue(world, cpu, thread)
     _next_thread(world, cpu)
 
 
@@ -232,6 +293,7 @@ def _leave(world: World, cpu: Cpu, thread: Worker) -> None:
     """Have *thread* remember what it was at, and leave *cpu*."""
     if thread.slice_state == ON_CPU:
         thread.left_activity = thread.activity
+        thread.slice_used_ns = world.now_ns - cpu.slice_from_ns
         thread.back_ns = 0
     thread.slice_state = OFF_CPU
     thread.left_ns = world.now_ns
@@ -243,15 +305,29 @@ def _had_now_ns(world: World, cpu: Cpu) -> int:
     return (world.now_ns - cpu.given_ns) * WEIGHT // weight_of(world, cpu.running)
 
 
-def _queue(cpu: Cpu, number: int) -> None:
-    cpu.runnable[(cpu.first_runnable + cpu.n_runnable) % len(cpu.runnable)] = number
+def _queue(world: World, cpu: Cpu, thread: Worker) -> None:
+    """Have *thread* wait for *cpu* behind all that have had no more of it, and for a tick."""
+    place = cpu.first_runnable + cpu.n_runnable
+    first = cpu.first_runnable + cpu.n_first
+    size = len(cpu.runnable)
+    while place > first:
+        before = cpu.runnable[(place - 1) % size]
+        if thread_of(world, before).had_ns <= thread.had_ns:
+            break
+        cpu.runnable[place % size] = before
+        place -= 1
+    cpu.runnable[place % size] = thread.number
     cpu.n_runnable += 1
+    if not cpu.awaits_turn and (cpu.n_runnable > 1 or not cpu.idle):
+        _await_tick(world, cpu)
 
 
 def _queue_first(cpu: Cpu, number: int) -> None:
+    """Have the thread of that *number* come before all that wait for *cpu*, whatever they had."""
     cpu.first_runnable = (cpu.first_runnable - 1) % len(cpu.runnable)
     cpu.runnable[cpu.first_runnable] = number
     cpu.n_runnable += 1
+    cpu.n_first += 1
 
 
 def _next_thread(world: World, cpu: Cpu) -> None:
@@ -261,5 +337,9 @@ def _next_thread(world: World, cpu: Cpu) -> None:
     cpu.last = cpu.running
     cpu.first_runnable = (cpu.first_runnable + 1) % len(cpu.runnable)
     cpu.n_runnable -= 1
+    cpu.n_first = max(0, cpu.n_first - 1)
+    cpu.leaves = False
     cpu.slice_from_ns = world.now_ns
     cpu.given_ns = world.now_ns
+    if cpu.n_runnable > 0 and not cpu.awaits_turn:
+        _await_tick(world, cpu)

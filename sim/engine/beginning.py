@@ -37,7 +37,7 @@ def beginning(program: Program) -> Callable[[World, int], None]:
             else:
                 for _ in range(own_fds):
                     open_fd(world)
-            boot(worker)
+            boot(world, worker)
         _begin_cpus(world)
         _connect_idle(world)
         begin_flood(world)

@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 
 from ..cpu.interrupts import datagram_price_ns, interrupt_cpu
 from ..cpu.processor import stall_of
-from ..cpu.receiving import NO_CONNECTION, datagram_must_wait
+from ..cpu.receiving import datagram_must_wait
 from ..cpu.scheduling import wake_other
 from ..load.streams import generator
 from ..state.event_calendar import schedule
-from ..state.kinds import NONE, count, occurrence
+from ..state.kinds import NO_CONNECTION, NONE, count, occurrence
 from ..state.settings import FaultKind, FloodSettings
 from ..state.world import Cpu, World
 

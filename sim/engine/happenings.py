@@ -10,18 +10,18 @@ from collections.abc import Callable
 
 from ..clients import clients
 from ..cpu.interrupts import handled_connection, take_ledger
-from ..cpu.receiving import NO_CONNECTION, tick
+from ..cpu.receiving import tick
 from ..figures.queue_lengths import take_sample
 from ..kernel.calling import answer
 from ..kernel.request_timeouts import timer_expires
-from ..state.kinds import NONE, count, occurrence, packet_kind
+from ..state.kinds import NO_CONNECTION, NONE, count, occurrence, packet_kind
 from ..state.mechanism import Program
 from ..state.program_settings import Wakes
 from ..state.world import World
 from ..tcp.arriving import packet_arrives, packet_handled
 from ..tcp.handshake import syn_ack_timer
 from .disturbances import burst_arrives, fault
-from .other_threads import deliver
+from .other_threads import deliver, tick_of_turns
 
 PACKETS = (
     occurrence.REQUEST,
@@ -122,6 +122,8 @@ def clock_happening(world: World, kind: int, subject: int) -> None:
         tick(world, world.cpus[NO_CONNECTION - subject])
     elif kind == occurrence.SYN_ACK_TIMER:
         syn_ack_timer(world, subject)
+    elif kind == occurrence.TURN:
+        tick_of_turns(world, world.cpus[NO_CONNECTION - subject])
     elif kind == occurrence.TIMER:
         timer_expires(world, world.workers[NO_CONNECTION - subject])
     elif kind == occurrence.FAULT:

@@ -7,10 +7,26 @@ from __future__ import annotations
 
 from ..cpu.interrupts import datagram_price_ns, interrupt_cpu
 from ..cpu.processor import is_on_cpu, is_other, packet_thread, thread_of
-from ..cpu.receiving import NO_CONNECTION, may_be_handled_at_once, take_packet
-from ..cpu.scheduling import begin_step, block, boot, comes_back, slice_of, wake_other
+from ..cpu.receiving import (
+    count_at_once,
+    ends_round,
+    is_beside_thread,
+    leave_to_thread,
+    may_be_handled_at_once,
+    take_packet,
+)
+from ..cpu.scheduling import begin_step, block, boot, clock_ticks, comes_back
 from ..state.event_calendar import schedule
-from ..state.kinds import NONE, SLEEP, activity, count, occurrence, packet_connection, packet_kind
+from ..state.kinds import (
+    NO_CONNECTION,
+    NONE,
+    SLEEP,
+    activity,
+    count,
+    occurrence,
+    packet_connection,
+    packet_kind,
+)
 from ..state.world import Cpu, World
 from ..tcp.arriving import price_ns
 
@@ -25,7 +41,7 @@ def begin_others(world: World) -> None:
             world.others[i].blocked = True
         else:
             world.n_others += 1
-            boot(world.others[i])
+            boot(world, world.others[i])
 
 
 def start_other_cpus(world: World) -> None:
@@ -67,13 +83,16 @@ def _step_ns(world: World, cpu: Cpu) -> int:
         return _packet_step_ns(world, cpu)
     thread.activity = activity.OTHER
     if i >= 2 * n_cpus:
-        return max(1, slice_of(world, cpu.running))
+        return world.kernel.tick_ns  # it is cut where another thread has its turn
     left_ns = cpu.stalled_until_ns - world.now_ns
     return left_ns if left_ns > 0 else SLEEP
 
 
 def _packet_step_ns(world: World, cpu: Cpu) -> int:
-    """Let the packet in hand have its effect; return what the next one takes, or SLEEP."""
+    """Let the packet in hand have its effect; return what the next one takes, or SLEEP.
+
+    Between two rounds the thread may have to leave its CPU: then no packet is in its hand.
+    """
     packet = cpu.in_hand
     if packet != NONE and packet_kind(packet) == occurrence.DATAGRAM:
         world.counts[count.DATAGRAMS] += 1
@@ -81,33 +100,55 @@ def _packet_step_ns(world: World, cpu: Cpu) -> int:
         schedule(world, world.now_ns, occurrence.HANDLED, packet)
         cpu.in_hand = NONE
         return 0  # the effect comes first: it may bring another packet
+    cpu.in_hand = NONE
+    ends_round(cpu)
+    if cpu.leaves and cpu.n_in_round == 0:
+        return 0
     packet = take_packet(world, cpu)
     cpu.in_hand = packet
     if packet == NONE:
+        cpu.n_in_round = 0
+        cpu.handles_all = world.handles_all
         return SLEEP
+    cpu.n_in_round += 1
     cost_ns = price_ns(world, packet_kind(packet), packet_connection(packet))
     cpu.polled_ns += cost_ns
     return cost_ns
 
 
-def deliver(world: World, cpu: Cpu) -> None:
-    """Let the device interrupt *cpu* for all packets that have come together.
+def tick_of_turns(world: World, cpu: Cpu) -> None:
+    """Let the clock interrupt *cpu*: a turn may be over, and packets wait for their thread.
 
-    What is beyond the budget of a softirq is left to its thread.
+    Where a turn is over there is one round of them, whoever has the next.
+    """
+    clock_ticks(world, cpu)
+    if cpu.n_packets > 0 and is_beside_thread(world, cpu):
+        cpu.beside = True
+        schedule(world, world.now_ns, occurrence.DELIVERY, NO_CONNECTION - cpu.number)
+    else:
+        cpu.turn_over = False
+
+
+def deliver(world: World, cpu: Cpu) -> None:
+    """Let *cpu* be interrupted for all packets that have come together, or that wait for a thread.
+
+    What is beyond the bounds of a softirq is left to its thread.
     """
     thread = packet_thread(world, cpu)
     n_delivered = 0
-    while cpu.n_packets > 0 and thread.blocked:
+    while cpu.n_packets > 0 and (thread.blocked or cpu.beside):
         if n_delivered == _TOGETHER:
             schedule(world, world.now_ns, occurrence.DELIVERY, NO_CONNECTION - cpu.number)
             return
         n_delivered += 1
+        count_at_once(world, cpu)
         if not may_be_handled_at_once(world, cpu):
-            cpu.awaits_delivery = False
-            wake_other(world, thread)
-            return
+            if thread.blocked:
+                leave_to_thread(world, cpu)
+            break
         _handle(world, cpu, take_packet(world, cpu))
-    cpu.awaits_delivery = False
+    cpu.awaits_delivery = cpu.awaits_delivery and cpu.beside
+    cpu.beside = cpu.turn_over = False
 
 
 def _handle(world: World, cpu: Cpu, packet: int) -> None:

@@ -17,10 +17,9 @@ the whole header); socket(7), SO_RCVTIMEO; Provos and Lever 2000, §5 (inactive 
 from __future__ import annotations
 
 from ..cpu.interrupts import interrupt_cpu
-from ..cpu.receiving import NO_CONNECTION
 from ..cpu.scheduling import wake
 from ..state.event_calendar import post, schedule
-from ..state.kinds import NEVER_NS, NONE, READABLE, occurrence
+from ..state.kinds import NEVER_NS, NO_CONNECTION, NONE, READABLE, occurrence
 from ..state.world import InterestSet, Worker, World
 from .descriptors import open_fd
 

@@ -77,8 +77,10 @@ class KernelSettings(NamedTuple):
     """How the server's kernel shares its CPUs out: to packets, to threads, to other processes.
 
     Of packets that come while others are being handled, an interrupt handles softirq_budget in one
-    go (0: all), then leaves them to a thread of the kernel, which takes turns with the others as
-    they do with each other (Linux kernel/softirq.c: ksoftirqd). Up to receive_queue wait for it, or
+    go (0: all), ten rounds of 64 (Linux: MAX_SOFTIRQ_RESTART, net.core.dev_weight), and gives up
+    after a round at which a thread is to run or 2 ms are over; then it leaves them to a thread of
+    the kernel, which takes turns with the others as they do with each other (kernel/softirq.c:
+    ksoftirqd). Up to receive_queue wait for it, or
     for whoever handles them where packets are not SOFTIRQ; the device holds as many that could not
     interrupt yet. What finds no room is lost (net.core.netdev_max_backlog; 4.2BSD: IFQ_MAXLEN, 50).
 
@@ -88,11 +90,12 @@ class KernelSettings(NamedTuple):
     Where packets are polled for, that takes at most polling_share_permille of each polling_tick_ns
     (Mogul and Ramakrishnan 1997, section 7).
 
-    With wake_preemption a thread that wakes up takes the CPU from one that has had more of it by
-    granularity_ns; of what it did not use while asleep credit_ns counts, at most (Linux up to 6.5,
-    kernel/sched/fair.c: wakeup_gran(), place_entity(); 1 and 3 ms on one CPU, here for two). For
-    slice_ns a worker keeps its CPU while others wait for it (same file: 0.7 ms, twice that on two
-    CPUs).
+    A thread that others wait for leaves its CPU at the first tick at which it has had it for
+    slice_ns (Linux kernel/sched/fair.c: 0.7 ms, twice that on two CPUs). With wake_preemption a
+    thread that wakes up takes the CPU from one that has had as much or more, and granularity_ns
+    more; of what it did not use while asleep credit_ns counts, at most. Both are 0 since Linux 6.6;
+    before, the same file has 1 and 3 ms on one CPU, 2 and 6 ms on two (wakeup_gran(),
+    place_entity()).
 
     files_max bounds the open files of all processes together (fs.file-max), of which other ones
     hold files_elsewhere: beyond it accept() fails with ENFILE. Each connection takes
@@ -104,9 +107,9 @@ class KernelSettings(NamedTuple):
     """Who handles packets. softirq: the interrupt, then a thread of the kernel (Linux); interrupts:
     each interrupts for itself and comes before all processes (4.2BSD); polling: they are polled
     for, in a share of the time."""
-    softirq_budget: Annotated[int, Setting(least=0, most=1_000_000, left_alone=True)] = 0
+    softirq_budget: Annotated[int, Setting(least=0, most=1_000_000, left_alone=True)] = 640
     """Packets that one softirq handles before its thread takes over, which shares the CPU with the
-    server; 0: all there are."""
+    server (Linux: 10 rounds of 64); 0: all there are, however long it takes."""
     receive_queue: Annotated[int, Setting(least=1, most=1_000_000)] = 1000
     """Packets that may wait to be handled where an interrupt does not handle all."""
     coalesce_ns: Annotated[int, Setting(least=0, most="100 ms", left_alone=True)] = 0
@@ -115,11 +118,13 @@ class KernelSettings(NamedTuple):
     polling_share_permille: Annotated[int, Setting(least=1, most=PERMILLE)] = 750
     """Share of each 10 ms in which packets may be polled for, to a thousandth."""
     polling_tick_ns: Annotated[int, Setting(least=1, key=None)] = 10_000_000
-    wake_preemption: Annotated[bool, Setting(left_alone=True)] = False
-    """Whether a thread that wakes up takes the CPU from one that has had more."""
-    granularity_ns: Annotated[int, Setting(least=0, key=None)] = 2_000_000
-    credit_ns: Annotated[int, Setting(least=0, key=None)] = 6_000_000
+    wake_preemption: Annotated[bool, Setting(left_alone=True)] = True
+    """Whether a thread that wakes up takes the CPU from one that has had as much or more."""
+    granularity_ns: Annotated[int, Setting(least=0, key=None)] = 0
+    credit_ns: Annotated[int, Setting(least=0, key=None)] = 0
     slice_ns: Annotated[int, Setting(least=1, key=None)] = 1_400_000
+    tick_ns: Annotated[int, Setting(least=1, file_least="100 us", most="100 ms")] = 4_000_000
+    """Time between two ticks of the clock, at which turns of threads end (CONFIG_HZ=250: 4 ms)."""
     files_max: Annotated[
         int, Setting(least=0, most=1_000_000_000, key="files", left_alone=True)
     ] = 0

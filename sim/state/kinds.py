@@ -23,6 +23,9 @@ WRITABLE = 2
 NONE = -1
 """No descriptor, no connection, no time."""
 
+NO_CONNECTION = -2
+"""The greatest subject of an occurrence that is about no connection; CPU k has this less k."""
+
 NOT_ENDED, IS_GONE, SENDS_NO_MORE = 0, 1, 2
 """`World.ended`: what the server knows of the client's end of a connection. The client that has
 reset it is gone: nothing can be sent to it. The client that has sent a FIN sends no more."""
@@ -198,6 +201,7 @@ class occurrence:
     TIMER = 26  # a timer of the server program expires
     RST = 27  # the server's reset reaches the client
     SYN_ACK_TIMER = 28  # a half-open connection is due to have its SYN-ACK again, or to expire
+    TURN = 29  # a tick at which a CPU may be given to another thread
     END_OF_STEP = 31  # a CPU ends its step: after all else that happens at that nanosecond
 
 

@@ -96,12 +96,13 @@ class Cpu:
     """
 
     number: int
-    runnable: list[int]  # ring of threads that wait for this CPU
+    runnable: list[int]  # ring of threads that wait for this CPU, by what they have had
     ledger_ns: list[int]  # by Activity
     ledger_mark_ns: list[int]
     packets: list[int]  # ring of packets that wait for the packet thread
     first_runnable: int = 0
     n_runnable: int = 0
+    n_first: int = 0  # of these, how many come first whatever they have had
     runnable_ns: int = 0
     running: int = NONE  # the thread that has the CPU; NONE: idle
     last: int = NONE  # the thread that has it, or had it last
@@ -117,13 +118,20 @@ class Cpu:
     stolen_ns: int = 0
     in_step: bool = False
     cut: bool = False
+    leaves: bool = False  # the thread that has it leaves as soon as it is in no call
+    awaits_turn: bool = False  # a tick will look whether its slice is over
+    turn_over: bool = False  # a tick has found so, and its interrupt goes on
+    least_had_ns: int = 0  # what any thread has had at least that ran or waited here
     step_begin_ns: int = 0
     step_ns: int = 0
     step_stolen_ns: int = 0
     first_packet: int = 0
     n_packets: int = 0
     in_hand: int = NONE  # the packet that the packet thread is at
-    n_at_once: int = 0  # packets that the interrupt has handled, one after the other
+    handles_all: bool = False  # interrupts handle packets as they come, and leave none
+    n_at_once: int = 0  # packets that have come to the interrupt, one after the other
+    n_in_round: int = 0  # and the packet thread, since it could leave
+    beside: bool = False  # an interrupt handles packets while the packet thread waits
     tick: int = 0  # the last in which packets were polled for
     polled_ns: int = 0  # for how long, in that tick
     awaits_tick: bool = False
@@ -321,7 +329,9 @@ class Disturbances:
     fault_at_ns: Column = per_fault(of="at_ns")
     fault_length_ns: Column = per_fault(of="length_ns")
     fault_value: Column = per_fault(of="value")
-    leaves_packets: bool  # interrupts do not handle all packets at once
+    first_round: int  # packets that a softirq handles before it asks whether to go on
+    handles_all: bool  # interrupts handle packets as they come, unless there are too many
+    comes_late: bool  # a device waits before it interrupts, or its interrupt is on its way
     entry_varies: bool  # an interrupt costs more the longer ago the last one was
     busy_weight: int = WEIGHT  # of each process that computes, by its nice value
     n_others: int = 0  # of the other threads, those that do not sleep

@@ -83,7 +83,8 @@ CORPUS: dict[str, tuple[Scene, Mapping[int, int]]] = {
                     read_after_accept=True,
                     fd_limit=9,
                     interrupt_cpu=1,
-                    slice_ns=3_000,
+                    slice_ns=1,
+                    tick_ns=3_000,
                 ),
                 network=NetworkSettings(delay_ns=20_000),
                 client=ClientSettings(timeout_ns=20_000),
@@ -92,19 +93,22 @@ CORPUS: dict[str, tuple[Scene, Mapping[int, int]]] = {
         {Count.CONNECTIONS_OPEN: 0},
     ),
     # -- each by itself the corner of a feature
-    "slices shorter than the way back": (
+    "ticks closer than the way back": (
         Scene(
             "epoll_level",
             comes_at(*range(0, 20_000, 500), requests=2),
-            _long(on_server(workers=5, cpus=1, slice_ns=1)),
+            _long(on_server(workers=5, cpus=1, slice_ns=1, tick_ns=400)),
         ),
         {Count.REPLIES: 80},
     ),
-    "slices within a scan": (
+    "ticks within a scan": (
         Scene(
             "poll",
             comes_at(*range(0, 20_000, 500), requests=2),
-            _long(on_server(workers=3, cpus=1, slice_ns=400), client=ClientSettings(idle=100)),
+            _long(
+                on_server(workers=3, cpus=1, slice_ns=1, tick_ns=400),
+                client=ClientSettings(idle=100),
+            ),
         ),
         {Count.REPLIES: 80},
     ),
@@ -189,7 +193,7 @@ CORPUS: dict[str, tuple[Scene, Mapping[int, int]]] = {
             "select",
             comes_at(*range(0, 60_000, 1_000), requests=2, think_ns=500),
             _long(
-                on_server(workers=2, cpus=1, slice_ns=3_000),
+                on_server(workers=2, cpus=1, slice_ns=1, tick_ns=3_000),
                 client=ClientSettings(timeout_ns=20_000),
             ),
         ),
@@ -240,7 +244,8 @@ CORPUS: dict[str, tuple[Scene, Mapping[int, int]]] = {
                     sends_block=True,
                     send_buffer_bytes=1_000,
                     fd_limit=14,
-                    slice_ns=400,
+                    slice_ns=1,
+                    tick_ns=400,
                 )
             ),
             BUSY_CLIENT,

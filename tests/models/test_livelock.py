@@ -32,9 +32,7 @@ KERNELS = {
         polling_share_permille=500,
         polling_tick_ns=MILLISECOND_NS,
     ),
-    "ksoftirqd": KernelSettings(
-        softirq_budget=64, receive_queue=1000, wake_preemption=True, granularity_ns=100_000
-    ),
+    "ksoftirqd": KernelSettings(),
 }
 
 

@@ -179,7 +179,7 @@ def test_a_shared_list_wakes_the_last_to_wait_and_disarms_what_it_hands_out() ->
 
 def test_a_request_that_comes_while_disarmed_is_found_when_armed_again() -> None:
     # On one CPU, with the packets: reply, then the second request interrupts the very REWATCH.
-    server = on_server(workers=2, cpus=1, sharing=int(Sharing.READY_LIST))
+    server = on_server(workers=2, sharing=int(Sharing.READY_LIST), wake_preemption=False)
     steps, outcome = timelines(arrivals(10_000, requests=2), server)
     begin, end, _ = next(step for step in steps[1] if step[2] == "REWATCH")
     assert outcome.reply_ns[0] == begin
@@ -212,7 +212,7 @@ def test_arming_what_is_ready_already_calls_whoever_waits() -> None:
 
 
 def test_a_slice_that_ends_costs_a_way_back() -> None:
-    server = on_server(workers=2, cpus=1, slice_ns=1_000)
+    server = on_server(workers=2, cpus=1, slice_ns=1_000, tick_ns=1_000)
     steps, outcome = timelines(arrivals(10_000, 10_000), server)
     # The softirq: 1000 out of idleness, 100, twice 330: over at 11760. Both workers are called.
     assert steps[0][2:12] == [
@@ -220,7 +220,8 @@ def test_a_slice_that_ends_costs_a_way_back() -> None:
         (12_260, 12_290, "WAIT"),
         (12_290, 12_590, "ACCEPT"),
         (12_590, 12_700, "WATCH"),
-        # At 13000 it has had the CPU for 1240. What it accepted is accepted; its WATCH has to wait.
+        # At the tick of 13000 it has had the CPU for 1240, at that of 12000 for 240. What it
+        # accepted is accepted; its WATCH has to wait.
         (12_700, 13_000, "ACCEPT"),
         (13_560, 14_060, "WAKE"),  # the way back, at the price of a wake-up
         (14_060, 14_170, "WATCH"),
@@ -239,8 +240,8 @@ def test_a_slice_that_ends_costs_a_way_back() -> None:
 
 
 def test_a_reply_leaves_before_its_worker_loses_the_cpu() -> None:
-    # Slices of a nanosecond: whoever has a step done waits for the other.
-    server = on_server(workers=2, cpus=1, slice_ns=1, sharing=int(Sharing.NOTHING))
+    # Ticks come 400 apart, and a WRITE takes 400: one of them finds the slice over.
+    server = on_server(workers=2, cpus=1, slice_ns=1, tick_ns=400, sharing=int(Sharing.NOTHING))
     steps, outcome = timelines(arrivals(10_000, 10_000), server, 60_000)
     written = [end for number in (0, 1) for _, end, name in steps[number] if name == "WRITE"]
     assert outcome.done_ns.tolist() == written

@@ -170,9 +170,9 @@ def test_floods_and_faults_become_settings() -> None:
             'machine.coalesce: must be absent where machine.packets is "interrupts", got 20 us',
         ),
         (
-            {"machine": {"receive_queue": 3}},
-            "machine.receive_queue: must be absent unless machine.softirq_budget is above 0, "
-            'machine.coalesce is, or machine.packets is not "softirq", got 3',
+            {"machine": {"receive_queue": 3, "softirq_budget": 0}},
+            'machine.receive_queue: must be absent where machine.packets is "softirq", '
+            "machine.softirq_budget is 0 and machine.coalesce is 0 s, got 3",
         ),
     ],
 )

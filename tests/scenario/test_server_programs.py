@@ -68,6 +68,7 @@ def counts_of(program: str, engine: Literal["fast", "reference"]) -> list[int]:
     run = settings_of(scenario, 0, seed=1)._replace(
         duration_ns=5_000_000, warm_up_ns=0, sample_every_ns=0
     )
+    run = run._replace(kernel=run.kernel._replace(softirq_budget=0))
     mechanism = scenario.server.mechanism
     at_once = arrivals(*[10_000] * 300)
     outcome = simulate(mechanism, at_once, toy_costs(mechanism), run, engine=engine)

@@ -133,9 +133,9 @@ def test_each_worker_is_as_busy_as_what_it_accepted_says() -> None:
 
 
 def test_workers_of_one_cpu_are_no_faster_than_one() -> None:
-    # Who has done its work may have to wait for the others' slices to say so; the last has not.
+    # Who has done its work may have to wait for the others' turns to say so; the last has not.
     trace = arrivals(1, 0.9, seed=5, seconds=0.2)
-    server = on_server(workers=4, cpus=1, sharing=int(Sharing.NOTHING), slice_ns=SERVICE_NS)
+    server = on_server(workers=4, cpus=1, sharing=int(Sharing.NOTHING), tick_ns=SERVICE_NS)
     outcome = served(trace, server)
     expected = m_d_c_departures(trace, 1)
     assert (np.sort(outcome.done_ns) >= expected).all()
@@ -148,7 +148,9 @@ def test_the_cpu_of_the_packets_is_a_queue_before_the_workers() -> None:
     # 12.5 us the first is nearly full and the others are not.
     interrupt = InterruptCosts(0, 6_000, 2_000, 4_000, 0, 0, 0, 0)
     costs = free_kernel("epoll_level")._replace(interrupt=interrupt)
-    server = on_server(workers=4, cpus=5, interrupt_cpu=4, sharing=int(Sharing.READY_LIST))
+    server = on_server(
+        workers=4, cpus=5, interrupt_cpu=4, sharing=int(Sharing.READY_LIST), softirq_budget=0
+    )
     settings = RunSettings(**server, duration_ns=2 * SECOND_NS, sample_every_ns=0)
     trace = open_loop(rate_per_s=80_000, seconds=0.2, seed=2)
     outcome = simulate("epoll_level", trace, costs, settings, engine="fast")

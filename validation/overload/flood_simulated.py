@@ -25,10 +25,6 @@ from ...sim.state.settings import FloodSettings, RunSettings
 
 _MECHANISM = "epoll_level"  # of a server that sleeps all the time
 _PACKETS_MAX = 60_000
-SOFTIRQ_BUDGET = 640
-"""Packets before the rest is deferred: net.core.dev_weight times MAX_SOFTIRQ_RESTART."""
-BACKLOG_MAX = 1000
-"""net.core.netdev_max_backlog."""
 
 
 def costs_of(prices: FloodPrices, segments: int, profile: Profile) -> Costs:
@@ -95,11 +91,7 @@ def simulated_progress(
     at_ns = all_ns[:_PACKETS_MAX]
     length_ns = max(due_ns[-1], 1) if len(at_ns) == len(all_ns) else at_ns[-1]
     settings = RunSettings(
-        kernel=KernelSettings(
-            softirq_budget=SOFTIRQ_BUDGET,
-            receive_queue=BACKLOG_MAX,
-            coalesce_ns=round(prices.stop_ns - prices.enqueued_ns),
-        ),
+        kernel=KernelSettings(coalesce_ns=round(prices.stop_ns - prices.enqueued_ns)),
         machine=MachineSettings(busy_processes=1, busy_nice=point.nice),
         # A flood at random has room for as many gaps; these are not drawn, but the sender's.
         flood=FloodSettings(

@@ -32,10 +32,9 @@ from ...sim.state.costs import (
     flat,
 )
 from ...sim.state.event_calendar import post
-from ...sim.state.kernel_settings import KernelSettings
 from ...sim.state.kinds import NONE, READABLE, SLEEP, stage
 from ...sim.state.mechanism import Program
-from ...sim.state.settings import RunSettings, having
+from ...sim.state.settings import FloodSettings, RunSettings, having
 from ...sim.state.units import SECOND_NS
 from ...sim.state.world import Worker
 from ...sim.tcp.arriving import request_handled
@@ -44,7 +43,7 @@ from ...sim.tcp.listen_queue import enters_queue, listener_of
 
 BYTES = 100
 """Of a request and of a reply, unless a scene says otherwise."""
-_NO_NETWORK, _NO_KERNEL = NetworkSettings(), KernelSettings()
+_NO_NETWORK, _NO_FLOOD = NetworkSettings(), FloodSettings()
 _Simulates = Callable[[], Value]
 _OfRelease = Callable[[str], Value]
 
@@ -82,18 +81,21 @@ class Scenes(dict[str, Scene]):
         return register
 
 
-def _costs(mechanism: str) -> Costs:
-    """Return costs of 1 ns for each of the mechanism's own, and of nothing else."""
+def _costs(mechanism: str, packet_ns: int) -> Costs:
+    """Return costs of 1 ns for each of the mechanism's own, and of *packet_ns* for a packet."""
+    interrupt = NO_INTERRUPT._replace(
+        syn_ns=packet_ns, ack_ns=packet_ns, data_ns=packet_ns, datagram_ns=packet_ns
+    )
     kinds = get_type_hints(CATALOGUE[mechanism].costs).values()
     own = CATALOGUE[mechanism].costs(*(flat(1) if kind is Curve else 1 for kind in kinds))
-    return Costs(NO_INTERRUPT, CallCosts(0, 0, 0, 0, 0, 0, 0), ApplicationCosts(0), NO_CLIENT, own)
+    return Costs(interrupt, CallCosts(0, 0, 0, 0, 0, 0, 0), ApplicationCosts(0), NO_CLIENT, own)
 
 
 class Bench:
     """The kernel of a server that waits with *mechanism*, and what reaches it.
 
     Further keywords are settings of the server (`having`); *program* is what `run` runs. With a
-    *release* io_uring has the habits of that kernel.
+    *release* io_uring has the habits of that kernel. Packets take *packet_ns* each.
     """
 
     def __init__(
@@ -106,7 +108,8 @@ class Bench:
         reply_bytes: int = BYTES,
         client: ClientSettings | None = None,
         network: NetworkSettings = _NO_NETWORK,
-        kernel: KernelSettings = _NO_KERNEL,
+        flood: FloodSettings = _NO_FLOOD,
+        packet_ns: int = 0,
         program: Program | None = None,
         extend: Extension | None = None,
         observe: Observer | None = None,
@@ -120,7 +123,7 @@ class Bench:
         settings = RunSettings(
             client=(client or ClientSettings())._replace(idle=members),
             network=network,
-            kernel=kernel,
+            flood=flood,
             duration_ns=seconds * SECOND_NS,
             sample_every_ns=0,
         )
@@ -129,7 +132,7 @@ class Bench:
         settings = settings._replace(completions=habits)
         program = program or program_of(mechanism)
         self.mechanism = program.mechanism
-        self.world = prepare_world(program, trace, _costs(mechanism), settings)
+        self.world = prepare_world(program, trace, _costs(mechanism, packet_ns), settings)
         self._run = ReferenceRun(
             program, self.world, duration_ns=settings.duration_ns, extend=extend, observe=observe
         )

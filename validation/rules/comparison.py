@@ -20,9 +20,9 @@ from typing import Any, NamedTuple
 
 from ...calibration.rules.asked import Answer, Rule, Value, catalogue
 from ...sim.files.tables import Column, Table, markdown
-from . import connections, waits
+from . import connections, cpus, waits
 
-SCENES = {**connections.SCENES, **waits.SCENES}
+SCENES = {**connections.SCENES, **cpus.SCENES, **waits.SCENES}
 """By rule: how the simulator answers it."""
 _END: Mapping[Any, Value] = {"ECONNRESET": 0}
 _FAILS: Mapping[Any, Value] = {"ECONNRESET": "fails", "EPIPE": "fails"}

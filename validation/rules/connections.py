@@ -1,22 +1,18 @@
-"""How connections begin and end, in the simulator; TCP's timers; CPUs and their softirqs."""
+"""How connections begin and end, in the simulator, and TCP's timers."""
 
 from __future__ import annotations
 
 import functools
-import itertools
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 import simpy
 
 from ...calibration.rules.asked import Value, numbers_of
 from ...models.catalogue import MECHANISMS
-from ...sim.cpu.receiving import datagram_must_wait, may_be_handled_at_once
-from ...sim.cpu.scheduling import slice_of
 from ...sim.kernel import sockets
 from ...sim.kernel.descriptors import close_fd, open_fd
 from ...sim.state.client_settings import ClientSettings, Closing, NetworkSettings, PathSettings
-from ...sim.state.kernel_settings import KernelSettings
 from ...sim.state.kinds import (
     CLIENT_CLOSED,
     NONE,
@@ -32,10 +28,9 @@ from ...sim.state.world import Cpu, Worker, World
 from ...sim.tcp.closing import TIME_WAIT_NS
 from ...sim.tcp.handshake import syn_handled
 from ...sim.tcp.listen_queue import drops_syn
-from ...sim.tcp.windows import PATIENCE_NS, acked_handled, goes_in_flights
+from ...sim.tcp.windows import acked_handled, goes_in_flights
 from ...sim.wire.retransmission import (
     data_retry_ns,
-    goes_off_ns,
     sent_again,
 )
 from ...sim.wire.way import SEGMENT_BYTES
@@ -45,8 +40,6 @@ SCENES = Scenes()
 scene, scene_of_release = SCENES.scene, SCENES.scene_of_release
 
 _FIN = ClientSettings(closing=int(Closing.FIN))
-_TICK_NS = 4 * MILLISECOND_NS
-"""Of Linux with CONFIG_HZ=250."""
 _AWAY = NetworkSettings(delay_ns=MILLISECOND_NS)
 """Clients so far away that a SYN-ACK is not acknowledged at once."""
 
@@ -377,28 +370,41 @@ def _reset_repeated() -> Value:
 
 
 def _conversing() -> Bench:
-    """Return a bench after a request that was answered at once."""
+    """Return a bench after a request that was answered at once; another one may follow."""
     bench = Bench()
     fd = bench.accepted()
+    bench.world.left[bench.c(0)] = 2
     bench.request()
     bench.read(fd)
     bench.write(fd)
     return bench
 
 
-def _held_ms(bench: Bench) -> Value:
-    return PATIENCE_NS // MILLISECOND_NS if bench.world.converses[bench.c(0)] else 0
+def _held_ms(make: Callable[[], Bench]) -> Value:
+    """Return after how long a reply no longer finds the acknowledgement of its request held."""
+    held_ms = 0
+    while held_ms < 1000:
+        bench = make()
+        c = bench.c(0)
+        bench.request()
+        is_held = bench.world.converses[c]
+        bench.read(bench.world.fd_of[c])
+        bench.world.now_ns += held_ms * MILLISECOND_NS
+        bench.write(bench.world.fd_of[c])
+        if not is_held or not bench.world.converses[c]:
+            break
+        held_ms += 1
+    return held_ms
 
 
-@scene("ack_of_first_request")
-def _first_ack() -> Value:
+def _accepted() -> Bench:
     bench = Bench()
     bench.accepted()
-    bench.request()
-    return _held_ms(bench)
+    return bench
 
 
-scene("ack_of_later_request")(lambda: _held_ms(_conversing()))
+scene("ack_of_first_request")(lambda: _held_ms(_accepted))
+scene("ack_of_later_request")(lambda: _held_ms(_conversing))
 
 
 @scene("ack_with_reply", declared=True)
@@ -471,66 +477,3 @@ def _time_wait() -> Value:
 @scene("client_closes_first")
 def _client_closes_first() -> Value:
     return _closed(server_first=False).n_time_wait
-
-
-# ---- CPUs ----
-
-
-def _beside(nice: int) -> tuple[int, int]:
-    """Return the slices of a server's thread, and of a process of that nice value beside it."""
-    world = Bench(busy_processes=1, busy_nice=nice).world
-    return slice_of(world, 0), slice_of(world, world.others[-1].number)
-
-
-scene("turn_of_equals")(lambda: round(_beside(0)[0] / _TICK_NS))
-scene("turn_of_nicest")(lambda: round(_beside(19)[1] / _TICK_NS))
-
-
-@scene("share_of_nice")
-def _share_of_nice() -> Value:
-    server_ns, nice_ns = _beside(5)
-    return 5 * round(20 * nice_ns / (server_ns + nice_ns))
-
-
-@scene("timer_steps")
-def _timer_steps() -> Value:
-    sent_ns = [8 * MILLISECOND_NS * i for i in range(1, 17)]
-    at_ns = [goes_off_ns(now_ns, SECOND_NS, _TICK_NS) for now_ns in sent_ns]
-    instants = sorted({at // MILLISECOND_NS for at in at_ns})
-    steps = {later - before for before, later in itertools.pairwise(instants)}
-    last_first = all(
-        later < before
-        for before, later in itertools.pairwise(at_ns)
-        if before // MILLISECOND_NS == later // MILLISECOND_NS
-    )
-    return [max(steps), last_first]
-
-
-@scene("wakes_beside_busy", declared=True)
-def _wakes_beside_busy() -> Value:
-    return Bench().world.kernel.wake_preemption
-
-
-scene("softirq_budget", declared=True)(lambda: Bench().world.kernel.softirq_budget)
-scene("softirq_queue", declared=True)(lambda: Bench().world.kernel.receive_queue)
-# By default all packets are handled by the interrupt, so none waits and no thread is woken.
-scene("softirq_queue_overflows", "ksoftirqd_works", declared=True)(
-    lambda: Bench().world.leaves_packets
-)
-
-
-@scene("softirq_in_one_go")
-def _in_one_go() -> Value:
-    world = Bench().world
-    n = 0
-    while n < 10_000 and may_be_handled_at_once(world, world.cpus[0]):
-        n += 1
-    return n
-
-
-@scene("ksoftirqd_and_interrupts")
-def _and_interrupts() -> Value:
-    world = Bench(kernel=KernelSettings(softirq_budget=10)).world
-    world.cpus[0].irq_free_ns = SECOND_NS  # the interrupt goes on meanwhile
-    waits = [datagram_must_wait(world, world.cpus[0]) for _ in range(100)]
-    return not all(waits[10:])

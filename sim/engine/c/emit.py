@@ -102,9 +102,10 @@ class Structures:
         return "\n".join([*self.forward, "", *self.bodies, ""])
 
 
-def c_of(function: tree.Function, structures: Structures) -> str:
-    """Return the C of *function*."""
-    return _Writer(function, structures).text()
+def c_of(function: tree.Function, structures: Structures, *, apart: bool = False) -> str:
+    """Return the C of *function*; if *apart* the compiler does not inline it."""
+    text = _Writer(function, structures).text()
+    return text.replace("\nstatic ", "\nstatic __attribute__((noinline)) ", 1) if apart else text
 
 
 def file_name(file: str) -> str:

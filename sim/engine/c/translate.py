@@ -46,6 +46,10 @@ REPLACED: dict[Callable[..., Any], Callable[..., Any]] = {
 }
 
 
+_APART = frozenset({"clock_happening"})
+"""Functions that most runs seldom call: inlined, they would keep others from being so."""
+
+
 def engine_c(
     program: Program, world: Record, assumed: dict[str, int] | None = None
 ) -> tuple[str, Reads]:
@@ -75,7 +79,9 @@ def engine_c(
     needed = reached(roots.values())
     for kind in _needed_by_engine(world):  # first, so that they have the names of engine/*.h
         structures.c(kind)
-    functions = [c_of(f, structures) for f in inference.functions if f in needed]
+    functions = [
+        c_of(f, structures, apart=f.label in _APART) for f in inference.functions if f in needed
+    ]
     sizes = f"enum {{ STACK_BYTES = {stack_bytes(_depth(inference.functions))} }};"
     constants = [
         _constant("N_CPUS", "(world)->m_cpus.n", inference, "len World.cpus"),

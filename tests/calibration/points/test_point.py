@@ -77,7 +77,7 @@ def test_several_event_loops_are_threads_on_one_cpu() -> None:
     assert len({point.seed(0) for point in (FIT_POINT, loops, own, told)}) == 4
     runs = [settings_at(point, 0) for point in (loops, own, told)]
     assert {(run.program.workers, run.machine.cpus) for run in runs} == {(2, 1)}
-    assert {run.kernel.slice_ns for run in runs} == {4_000_000}  # until a tick
+    assert {(run.kernel.slice_ns, run.kernel.tick_ns) for run in runs} == {(1_400_000, 4_000_000)}
     shared = [(run.program.sharing, run.program.wakes) for run in runs]
     assert shared == [
         (Sharing.ACCEPT_QUEUE, Wakes.USUAL),

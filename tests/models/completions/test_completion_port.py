@@ -90,7 +90,8 @@ def test_m23_no_more_run_at_once_than_may() -> None:
     n_wakes, awake_ns = {}, {}
     for concurrent in (0, 1, 3):
         run = WHILE._replace(
-            duration_ns=100_000, **on_server(workers=8, concurrent_threads=concurrent)
+            duration_ns=100_000,
+            **on_server(workers=8, concurrent_threads=concurrent, wake_preemption=False),
         )
         steps, outcome = timeline(NAME, six, run)
         assert outcome.counts[Count.REPLIES] == 6

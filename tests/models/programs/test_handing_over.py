@@ -19,7 +19,8 @@ SERVER = on_server(workers=2, sharing=int(Sharing.HANDED_OVER))
 
 
 def test_who_accepts_tells_the_next_and_serves_nobody() -> None:
-    steps, outcome = timelines(arrivals(10_000), SERVER, 30_000)
+    server = SERVER.but(wake_preemption=False)
+    steps, outcome = timelines(arrivals(10_000), server, 30_000)
     assert steps[0] == [
         (0, 70, "WAIT"),
         (70, 110, "SLEEP"),
@@ -68,7 +69,7 @@ def test_connections_go_to_the_others_in_turn() -> None:
 def test_nobody_is_forgotten_on_the_way(limit: int) -> None:
     # Bursts: several are in a queue when its worker is told, and come while it is at them.
     at_ns = [10_000 + 400 * i for i in range(60)]
-    server = SERVER.but(workers=3, accept_limit=limit, slice_ns=700)
+    server = SERVER.but(workers=3, accept_limit=limit, slice_ns=1, tick_ns=700)
     _, outcome = timelines(
         arrivals(*at_ns, requests=2), server, 1_000_000, client=ClientSettings(idle=9)
     )

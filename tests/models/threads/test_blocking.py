@@ -194,7 +194,8 @@ def test_a_thread_is_begun_for_a_connection_and_ends_with_it() -> None:
 
 
 def test_a_process_costs_more_to_begin_to_end_and_to_switch_to() -> None:
-    server = on_server(workers=2, threads=int(Threads.PROCESSES))
+    # The child that was forked, or the thread, waits until the one that began it sleeps.
+    server = on_server(workers=2, threads=int(Threads.PROCESSES), wake_preemption=False)
     steps, _ = timelines(ONE, server, 30_000, "blocking")
     assert steps[0] == [
         (11_430, 12_080, "WAKE"),  # 500; the other was the last to sleep, nobody is runnable: 150
@@ -216,7 +217,7 @@ def test_a_process_costs_more_to_begin_to_end_and_to_switch_to() -> None:
 
 
 def test_a_switch_costs_more_the_more_threads_are_runnable() -> None:
-    server = on_server(workers=4, threads=int(Threads.ON_DEMAND))
+    server = on_server(workers=4, threads=int(Threads.ON_DEMAND), wake_preemption=False)
     steps, _ = timelines(arrivals(*[10_000] * 3), server, 60_000, "blocking")
     # All three are begun before the first of them runs: behind it two are runnable, one, none.
     # Beyond the last knot (1: 17) the last slope goes on.
@@ -228,7 +229,7 @@ def test_a_handover_costs_what_was_measured_however_little_of_it_is_falling_asle
     costs = toy_costs("blocking")
     assert (costs.interrupt.sleep_ns, costs.interrupt.wake_ns) == (40, 500)
     costs = costs._replace(mechanism=costs.mechanism._replace(saved_ns=340))
-    server = on_server(workers=2, threads=int(Threads.ON_DEMAND))
+    server = on_server(workers=2, threads=int(Threads.ON_DEMAND), wake_preemption=False)
     steps, _ = timelines(ONE, server, 60_000, "blocking", costs=costs)
     slept = next(step for step in steps[0][1:] if step[2] == "SLEEP")
     woken = steps[1][0]

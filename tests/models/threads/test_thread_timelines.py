@@ -7,17 +7,23 @@ the worker, 1 handles packets, 2 is what stalls the CPU, 3 the first busy proces
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
-from tests.served import on_server
-from tests.steps import Step, timelines
+from tests.served import Served, on_server
+from tests.steps import Step, ThreadSteps, timelines
 from tests.toy import SINCE, arrivals, toy_costs
 
+from dispatchsim.models.catalogue import MECHANISMS
+from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.assembly.checks import check
 from dispatchsim.sim.state.client_settings import ClientSettings, NetworkSettings
 from dispatchsim.sim.state.costs import curve
 from dispatchsim.sim.state.kernel_settings import KernelSettings, Packets
-from dispatchsim.sim.state.kinds import Activity, Count, Status
+from dispatchsim.sim.state.kinds import Activity, Count, Status, activity
+from dispatchsim.sim.state.mechanism import Program, spend
 from dispatchsim.sim.state.settings import Fault, FaultKind, FloodSettings, RunSettings
+from dispatchsim.sim.state.world import Worker, World
 
 ONE = arrivals(10_000)
 FALLS_ASLEEP: list[Step] = [(0, 70, "WAIT"), (70, 110, "SLEEP")]
@@ -35,6 +41,64 @@ def test_a_softirq_leaves_what_is_beyond_its_budget_to_its_thread() -> None:
     assert outcome.counts[Count.DEFERRED] == 2
     assert outcome.counts[Count.PACKETS] == 2  # the SYN, and the reset at 13340
     assert outcome.ledger_ns[Activity.KSOFTIRQD] == 130
+
+
+def burst(n: int, at_ns: int) -> RunSettings:
+    """Return a run in which that many datagrams come at once."""
+    return RunSettings(
+        flood=FloodSettings(gap_ns=at_ns, burst=n, is_poisson=False, until_ns=at_ns + 1)
+    )
+
+
+LATE = arrivals(3_000_000)
+
+
+def test_a_softirq_handles_ten_rounds_of_64_packets_and_its_thread_the_rest() -> None:
+    steps, outcome = timelines(LATE, ALONE, 100_000, run=burst(1_000, 9_000))
+    # Out of idleness at 10000, entry until 10100; 640 take 44800, 360 take 25200.
+    assert steps[1][0] == (54_900, 54_970, "KSOFTIRQD")
+    assert steps[1][-1] == (80_030, 80_100, "KSOFTIRQD")
+    assert outcome.counts[[Count.DATAGRAMS, Count.DEFERRED]].tolist() == [1_000, 360]
+
+
+def test_a_softirq_without_a_bound_handles_all() -> None:
+    server = on_server(softirq_budget=0)
+    steps, outcome = timelines(LATE, server, 100_000, run=burst(1_000, 9_000))
+    assert 1 not in steps
+    assert outcome.counts[[Count.DATAGRAMS, Count.DEFERRED]].tolist() == [1_000, 0]
+
+
+def test_a_softirq_gives_up_after_the_round_in_which_the_clock_ticks() -> None:
+    # It begins at 3998000, and the round of 64 ends at 4002580: a tick of 4 ms is more than 2 ms.
+    steps, outcome = timelines(LATE, ALONE, 4_020_000, run=burst(200, 3_997_000))
+    assert steps[1][0] == (4_002_580, 4_002_650, "KSOFTIRQD")
+    assert outcome.counts[Count.DEFERRED] == 200 - 64
+    # With ticks of 1 ms it takes two of them.
+    server = on_server(tick_ns=1_000_000)
+    steps, _ = timelines(LATE, server, 4_020_000, run=burst(200, 3_997_000))
+    assert 1 not in steps
+
+
+def test_a_softirq_gives_up_after_the_round_in_which_a_thread_wakes_up() -> None:
+    # SYN, ACK and request of 9000 wake the worker; 61 datagrams of 9100 make the round full. It
+    # ends at 11430 - 1000 + 61 * 70 = 14700, and the worker was the first to wake up.
+    steps, outcome = timelines(arrivals(9_000), ALONE, 40_000, run=burst(200, 9_100))
+    assert steps[0][2] == (14_700, 15_200, "WAKE")
+    assert outcome.counts[Count.DEFERRED] == 139 + 1  # and the reset, which finds them waiting
+    # The thread has two rounds of 64 and a rest; then nothing is left to do.
+    assert steps[1][0][0] == steps[0][-1][1]
+    assert steps[1][-1][1] - steps[1][0][0] == 139 * 70 + 60
+
+
+def test_a_tick_has_a_round_handled_while_the_thread_waits_for_the_cpu() -> None:
+    server = on_server(slice_ns=1_000, tick_ns=60_000, busy_processes=1, wake_preemption=False)
+    steps, outcome = timelines(LATE, server, 100_000, run=burst(1_000, 9_000))
+    # 640 until 9000 + 100 + 44800 = 53900. At the tick the process has to leave, so that the
+    # interrupt ends with the first round: 100 and 64 times 70.
+    assert steps[3][:2] == [(110, 64_580, "OTHER"), (85_300, 85_804, "WAKE")]
+    assert steps[1][0] == (64_580, 64_650, "KSOFTIRQD")
+    assert steps[1][-1] == (85_230, 85_300, "KSOFTIRQD")  # 296
+    assert outcome.counts[[Count.DATAGRAMS, Count.DEFERRED]].tolist() == [1_000, 360]
 
 
 def test_what_finds_the_queue_full_is_lost_and_sent_again() -> None:
@@ -113,17 +177,70 @@ def test_mr97_polls_have_their_share_of_each_tick() -> None:
     assert outcome.counts[Count.INTERRUPTS] == 2  # that of the SYN, and that of the reset
 
 
-def test_a_busy_process_keeps_the_cpu_for_its_slice() -> None:
-    steps, outcome = timelines(ONE, on_server(slice_ns=4_000, busy_processes=1))
+BESIDE_BUSY = on_server(slice_ns=1_000, tick_ns=4_000, busy_processes=1, wake_preemption=False)
+
+
+def test_a_busy_process_keeps_the_cpu_until_a_tick_finds_its_slice_over() -> None:
+    steps, outcome = timelines(ONE, BESIDE_BUSY)
     assert steps[3] == [
         (110, 4_110, "OTHER"),
         (4_110, 8_110, "OTHER"),  # nobody else is runnable
-        (8_110, 12_540, "OTHER"),  # the interrupt stole 430
-        (15_030, 15_530, "WAKE"),
+        (8_110, 12_000, "OTHER"),  # the worker waits since 10000, the next tick is at 12000
+        (14_490, 14_990, "WAKE"),
+        (14_990, 15_530, "OTHER"),  # of its 4000 it had 3460: the interrupt stole 430
         (15_530, 19_530, "OTHER"),
     ]
-    assert steps[0][2] == (12_540, 13_040, "WAKE")
+    assert steps[0][2] == (12_000, 12_500, "WAKE")
     assert outcome.ledger_ns[Activity.INTERRUPT_OTHER] == 430
+
+
+def test_a_slice_that_is_not_over_at_a_tick_lasts_until_the_next() -> None:
+    # The process has had the CPU for 11890 at 12000, and for 15890 at 16000.
+    steps, _ = timelines(ONE, BESIDE_BUSY.but(slice_ns=12_000))
+    assert steps[0][2] == (16_000, 16_500, "WAKE")
+
+
+def computes(world: World, worker: Worker) -> Iterator[int]:
+    """Compute, and do nothing else."""
+    while True:
+        yield from spend(worker, activity.USER, 900)
+
+
+COMPUTES = Program(computes, MECHANISMS["epoll_level"])
+
+
+def turns_of(server: Served, duration_ns: int, number: int) -> list[tuple[int, int]]:
+    """Return when each turn of a thread begins and ends beside a program that computes."""
+    settings = RunSettings(**server, duration_ns=duration_ns, sample_every_ns=0)
+    seen = ThreadSteps(1)
+    costs = toy_costs("epoll_level")
+    outcome = simulate(COMPUTES, arrivals(10), costs, settings, observe=seen)
+    assert simulate(COMPUTES, arrivals(10), costs, settings, engine="fast").same_as(outcome)
+    turns: list[tuple[int, int]] = []
+    for begin_ns, end_ns, _ in seen.of_thread[number]:
+        if turns and turns[-1][1] == begin_ns:
+            turns[-1] = (turns[-1][0], end_ns)
+        else:
+            turns.append((begin_ns, end_ns))
+    return turns
+
+
+def test_threads_of_one_weight_have_a_tick_each_in_turn() -> None:
+    server = on_server(slice_ns=1_000, tick_ns=4_000, busy_processes=1)
+    # User code is cut by the tick, in the fifth step of 900. An interrupt at 10 lasts 430.
+    assert turns_of(server, 23_000, 0) == [(0, 4_000), (8_000, 12_000), (16_000, 20_000)]
+    assert turns_of(server, 19_000, 3) == [(4_000, 8_000), (12_000, 16_000)]
+
+
+def test_nice_decides_who_is_next_and_not_how_long_a_turn_is() -> None:
+    server = on_server(slice_ns=1_000, tick_ns=4_000, busy_processes=1, busy_nice=19)
+    # Of weight 15 a turn of 4000 counts 4000 * 1024 // 15 = 273066. At 8000 the server has had
+    # 4000; it has had no less than 273066 at 8000 + 269066 = 277066: the next tick is at 280000.
+    assert turns_of(server, 290_000, 3) == [(4_000, 8_000), (280_000, 284_000)]
+    # Of weight 88761 a turn counts 46: the server has its 4000 at once, and the process then
+    # (4000 - 46) * 88761 / 1024 = 342738 more: until the tick at 8000 + 344000.
+    server = server.but(busy_nice=-20)
+    assert turns_of(server, 360_000, 0)[:2] == [(0, 4_000), (352_000, 356_000)]
 
 
 def test_who_wakes_up_preempts_one_that_has_had_more() -> None:
@@ -148,15 +265,23 @@ def test_who_wakes_up_preempts_one_that_has_had_more() -> None:
 def test_who_wakes_up_waits_where_it_has_had_no_less() -> None:
     server = on_server(
         slice_ns=11_000,
+        tick_ns=12_000,
         busy_processes=1,
-        wake_preemption=True,
-        granularity_ns=3_000,
+        granularity_ns=3_001,
         credit_ns=3_000,
     )
     steps, outcome = timelines(ONE, server)
-    assert steps[3][0] == (110, 11_540, "OTHER")  # to the end of its slice, and what was stolen
-    assert steps[0][2] == (11_540, 12_040, "WAKE")
+    assert steps[3][0] == (110, 12_000, "OTHER")  # to the tick at which its slice is over
+    assert steps[0][2] == (12_000, 12_500, "WAKE")
     assert outcome.counts[Count.PREEMPTIONS] == 0
+
+
+def test_who_wakes_up_beside_one_that_has_had_as_much_takes_the_cpu() -> None:
+    steps, outcome = timelines(ONE, on_server(busy_processes=1))
+    # What the worker did not use while asleep is lost to it: both have had 9890 then.
+    assert steps[3][0] == (110, 10_430, "OTHER")
+    assert steps[0][2] == (10_430, 10_930, "WAKE")
+    assert outcome.counts[Count.PREEMPTIONS] == 1
 
 
 def test_a_stall_cuts_a_call_in_two_and_interrupts_go_on() -> None:
@@ -229,17 +354,6 @@ def test_a_datagram_may_enter_an_interrupt_for_less(coalesce_ns: int) -> None:
     assert interrupted_ns(0) - interrupted_ns(40) == 4 * (100 - 40)
 
 
-def test_nice_values_decide_how_long_a_slice_is() -> None:
-    # Two processes compute, one step of nice below the server: slices of 4000 * 1277 / 1024.
-    server = on_server(slice_ns=4_000, busy_processes=2, busy_nice=-1)
-    steps, outcome = timelines(arrivals(100_000), server, 200_000)
-    assert steps[3][0] == (110, 5_098, "OTHER")
-    # Coming back takes 500, and 1 more where the other one has had the caches for 5 us.
-    assert steps[4][:2] == [(5_098, 10_086, "OTHER"), (15_574, 16_075, "WAKE")]
-    assert steps[3][1:3] == [(10_086, 10_586, "WAKE"), (10_586, 15_574, "OTHER")]
-    assert outcome.status.tolist() == [0]
-
-
 def test_what_is_urgent_comes_first_however_late_in_an_interrupt_it_wakes_up() -> None:
     # The busy process is cut by the SYN's softirq at 10100; while that interrupt runs, from 10000,
     # a stall begins as well, at 10050: both come before the process, and the stall before both.
@@ -258,7 +372,7 @@ def test_processes_compute_on_every_cpu_from_the_beginning() -> None:
     # One worker, but two CPUs: the process of the other one is cut at once by a stall of 1 ns.
     stall = Fault(int(FaultKind.STALL), 0, 1, value=1)
     run = RunSettings(faults=(stall,))
-    server = on_server(cpus=2, slice_ns=4_000, busy_processes=2)
+    server = on_server(cpus=2, tick_ns=4_000, busy_processes=2)
     steps, outcome = timelines(ONE, server, run=run)
     assert steps[4] == [(0, 1, "OTHER")]
     assert steps[6][0] == (1, 4_001, "OTHER")

@@ -62,7 +62,7 @@ def test_all_descriptors_of_a_listener_notify_unless_one_is_to_be_woken() -> Non
 def test_each_of_two_posted_descriptors_has_news_of_its_own() -> None:
     world = begun("rt_signals", having(IDLE, workers=2))
     first, second = world.fd_of[0], world.fd_of[1]
-    world.state[second] = WRITABLE
+    world.state[second] = world.interest[second] = WRITABLE
     post(world, first, READABLE)
     post(world, second, WRITABLE)
     assert [world.fresh[fd] for fd in (first, second)] == [True, False]
