@@ -3,6 +3,7 @@
     number_text   12,300        three digits that count, no exponent
     time_text     1.23 ms       in the unit that suits it; "for ever" if it never came
     rate_text     16,000/s
+    size_text     1.50 KiB
     share_text    12.3%
 
 What is not known (NaN) is "none" everywhere. Files and JSON hold plain numbers in base units, and
@@ -17,6 +18,7 @@ from collections.abc import Sequence
 MICROSECONDS = "µs"
 """As people read it; scenario files and JSON have "us", which is ASCII."""
 _TIMES = (("s", 1e9), ("ms", 1e6), (MICROSECONDS, 1e3), ("ns", 1.0))
+_SIZES = (("GiB", 2.0**30), ("MiB", 2.0**20), ("KiB", 2.0**10), ("B", 1.0))
 _LEAST_SHARE = 0.001
 
 
@@ -56,6 +58,19 @@ def time_text(ns: float, digits: int = 3, *, trim: bool = False) -> str:
     least = 1 - 0.5 * 10.0**-digits
     unit, size = next((t for t in _TIMES if abs(ns) >= least * t[1]), _TIMES[-1])
     return f"{number_text(ns / size, digits, trim=trim)} {unit}"
+
+
+def size_text(n_bytes: float, digits: int = 3, *, trim: bool = False) -> str:
+    """Return a size of *n_bytes* in the unit that suits it.
+
+    >>> size_text(1536.0), size_text(99.0), size_text(3.0 * 2**30, trim=True)
+    ('1.50 KiB', '99.0 B', '3 GiB')
+    """
+    if not math.isfinite(n_bytes):
+        return number_text(n_bytes)
+    least = 1 - 0.5 * 10.0**-digits
+    unit, size = next((s for s in _SIZES if abs(n_bytes) >= least * s[1]), _SIZES[-1])
+    return f"{number_text(n_bytes / size, digits, trim=trim)} {unit}"
 
 
 def duration_text(seconds: float) -> str:

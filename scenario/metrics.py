@@ -21,7 +21,7 @@ from ..sim.figures.summary import PathFigures, Summary
 from ..sim.figures.tally import FAILURES
 from ..sim.state.kinds import LEVELS, Activity, Count
 from .errors import UserError, unknown_key
-from .formats import number_text, share_text, time_text
+from .formats import number_text, share_text, size_text, time_text
 
 _NAN = float("nan")
 
@@ -33,6 +33,7 @@ class Kind(StrEnum):
     RATE = "1/s"
     SHARE = "share"
     NUMBER = ""
+    SIZE = "bytes"
 
 
 class Metric(NamedTuple):
@@ -73,6 +74,8 @@ class Metric(NamedTuple):
         """
         if self.kind is Kind.TIME:
             return time_text(value)
+        if self.kind is Kind.SIZE:
+            return size_text(value)
         return share_text(value) if self.kind is Kind.SHARE else number_text(value)
 
     def exact(self, value: float, digits: int = 6) -> str:
@@ -85,6 +88,8 @@ class Metric(NamedTuple):
             return time_text(value, digits, trim=True)
         if self.kind is Kind.SHARE:
             return f"{number_text(100 * value, digits, trim=True)}%"
+        if self.kind is Kind.SIZE:
+            return size_text(value, digits, trim=True)
         return number_text(value, digits, trim=True) + ("/s" if self.kind is Kind.RATE else "")
 
 
@@ -173,6 +178,17 @@ _MAIN = (
     Metric(
         "failed_share", _SHARE, "failed", "failed", "share of the connections due that failed",
         lambda s: sum(s.errors.values()) / s.offered if s.offered else _NAN, short="errors",
+    ),
+    Metric(
+        "memory_peak_bytes", Kind.SIZE, "memory, peak", "memory, peak",
+        "the most that the kernel kept for the server in the window: sockets, buffers, watched "
+        "descriptors, queued signals, threads, TIME_WAIT; sampled every 10 ms",
+        lambda s: s.memory_bytes.peak,
+    ),
+    Metric(
+        "memory_mean_bytes", Kind.SIZE, "memory, mean", "memory, mean",
+        "what the kernel kept for the server in the window, in the mean of samples every 10 ms",
+        lambda s: s.memory_bytes.mean,
     ),
     Metric(
         "packets_dropped", Kind.NUMBER, "packets dropped", "packets dropped",

@@ -7,6 +7,7 @@ from ..models.client_settings import client_threads_of
 from ..models.completions.io_uring import with_habits
 from ..sim.state.client_settings import ClientSettings, Closing, NetworkSettings
 from ..sim.state.kernel_settings import EVERY_CPU, KernelSettings, MachineSettings
+from ..sim.state.memory_settings import MemorySettings
 from ..sim.state.program_settings import ProgramSettings
 from ..sim.state.settings import RunSettings, having
 from ..sim.state.units import SECOND_NS
@@ -52,6 +53,7 @@ def settings_of(
             MachineSettings,
             interrupt_cpu=EVERY_CPU if machine.interrupts == "every cpu" else 0,
         ),
+        memory=settings_from(machine, MemorySettings),
         flood=flood_of(scenario.flood),
         faults=faults_of(scenario.fault),
         duration_ns=scenario.run.duration,

@@ -12,6 +12,7 @@ from pydantic import Field, StrictInt, StrictStr, model_validator
 from ..models.simulate import Engine
 from ..sim.state.client_settings import NetworkSettings, PathSettings
 from ..sim.state.kernel_settings import KernelSettings, MachineSettings
+from ..sim.state.memory_settings import MemorySettings
 from ..sim.state.units import MILLIONTHS, PERMILLE
 from .declared import Section, SettingsSection, Thousandths, settings_from
 from .quantities import BANDWIDTH, DURATION, SIZE, Bounded
@@ -93,7 +94,7 @@ class Run(Section):
         return self
 
 
-class Machine(SettingsSection, settings=(MachineSettings, KernelSettings)):
+class Machine(SettingsSection, settings=(MachineSettings, KernelSettings, MemorySettings)):
     """What things cost, and the CPUs of the server."""
 
     profile: StrictStr | None = Field(

@@ -22,7 +22,17 @@ from ...sim.native import cache, trust
 from ...sim.native.compiler import CompilerFailedError, finished, first_error
 
 SOURCE_FOLDER = Path(__file__).resolve().parents[1]
-PROGRAM_NAMES = ("server", "load", "idle", "micro", "flood", "progress", "keeper", "rules")
+PROGRAM_NAMES = (
+    "server",
+    "load",
+    "idle",
+    "micro",
+    "flood",
+    "progress",
+    "keeper",
+    "rules",
+    "memory",
+)
 _DEBIAN_PACKAGES = {"gcc": "gcc", "make": "make"}
 _BUILD_SECONDS_MAX = 300
 
@@ -53,7 +63,7 @@ class Programs:
 def source_files(folder: Path = SOURCE_FOLDER) -> list[Path]:
     """Return the files that decide what is built, in a fixed order."""
     sources = [folder / "c/Makefile"]
-    for part in ("servers", "load", "micro", "flood", "keeper", "rules"):
+    for part in ("servers", "load", "micro", "flood", "keeper", "rules", "memory"):
         sources += (folder / "c" / part).rglob("*.[ch]")
     # what the server and modules of the kernel agree on
     sources += (folder / "emulated" / "kernel_mechanisms").rglob("*.h")

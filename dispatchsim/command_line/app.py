@@ -91,6 +91,7 @@ LAB = {
     "instructions": "lab_measuring.instructions",
     "bench": "lab_measuring.bench",
     "viewers": "lab_measuring.viewers",
+    "memory-prices": "lab_measuring.memory_prices",
     "period-profiles": "lab_measuring.period_profiles",
 }
 

@@ -12,7 +12,7 @@ import typer
 
 from ..calibration.points.point import point_at
 from ..scenario.errors import UserError
-from .door import compiling, keeping, notes, progress_bar
+from .door import compiling, keeping, notes, people, progress_bar
 from .options import AsJson
 from .working import building, check_known, conclude
 
@@ -255,6 +255,50 @@ def instructions(
     except ValueError as error:
         raise UserError(str(error)) from None
     typer.echo(json.dumps(profile.to_json(), indent=1) if as_json else table_of(profile))
+
+
+def memory_prices(
+    *,
+    items: Annotated[
+        int, typer.Option(min=100, max=20_000, help="How many of each are opened.")
+    ] = 10_000,
+    repetitions: Annotated[int, typer.Option(min=1, max=32, help="Of all.")] = 5,
+    keep: Annotated[
+        bool,
+        typer.Option(
+            "--keep",
+            help="Keep the prices in the folder of --output; if absent, in a checkout, where the "
+            "defaults of machine.socket_memory and the others are taken from.",
+        ),
+    ] = False,
+    output: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="For linux-RELEASE.json, with --keep.")
+    ] = None,
+) -> None:
+    """Measure what this kernel keeps for connections, waits, signals and threads, in bytes each.
+
+    What it prints last belongs into a scenario file. It takes about a minute.
+    """
+    from ..calibration.memory import prices as memory
+    from ..sim.files.tables import rich_table
+
+    if output is not None and not keep:
+        raise UserError("--output: must be absent without --keep")
+    if keep and output is None and not memory.is_checkout():
+        raise UserError("--keep: needs --output FOLDER: an installed library keeps nothing itself")
+    try:
+        found = memory.ask(items, repetitions)
+    except ValueError as error:
+        raise UserError(f"Linux cannot be asked: {error}") from None
+    people().print(rich_table(memory.prices_table(found)))
+    for name, price in found.items():
+        if price.not_asked:
+            notes().print(f"{name}: not asked: {price.not_asked}", markup=False)
+    typer.echo(memory.keys_of_prices(found))
+    if keep:
+        folder = output or memory.FOLDER
+        folder.mkdir(parents=True, exist_ok=True)
+        notes().print(f"kept in {memory.keep(found, items, repetitions, folder)}")
 
 
 def period_profiles() -> None:

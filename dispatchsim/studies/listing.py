@@ -43,7 +43,7 @@ _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     ">=": operator.ge,
 }
 _FORM = re.compile(r"\s*([\w.]+)\s*(!=|<=|>=|=|<|>)\s*(.*?)\s*", re.DOTALL)
-_UNITS = {Kind.TIME: DURATION, Kind.RATE: RATE}
+_UNITS = {Kind.TIME: DURATION, Kind.RATE: RATE, Kind.SIZE: SIZE}
 """In which a metric may be given, beside a plain number."""
 _NUMBER = "number"
 

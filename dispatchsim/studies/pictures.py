@@ -19,7 +19,7 @@ from ..scenario.formats import MICROSECONDS
 from ..scenario.metrics import METRICS, Kind
 from ..scenario.quantities import read_number
 from ..sim.figures.summary import Verdict
-from ..sim.state.units import SECOND_NS
+from ..sim.state.units import KIB, SECOND_NS
 from ..validation.drawing.figures import NOTE_POINTS, SMALL_POINTS, ShownFigure, style
 from ..validation.drawing.looks import OKABE_ITO, Look, look_of, nth_look
 from .axis import Axis
@@ -50,6 +50,8 @@ def scale_of(figure: str) -> tuple[float, str]:
     known = METRICS[figure]
     if known.kind is Kind.TIME:
         return NS_PER_MS, f"{known.heading} (ms)"
+    if known.kind is Kind.SIZE:
+        return float(KIB**2), f"{known.heading} (MiB)"
     return 1.0, f"{known.label} (1/s)" if known.kind is Kind.RATE else known.heading
 
 

@@ -81,6 +81,7 @@ EPOLL_CTLV = Mechanism(
     memory=kept(CtlvMemory),
     tells=tells,
     traits=frozenset({Trait.IN_EPOLL, Trait.WAKES_ONE}),
+    watch_memory="epoll_bytes",
 )
 
 ENTRIES = (

@@ -154,6 +154,7 @@ EPOLL_EDGE = Mechanism(
     blocked=would_block,
     tells=tells,
     traits=frozenset({Trait.IN_EPOLL, Trait.WAKES_ONE}),
+    watch_memory="epoll_bytes",
 )
 
 ENTRIES = (

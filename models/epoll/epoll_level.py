@@ -126,6 +126,7 @@ EPOLL_LEVEL = Mechanism(
     notify=notify,
     wait=wait,
     traits=frozenset({Trait.IN_EPOLL, Trait.SHARES_READY_LIST, Trait.WAKES_ONE}),
+    watch_memory="epoll_bytes",
 )
 
 EPOLL_ONESHOT = EPOLL_LEVEL._replace(

@@ -96,7 +96,7 @@ def call_ns(world: World) -> int:
 POLL = scanning(
     "poll",
     ProgramSet(kept(PollArray), append, fill_slot, fill_slots, slot_of, fd_at, n_before, call_ns),
-)
+)._replace(watch_memory="poll_bytes")
 
 ENTRIES = (
     entry(

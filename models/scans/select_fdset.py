@@ -81,7 +81,7 @@ def call_ns(world: World) -> int:
 SELECT = scanning(
     "select",
     ProgramSet(kept(Bitmaps), set_bit, clear_bit, set_bits, itself, itself, n_before, call_ns),
-)
+)._replace(watch_memory="select_bytes")
 
 ENTRIES = (
     entry(

@@ -181,6 +181,7 @@ def signalled(
         tells=tells,
         pass_ns=pass_ns,
         traits=frozenset({Trait.BY_SIGNALS}),
+        watch_memory="armed_bytes",
     )
 
 

@@ -18,6 +18,7 @@ from ..state.columns import I32, I64, DeclaredColumn, MakeColumn, Per, as_lists,
 from ..state.costs import Costs
 from ..state.kinds import NONE, Activity, Count, weight_of_nice
 from ..state.mechanism import Program, Trait
+from ..state.memory_settings import MemorySettings
 from ..state.program_settings import Sharing
 from ..state.rules import sets_of
 from ..state.settings import FaultKind, RunSettings
@@ -190,6 +191,8 @@ def build_world(
         client=client,
         cpus=cpus,
         kernel=kernel,
+        memory=settings.memory,
+        watch_bytes=watch_bytes(settings.memory, mechanism.watch_memory),
         flood=settings.flood,
         workers=workers,
         others=others,
@@ -224,6 +227,11 @@ def build_world(
         next_row=n_idle,
         oldest=n_idle,
     )
+
+
+def watch_bytes(memory: MemorySettings, price: str) -> int:
+    """Return what a watched descriptor takes, by the name of its price; 0: none is known."""
+    return int(getattr(memory, price)) if price else 0
 
 
 def _check_room(settings: RunSettings, n_idle: int, fds_needed: int) -> None:

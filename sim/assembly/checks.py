@@ -38,6 +38,7 @@ def check(settings: RunSettings, own_fds: int = 1, *, one_at_a_time: bool = Fals
         ("client ", settings.client),
         ("", settings.kernel),
         ("", settings.machine),
+        ("", settings.memory),
         ("flood ", settings.flood),
         ("", settings),
     ):

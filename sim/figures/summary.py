@@ -8,6 +8,7 @@ request runs from when its client wanted to send it, which is after the reply be
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
@@ -18,7 +19,7 @@ from ..state.units import SECOND_NS
 from .fates import NOBODY, Missing
 from .histogram import Distribution, Integers
 from .outcome import Outcome
-from .queue_lengths import SAMPLE_COLUMNS
+from .queue_lengths import SAMPLE_COLUMNS, SAMPLED_MEMORY, SAMPLED_QUEUES
 from .tally import Progress, Tally
 
 DROPS = {
@@ -108,6 +109,18 @@ class PathFigures:
 
 
 @dataclass(frozen=True)
+class Memory:
+    """Bytes that the kernel keeps for the server, sampled over the window; NaN without samples.
+
+    at_peak has the parts of the greatest sample, as in `SAMPLED_MEMORY`; they add up to peak.
+    """
+
+    peak: float
+    mean: float
+    at_peak: dict[str, int]
+
+
+@dataclass(frozen=True)
 class Summary:
     """The figures of one run.
 
@@ -118,6 +131,7 @@ class Summary:
     fates say what became of each connection that was due in the window, as in `Fate`; they add
     up to `offered`. paths has the figures of each class of clients by their way to the link, in
     the order of the settings. dropped are packets of the window by cause, as in `DROPS`.
+    memory_bytes is what the server's kernel keeps for it.
     """
 
     window_ns: int
@@ -138,6 +152,7 @@ class Summary:
     verdict: Verdict
     paths: tuple[PathFigures, ...] = ()
     dropped: dict[str, int] = field(default_factory=dict)
+    memory_bytes: Memory = Memory(math.nan, math.nan, {})
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, for JSON."""
@@ -193,6 +208,7 @@ def summary_of(
         As in `Outcome`.
     """
     in_window = counts - counts_mark
+    sampled = samples[samples[:, 0] >= tally.begin_ns]
     calls = {count.name.lower(): int(in_window[count]) for count in Count}
     for level in LEVELS:
         calls[Count(level).name.lower()] = int(counts[level])
@@ -210,7 +226,7 @@ def summary_of(
         calls=calls,
         events_per_wait=calls["events"] / max(1, calls["waits"]),
         cpu=cpu(ledger_ns - ledger_mark_ns),
-        queue_max=_queue_max(samples[samples[:, 0] >= tally.begin_ns]),
+        queue_max=_queue_max(sampled),
         stranded={m.name.lower(): int((stranded[:, 1] == m).sum()) for m in Missing},
         verdict=Verdict.STRANDED if len(stranded) > 0 else verdict(tally),
         paths=tuple(
@@ -218,6 +234,7 @@ def summary_of(
             for part in tally.of_paths
         ),
         dropped={cause: int(in_window[each]) for cause, each in DROPS.items()},
+        memory_bytes=_memory(sampled),
     )
 
 
@@ -336,7 +353,19 @@ def verdict_of(
 
 
 def _queue_max(samples: Integers) -> dict[str, int]:
-    names = SAMPLE_COLUMNS[1:]
     if samples.size == 0:
-        return dict.fromkeys(names, 0)
-    return {name: int(samples[:, i].max()) for i, name in enumerate(names, start=1)}
+        return dict.fromkeys(SAMPLED_QUEUES, 0)
+    return {name: int(samples[:, SAMPLE_COLUMNS.index(name)].max()) for name in SAMPLED_QUEUES}
+
+
+def _memory(samples: Integers) -> Memory:
+    if samples.size == 0:
+        return Memory(math.nan, math.nan, {})
+    parts = samples[:, [SAMPLE_COLUMNS.index(name) for name in SAMPLED_MEMORY]]
+    bytes_all = parts.sum(axis=1)
+    at_peak = parts[int(bytes_all.argmax())]
+    return Memory(
+        float(bytes_all.max()),
+        float(bytes_all.mean()),
+        {name: int(each) for name, each in zip(SAMPLED_MEMORY, at_peak, strict=True)},
+    )

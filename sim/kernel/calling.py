@@ -72,6 +72,7 @@ def take_reply(world: World, fd: int) -> bool:
     world.counts[count.READS] += 1
     world.counts[count.REPLIES] += 1
     world.pending[c] = 0
+    world.n_unread -= 1
     world.state[fd] &= ~READABLE
     world.answered[c] += 1
     request = world.first_request[c] + world.requests[c] - world.left[c]

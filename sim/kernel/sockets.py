@@ -140,6 +140,7 @@ def read(world: World, fd: int) -> int:
     if world.pending[c] == 0:
         return PART
     world.pending[c] = 0
+    world.n_unread -= 1
     world.unsent[c] = world.reply_bytes[c]
     return WHOLE_REQUEST
 
@@ -208,7 +209,7 @@ def _send_reply(world: World, c: int, n_bytes: int, left: int) -> None:
     if left > 0 or world.unacked[c] > 0:
         # Only a reply that does not fit needs its acknowledgements: a fresh request
         # means that the client has all of the reply before.
-        world.unacked[c] += n_bytes
+        windows.buffered(world, c, n_bytes)
         acked_ns = taken_ns(world, c, n_bytes, at_client_ns)
         schedule(world, send_up(world, c, acked_ns, 0), occurrence.ACKED, c)
     if left == 0:
@@ -221,6 +222,7 @@ def close(world: World, worker: Worker, fd: int) -> None:
     world.counts[count.CLOSES] += 1
     worker.cpu.left_work = True  # the file is freed by RCU
     world.counts[count.CONNECTIONS_OPEN] -= 1
+    world.n_unread -= world.pending[c]
     close_fd(world, fd)
     world.stage[c] = stage.CLOSED
     world.fd_of[c] = NONE

@@ -100,7 +100,9 @@ class KernelSettings(NamedTuple):
     files_max bounds the open files of all processes together (fs.file-max), of which other ones
     hold files_elsewhere: beyond it accept() fails with ENFILE. Each connection takes
     connection_bytes, its part of the server's memory included; a connection request for which
-    memory_bytes leave no room is lost (0: no bound).
+    memory_bytes leave no room is lost (0: no bound). Of the default of 16 KiB the kernel keeps 5
+    KiB: socket, epoll item and a waiting request, as `MemorySettings` has them. The rest stands for
+    the buffers of the server program, which no bench prices.
     """
 
     packets: Annotated[int, Setting(words=Packets, left_alone=True)] = int(Packets.SOFTIRQ)

@@ -125,6 +125,8 @@ class Mechanism(NamedTuple):
         (world, fd) -> CPU time of handing the listener to another worker.
     traits:
         What sets it apart besides these functions.
+    watch_memory:
+        The field of `MemorySettings` that a watched descriptor takes; empty: nothing is known.
     """
 
     name: str
@@ -141,6 +143,7 @@ class Mechanism(NamedTuple):
     tells: Callable[[World, int], bool] = is_listed
     pass_ns: Callable[[World, int], int] = no_more_ns
     traits: frozenset[Trait] = frozenset()
+    watch_memory: str = ""
 
     @property
     def one_at_a_time(self) -> bool:

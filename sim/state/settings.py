@@ -9,6 +9,7 @@ from typing import Annotated, Any, NamedTuple
 from .client_settings import ClientSettings, NetworkSettings
 from .family_settings import CompletionSettings, ScanSettings, SignalSettings, ThreadSettings
 from .kernel_settings import KernelSettings, LimitSettings, MachineSettings
+from .memory_settings import MemorySettings
 from .program_settings import OverloadSettings, ProgramSettings
 from .setting import DeclaredSetting, Setting, declared
 from .units import SECOND_NS
@@ -68,6 +69,7 @@ class RunSettings(NamedTuple):
     client: ClientSettings = ClientSettings()
     kernel: KernelSettings = KernelSettings()
     machine: MachineSettings = MachineSettings()
+    memory: MemorySettings = MemorySettings()
     flood: FloodSettings = FloodSettings()
     faults: tuple[Fault, ...] = ()
     duration_ns: Annotated[int, Setting(least=1, key=None)] = 2 * SECOND_NS
@@ -78,7 +80,7 @@ class RunSettings(NamedTuple):
 
 FOR_SERVER = ("program", "overload", "limits", "signals", "blocking", "completions", "scans")
 """Fields of `RunSettings` that tell the server program how it works and what it is granted."""
-_BY_NAME = (*FOR_SERVER, "machine", "kernel")
+_BY_NAME = (*FOR_SERVER, "machine", "kernel", "memory")
 
 
 class Given(NamedTuple):

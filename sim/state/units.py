@@ -8,6 +8,7 @@ SECOND_NS = 1_000_000_000
 PERMILLE = 1_000
 """Shares are whole thousandths."""
 MILLIONTHS = 1_000_000
+KIB = 1024
 
 
 def round_ns(value_ns: float) -> int:

@@ -46,6 +46,7 @@ from .costs import Costs
 from .family_settings import CompletionSettings, ScanSettings, SignalSettings, ThreadSettings
 from .kernel_settings import KernelSettings, LimitSettings, MachineSettings
 from .kinds import NEVER_NS, NONE, WEIGHT, Status
+from .memory_settings import MemorySettings
 from .program_settings import OverloadSettings, ProgramSettings
 from .settings import FloodSettings
 
@@ -252,6 +253,8 @@ class Flights:
     held: Column = per_connection()  # bytes that its client had not read until held_until_ns
     held_until_ns: Column = per_connection()
     some_stop_reading: bool  # clients, during some fault
+    n_unread: int = 0  # requests that wait in receive buffers
+    n_unacked: int = 0  # bytes in the send buffers of connections whose clients are not gone
 
 
 @dataclass(eq=False, kw_only=True)
@@ -368,6 +371,8 @@ class World(Accounts, Disturbances, Clients, Links, Descriptors, Flights, Connec
     client: ClientSettings
     kernel: KernelSettings
     machine: MachineSettings
+    memory: MemorySettings
+    watch_bytes: int  # of a descriptor that is watched: the price of its mechanism
     flood: FloodSettings
     cpus: list[Cpu]
     workers: list[Worker]

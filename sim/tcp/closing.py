@@ -63,6 +63,8 @@ def gone_handled(world: World, c: int) -> None:
     """Let the server's side of *c* know that its client is gone."""
     if world.requests[c] == 0 and world.ending[c] & CLIENT_CLOSED == 0:
         return  # an idle one, which the server had closed meanwhile: it is open anew, or on its way
+    if world.ended[c] != IS_GONE:
+        world.n_unacked -= world.unacked[c]
     world.ended[c] = IS_GONE
     if world.stage[c] == stage.ACCEPTED:
         post(world, world.fd_of[c], READABLE | WRITABLE)  # hung up: whatever was waited for

@@ -29,8 +29,6 @@ SYN_ACK_RETRIES_MAX = 5
 """Linux net.ipv4.tcp_synack_retries."""
 _SYN_ACK_RETRIES_LEAST = 2
 _FEW_HALF_OPEN = 8  # twice as many: the backlog is taken for at least this
-TIME_WAIT_BYTES = 256
-"""Of a connection in TIME_WAIT: Linux struct tcp_timewait_sock, as of its slab."""
 
 
 def listener_of(world: World, c: int) -> Listener:
@@ -50,7 +48,7 @@ def accept_queue_full(world: World, listener: Listener) -> bool:
 def no_memory_left(world: World, listener: Listener) -> bool:
     """Return whether another connection is more than fits the memory of TCP."""
     n = world.counts[count.CONNECTIONS_OPEN] + listener.n_queued + listener.n_half + 1
-    n_bytes = n * world.kernel.connection_bytes + world.n_time_wait * TIME_WAIT_BYTES
+    n_bytes = n * world.kernel.connection_bytes + world.n_time_wait * world.memory.time_wait_bytes
     return n_bytes > world.kernel.memory_bytes
 
 

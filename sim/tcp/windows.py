@@ -93,9 +93,16 @@ def _window_bytes(world: World, c: int) -> int:
     return n_bytes
 
 
+def buffered(world: World, c: int, n_bytes: int) -> None:
+    """Note *n_bytes* more in the send buffer of *c*, or less; a client's reset has emptied it."""
+    world.unacked[c] += n_bytes
+    if world.ended[c] != IS_GONE:
+        world.n_unacked += n_bytes
+
+
 def put_in_buffer(world: World, c: int, n_bytes: int) -> None:
     """Put *n_bytes* of the reply of *c* behind what its send buffer holds, and send what may be."""
-    world.unacked[c] += n_bytes
+    buffered(world, c, n_bytes)
     if world.under_way[c] == 0:
         _next_flight(world, c)
 
@@ -121,7 +128,7 @@ def acked_handled(world: World, c: int) -> None:
     else:
         # All that was sent before is acknowledged: the wire keeps order, and a server that waits
         # for room has filled the buffer in one go.
-        world.unacked[c] = 0
+        buffered(world, c, -world.unacked[c])
     if world.stage[c] == stage.ACCEPTED and world.unsent[c] > 0:
         post(world, world.fd_of[c], WRITABLE)
 
@@ -132,7 +139,7 @@ def _flight_acked(world: World, c: int) -> None:
     window = _window(world, c)
     most = WINDOW_MAX if world.slow_until[c] == 0 else max(world.slow_until[c], window + 1)
     world.window_grown[c] = min(window + n_segments, most) - world.network.window_segments
-    world.unacked[c] -= world.under_way[c]
+    buffered(world, c, -world.under_way[c])
     world.under_way[c] = 0
     _next_flight(world, c)
 

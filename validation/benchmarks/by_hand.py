@@ -25,6 +25,7 @@ from ...sim.state.client_settings import NetworkSettings
 from ...sim.state.costs import Costs
 from ...sim.state.kernel_settings import KernelSettings
 from ...sim.state.kinds import NONE, Activity, Count, Status
+from ...sim.state.memory_settings import MemorySettings
 from ...sim.state.settings import FloodSettings, RunSettings
 from .results import Timer, cpu_seconds
 
@@ -35,6 +36,8 @@ _COMPILE_SECONDS_MAX = 120
 _CONNECTIONS_MAX = 1 << 26
 _REQUESTS_MAX = 1 << 30
 _SPARE_FDS = 16
+_SAMPLED = 7
+"""SAMPLE_COLUMNS of epoll_by_hand.h: the queues, requests not read, descriptors watched."""
 
 _FIELDS = (
     *("entry_ns", "syn_ns", "ack_ns", "data_ns", "reset_ns", "idle_exit_ns", "sleep_ns"),
@@ -139,7 +142,7 @@ def run_by_hand(
     reply_ns = np.full(n_requests, NONE, np.int64)
     every_ns = settings.sample_every_ns
     n_samples = settings.duration_ns // every_ns + 2 if every_ns > 0 else 0
-    samples = np.zeros((n_samples, len(SAMPLE_COLUMNS)), np.int64)
+    samples = np.zeros((n_samples, _SAMPLED), np.int64)
     columns = [trace.at_ns, trace.requests, trace.reply_bytes, trace.think_ns]
     columns = [np.ascontiguousarray(column) for column in columns]
     run = library.by_hand_create(
@@ -153,12 +156,31 @@ def run_by_hand(
         n_started, n_sampled, mark_ns, n_bytes = totals.tolist()
         requests = due_ns, np.where(reply_ns > settings.duration_ns, NONE, reply_ns)
         ends = mark_ns, settings.duration_ns
-        written = (*requests, samples[:n_sampled])
+        written = (*requests, _with_memory(samples[:n_sampled], settings.memory))
         outcome = _outcome(library, run, trace.requests[:n_started], ends, written)
     finally:
         library.by_hand_free(run)
     n_bytes += due_ns.nbytes + reply_ns.nbytes
     return ByHand(outcome, took, n_bytes / (n + idle))
+
+
+def _with_memory(sampled: Integers, memory: MemorySettings) -> Integers:
+    """Return samples with the columns of memory, of which the program samples what takes it."""
+    at_ns, n_half, n_queued, n_ready, n_open, n_unread, n_watched = sampled.T
+    sockets = n_open * memory.socket_bytes + n_queued * memory.queued_bytes
+    columns = {
+        "at_ns": at_ns,
+        "half_open": n_half,
+        "accept_queue": n_queued,
+        "ready_list": n_ready,
+        "connections_open": n_open,
+        "sockets": sockets + n_half * memory.half_open_bytes,
+        "buffers": n_unread * memory.request_bytes,
+        "watches": n_watched * memory.epoll_bytes,
+        "threads": np.full_like(at_ns, memory.thread_bytes),
+        "time_wait": np.zeros_like(at_ns),
+    }
+    return np.column_stack([columns[name] for name in SAMPLE_COLUMNS])
 
 
 def _outcome(

@@ -60,6 +60,7 @@ static void connect_idle(struct run *r)
         r->descriptors[fd] = (struct descriptor){.connection = c, .watched = true};
     }
     r->counts[CONNECTIONS_OPEN] += r->in.idle;
+    r->n_watched = r->in.idle + 1; /* the listener */
 }
 
 /* Return a run that is about to begin; the three arrays at the end are written to, not copied. */

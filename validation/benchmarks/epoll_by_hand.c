@@ -42,6 +42,7 @@ inlined int64_t interrupt(struct run *r, int64_t packet_ns)
 inlined void request_arrives(struct run *r, uint64_t c)
 {
     interrupt(r, r->in.data_ns);
+    r->n_unread += !r->connections[c].pending;
     r->connections[c].pending = true;
     if (r->connections[c].stage == ACCEPTED) {
         post(r, r->connections[c].fd);
@@ -116,6 +117,8 @@ static void take_sample(struct run *r)
     row[2] = (int64_t)r->n_queued;
     row[3] = (int64_t)(r->n_ready - r->n_stale);
     row[4] = r->counts[CONNECTIONS_OPEN];
+    row[5] = r->n_unread;
+    row[6] = r->n_watched;
     schedule(r, r->now_ns + r->in.sample_every_ns, SAMPLE, 0);
 }
 
@@ -274,6 +277,7 @@ inlined int64_t accept_connections(struct run *r, int64_t now_ns)
         r->counts[WATCHES]++;
         SPEND(WATCH, r->in.add_ns);
         d->watched = true;
+        r->n_watched++;
         if (d->readable) {
             list_ready(r, fd);
         }
@@ -308,6 +312,7 @@ inlined int64_t serve_connection(struct run *r, int64_t now_ns, uint32_t fd)
     SPEND(READ, r->in.read_ns);
     r->counts[READS]++;
     connection->pending = false;
+    r->n_unread--;
     d->readable = false;
     SPEND(USER, r->in.request_ns);
     SPEND(WRITE, connection->write_ns);
@@ -319,6 +324,7 @@ inlined int64_t serve_connection(struct run *r, int64_t now_ns, uint32_t fd)
     r->counts[UNWATCHES]++;
     SPEND(UNWATCH, r->in.delete_ns);
     d->watched = false;
+    r->n_watched--;
     r->n_stale += d->listed != 0;
     d->listed = 0;
     SPEND(CLOSE, r->in.close_ns);

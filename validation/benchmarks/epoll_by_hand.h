@@ -22,7 +22,7 @@ enum count {
 
 enum stage { STAGE_NONE, HALF_OPEN, QUEUED, ACCEPTED, CLOSED };
 enum { LISTENER = 3, FIRST_IDLE = 5 }; /* 4 is the epoll instance */
-enum { SYN_RETRIES_MAX = 6, SAMPLE_COLUMNS = 5, CACHE_LINE = 64, N_BLOCKS = 8 };
+enum { SYN_RETRIES_MAX = 6, SAMPLE_COLUMNS = 7, CACHE_LINE = 64, N_BLOCKS = 8 };
 
 #define SECOND_NS INT64_C(1000000000)
 #define DATA_RETRY_NS INT64_C(200000000)
@@ -95,6 +95,7 @@ struct run {
     /* records that the caller owns */
     int64_t *due_ns, *reply_ns, *samples;
     uint64_t n_samples;
+    int64_t n_unread, n_watched;
     void *blocks[N_BLOCKS];
     int n_blocks;
     int64_t n_bytes;

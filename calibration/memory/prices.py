@@ -1,0 +1,175 @@
+"""What a kernel keeps for each connection, watched descriptor, signal and thread, in bytes.
+
+    calibration/c/memory ──► JSON: the middle, the least and the most of some repetitions
+                              │
+    linux-<release>.json ◄── keep ──► the defaults of sim/state/memory_settings.py
+
+A kernel that forbids a question (few descriptors, few signals) is no failure: that price is "not
+asked", with the reason.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ...sim.files.tables import Column, Table
+from ...sim.files.whole_files import write_whole
+from ...sim.state.memory_settings import MemorySettings
+from ...sim.state.setting import declared
+from ..testbed.c_build import build
+from ..testbed.machine_facts import machine_facts, now_text
+
+FOLDER = Path(__file__).parent
+_FORMAT = "dispatchsim-memory/1"
+_SECONDS_MAX = 900
+_FACTS = ("kernel", "cpu_model", "cpu_count")
+_POLLFD_BYTES = 8
+ITEMS = {
+    "half_open": ("half_open_bytes", "a half-open connection"),
+    "queued": ("queued_bytes", "a connection that waits to be accepted"),
+    "socket": ("socket_bytes", "a socket with its descriptor"),
+    "accepted": ("", "of these, what accept adds"),
+    "time_wait": ("time_wait_bytes", "a connection in TIME_WAIT"),
+    "request": ("request_bytes", "64 bytes in a receive buffer"),
+    "reply_kib": ("reply_kib_bytes", "a KiB in a send buffer"),
+    "epoll": ("epoll_bytes", "a descriptor in an epoll set"),
+    "poll": ("poll_bytes", "a descriptor in a poll, without the caller's array"),
+    "select": ("select_bytes", "a descriptor in a select"),
+    "armed": ("armed_bytes", "a descriptor that signals its events"),
+    "signal": ("signal_bytes", "a queued signal"),
+    "thread": ("thread_bytes", "a thread that sleeps"),
+}
+"""Names of what the bench opens, with the setting that it prices, and in words."""
+
+
+class Price(NamedTuple):
+    """Bytes of an item: the middle of its repetitions, the least and the most; or why not asked."""
+
+    bytes: float = 0.0
+    least: float = 0.0
+    most: float = 0.0
+    not_asked: str = ""
+
+
+Prices = Mapping[str, Price]
+
+
+def ask(items: int, repetitions: int, program: Path | None = None) -> Prices:
+    """Return what the kernel of this machine keeps for each of so many *items*.
+
+    Raises
+    ------
+    ValueError
+        If the bench cannot be built, or ends with an error.
+    """
+    path = program or Path(build().path("memory"))
+    command = [str(path), "--items", str(items), "--repetitions", str(repetitions)]
+    try:
+        ended = subprocess.run(
+            command, capture_output=True, text=True, timeout=_SECONDS_MAX, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise ValueError(f"the bench took longer than {_SECONDS_MAX} s") from None
+    errors = ended.stderr.strip().splitlines()
+    if ended.returncode != 0:
+        raise ValueError(errors[-1] if errors else f"the bench ended with {ended.returncode}")
+    return read_prices(json.loads(ended.stdout)["found"], errors[-1] if errors else "")
+
+
+def read_prices(found: Mapping[str, Any], error: str = "") -> Prices:
+    """Return the prices in what the bench or a kept file has of items, by their names.
+
+    *error* is what the bench complained of last: the reason for what has none of its own.
+    """
+    prices = {
+        name: Price(**{k: v for k, v in each.items() if k != "n"}) for name, each in found.items()
+    }
+    if error:
+        return {n: p._replace(not_asked=error) if p.not_asked else p for n, p in prices.items()}
+    return prices
+
+
+def settings_of_prices(prices: Prices) -> MemorySettings:
+    """Return the settings that *prices* make; what was not asked has its default."""
+    values = {
+        field: round(prices[name].bytes + (_POLLFD_BYTES if name == "poll" else 0))
+        for name, (field, _) in ITEMS.items()
+        if field and name in prices and not prices[name].not_asked
+    }
+    return MemorySettings(**values)
+
+
+def keys_of_prices(prices: Prices) -> str:
+    """Return lines for the section [machine] of a scenario file."""
+    settings = settings_of_prices(prices)
+    lines = (
+        f'{each.key} = "{getattr(settings, each.name)} B"' for each in declared(MemorySettings)
+    )
+    return "\n".join(("[machine]", *lines))
+
+
+def prices_table(prices: Prices) -> Table:
+    """Return the table of *prices*."""
+
+    def text(value: float, name: str) -> str:
+        return "not asked" if prices[name].not_asked else f"{value:,.1f}"
+
+    columns = [
+        Column[str]("", lambda name: ITEMS[name][1], words=True),
+        Column[str]("bytes", lambda name: text(prices[name].bytes, name)),
+        Column[str]("least", lambda name: text(prices[name].least, name)),
+        Column[str]("most", lambda name: text(prices[name].most, name)),
+    ]
+    return Table.of("memory of the kernel, each", [n for n in ITEMS if n in prices], columns)
+
+
+def is_checkout() -> bool:
+    """Return whether the library is a checkout, whose folder may keep prices."""
+    return (FOLDER.parents[1] / "pyproject.toml").is_file() and os.access(FOLDER, os.W_OK)
+
+
+def keep(prices: Prices, items: int, repetitions: int, folder: Path = FOLDER) -> Path:
+    """Write *prices* of this machine into *folder*; return the file."""
+    facts = machine_facts()
+    content = {
+        "format": _FORMAT,
+        "date": now_text(),
+        "command": "dispatchsim lab memory-prices --keep",
+        **{name: facts[name] for name in _FACTS},
+        "items": items,
+        "repetitions": repetitions,
+    }
+    lines = [
+        f" {json.dumps(name)}: {json.dumps(_written(prices[name]))}"
+        for name in ITEMS
+        if name in prices
+    ]
+    head = json.dumps(content, indent=1).removesuffix("\n}")
+    path = folder / f"linux-{facts['kernel']}.json"
+    write_whole(path, head + ',\n "bytes_each": {\n' + ",\n".join(lines) + "\n }\n}\n")
+    return path
+
+
+def _written(price: Price) -> dict[str, Any]:
+    if price.not_asked:
+        return {"not_asked": price.not_asked}
+    return {"bytes": price.bytes, "least": price.least, "most": price.most}
+
+
+def kept_prices(path: Path) -> Prices:
+    """Return the prices that *path* holds.
+
+    Raises
+    ------
+    ValueError
+        If it is no such file.
+    """
+    content = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(content, dict) or content.get("format") != _FORMAT:
+        raise ValueError(f"{path}: format must be {_FORMAT}")
+    return read_prices(content["bytes_each"])
