@@ -22,7 +22,7 @@ import sys
 import tempfile
 import tomllib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -152,26 +152,31 @@ def first_failed(folder: Path, tests: Sequence[str]) -> str:
     return "" if ended.returncode == 0 else (ended.stdout + ended.stderr).strip()[-300:]
 
 
-def planted(folder: Path, fault: Fault) -> Iterator[Path]:
-    """Yield each file of the copy in *folder* in which *fault* has been planted."""
+def plant(folder: Path, fault: Fault) -> dict[Path, str]:
+    """Plant *fault* in the copy in *folder*; return the sound text of each file that it changed.
+
+    The tree may change while the command runs, so the copy is all that it looks at.
+    """
+    sound: dict[Path, str] = {}
     for edit in fault.edits:
         path = folder / edit.file
         text = path.read_text(encoding="utf-8")
+        sound.setdefault(path, text)
         path.write_text(text.replace(edit.before, edit.after), encoding="utf-8")
         compile(path.read_text(encoding="utf-8"), edit.file, "exec")  # a typing error is no fault
-        yield path
+    return sound
 
 
 def judged(folder: Path, fault: Fault) -> tuple[str, str]:
     """Plant *fault* in the copy in *folder*; return the verdict and the test that gave it."""
     if fault.equivalent:
         return "equivalent", fault.equivalent
-    files = list(planted(folder, fault))
+    sound = plant(folder, fault)
     try:
         test = first_failed(folder, fault.tests)
     finally:
-        for path in files:
-            shutil.copy2(ROOT / path.relative_to(folder), path)
+        for path, text in sound.items():
+            path.write_text(text, encoding="utf-8")
     return ("caught", test) if test else ("NOT CAUGHT", " ".join(fault.tests))
 
 
