@@ -10,7 +10,7 @@ struct run *by_hand_create(const struct input *in, const int64_t *at_ns, const i
                            int64_t *reply_ns, int64_t *samples);
 void by_hand_totals(const struct run *r, int64_t *totals);
 void by_hand_record(const struct run *r, int64_t *intended_ns, int64_t *connected_ns,
-                    int64_t *done_ns, int64_t *n_left, int64_t *ledger_ns, int64_t *ledger_mark_ns,
+                    int64_t *done_ns, int64_t *n_left, int64_t *was_reset, int64_t *ledger_ns, int64_t *ledger_mark_ns,
                     int64_t *counts, int64_t *counts_mark);
 void by_hand_free(struct run *r);
 
@@ -151,14 +151,15 @@ void by_hand_totals(const struct run *r, int64_t *totals)
 
 /* Write the times of the connections that were started, and the accounts. */
 void by_hand_record(const struct run *r, int64_t *intended_ns, int64_t *connected_ns,
-                    int64_t *done_ns, int64_t *n_left, int64_t *ledger_ns, int64_t *ledger_mark_ns,
-                    int64_t *counts, int64_t *counts_mark)
+                    int64_t *done_ns, int64_t *n_left, int64_t *was_reset, int64_t *ledger_ns,
+                    int64_t *ledger_mark_ns, int64_t *counts, int64_t *counts_mark)
 {
     for (uint64_t c = 0; c < r->n_started; c++) {
         intended_ns[c] = r->connections[c].intended_ns;
         connected_ns[c] = r->connections[c].connected_ns;
         done_ns[c] = r->connections[c].done_ns;
         n_left[c] = r->connections[c].n_left;
+        was_reset[c] = r->connections[c].stage == EXPIRED && done_ns[c] >= 0;
     }
     by_hand_ledger(r, ledger_ns);
     memcpy(ledger_mark_ns, r->ledger_mark_ns, sizeof r->ledger_mark_ns);

@@ -39,9 +39,63 @@ inlined int64_t interrupt(struct run *r, int64_t packet_ns)
     return end_ns;
 }
 
+/* Its client repeats the request of a connection that found no room. */
+static void repeat_request(struct run *r, uint64_t c)
+{
+    struct connection *connection = &r->connections[c];
+    uint32_t n = connection->n_tries;
+    if (n < DATA_RETRIES_MAX) {
+        /* the first time-out is that of a probe */
+        int64_t wait_ns = (DATA_RETRY_NS + 2 * r->in.delay_ns) << (n > 0 ? n - 1 : 0);
+        schedule(r, r->now_ns + (wait_ns < RETRY_MAX_NS ? wait_ns : RETRY_MAX_NS), REQUEST, c);
+        connection->n_tries++;
+    }
+}
+
+static void leave_half_open(struct run *r, const struct connection *connection)
+{
+    r->n_half--;
+    r->n_old -= connection->syn_acks > 1;
+}
+
+/* Queue a connection whose handshake is complete; return whether it had room. */
+static bool enters_queue(struct run *r, uint64_t c)
+{
+    struct connection *connection = &r->connections[c];
+    if (unlikely((int64_t)r->n_queued > r->in.backlog)) {
+        r->counts[ACK_DROPS]++;
+        return false;
+    }
+    if (likely(connection->stage == HALF_OPEN)) {
+        leave_half_open(r, connection);
+    }
+    connection->stage = QUEUED;
+    r->queue[(r->first_queued + r->n_queued++) & r->queue_mask] = (uint32_t)c;
+    post(r, LISTENER);
+    return true;
+}
+
+/* Answer whoever was forgotten with a reset. */
+static void answer_with_reset(struct run *r, uint64_t c)
+{
+    schedule(r, r->now_ns + r->in.delay_ns, RST, c);
+}
+
 inlined void request_arrives(struct run *r, uint64_t c)
 {
     interrupt(r, r->in.data_ns);
+    uint8_t stage = r->connections[c].stage;
+    if (unlikely(stage != ACCEPTED && stage != QUEUED)) {
+        if (stage == EXPIRED) {
+            answer_with_reset(r, c);
+            return;
+        }
+        if (!enters_queue(r, c)) {
+            repeat_request(r, c);
+            return;
+        }
+    }
+    r->connections[c].n_tries = 0;
     r->n_unread += !r->connections[c].pending;
     r->connections[c].pending = true;
     if (r->connections[c].stage == ACCEPTED) {
@@ -53,23 +107,64 @@ inlined void ack_arrives(struct run *r, uint64_t c)
 {
     struct connection *connection = &r->connections[c];
     interrupt(r, r->in.ack_ns);
-    if (unlikely((int64_t)r->n_queued > r->in.backlog)) {
-        r->counts[ACK_DROPS]++;
-        uint32_t exponent = connection->n_tries < 6 ? connection->n_tries : 6;
-        exponent -= exponent > 0; /* the first time-out is that of a probe */
-        connection->n_tries++;
-        schedule(r, r->now_ns + ((DATA_RETRY_NS + 2 * r->in.delay_ns) << exponent), ACK, c);
+    if (unlikely(connection->stage != HALF_OPEN && connection->stage != BY_COOKIE)) {
+        if (connection->stage == EXPIRED) {
+            answer_with_reset(r, c);
+        }
         return;
     }
-    r->n_half--;
-    connection->stage = QUEUED;
-    r->queue[(r->first_queued + r->n_queued++) & r->queue_mask] = (uint32_t)c;
-    post(r, LISTENER);
-    request_arrives(r, c); /* rides along, as the client is free */
+    bool has_request = connection->n_tries == 0; /* it rides along, as the client is free */
+    bool was_queued = enters_queue(r, c);
+    if (unlikely(!was_queued && connection->stage == HALF_OPEN && connection->syn_acks == 0)) {
+        connection->syn_acks = 1;
+        int64_t due_ns = connection->connected_ns - r->in.delay_ns + SECOND_NS;
+        schedule(r, due_ns > r->now_ns ? due_ns : r->now_ns, SYN_ACK_TIMER, c);
+    }
+    if (likely(was_queued && has_request)) {
+        request_arrives(r, c);
+    } else if (has_request) {
+        repeat_request(r, c);
+    }
 }
 
-/* No SYN was ever answered: the user of a closed loop comes again. */
-static void connect_fails(struct run *r, struct connection *connection)
+static int syn_ack_retries_max(const struct run *r)
+{
+    int n_retries = SYN_ACK_RETRIES_MAX;
+    uint64_t backlog = (uint64_t)r->in.backlog;
+    if (2 * r->n_half > (backlog > 8 ? backlog : 8)) {
+        uint64_t young = 2 * (r->n_half - r->n_old);
+        while (n_retries > SYN_ACK_RETRIES_LEAST && r->n_half >= young) {
+            n_retries--;
+            young *= 2;
+        }
+    }
+    return n_retries;
+}
+
+/* Answer a half-open connection once more, or forget it. */
+static void syn_ack_timer(struct run *r, uint64_t c)
+{
+    struct connection *connection = &r->connections[c];
+    if (connection->stage != HALF_OPEN) {
+        connection->syn_acks = 0;
+        return;
+    }
+    int n_expired = connection->syn_acks - 1;
+    if (n_expired >= syn_ack_retries_max(r)) {
+        leave_half_open(r, connection);
+        connection->stage = EXPIRED;
+        connection->syn_acks = 0;
+        r->counts[HALF_OPEN_EXPIRED]++;
+        return;
+    }
+    r->n_old += n_expired == 0;
+    connection->syn_acks++;
+    schedule(r, r->now_ns + 2 * r->in.delay_ns, ACK, c);
+    schedule(r, r->now_ns + (SECOND_NS << (n_expired + 1)), SYN_ACK_TIMER, c);
+}
+
+/* No SYN was ever answered, or a reset came: the user of a closed loop comes again. */
+static void fails(struct run *r, struct connection *connection)
 {
     connection->done_ns = r->now_ns;
     if (r->in.users > 0) {
@@ -85,7 +180,7 @@ inlined void syn_arrives(struct run *r, uint64_t c)
         plan_arrival(r);
     }
     if (unlikely(connection->n_tries > SYN_RETRIES_MAX)) {
-        connect_fails(r, connection);
+        fails(r, connection);
         return;
     }
     int64_t handled_ns = interrupt(r, r->in.syn_ns);
@@ -98,10 +193,11 @@ inlined void syn_arrives(struct run *r, uint64_t c)
         schedule(r, again_ns, SYN, c);
         return;
     }
-    connection->stage = HALF_OPEN;
+    bool by_cookie = (int64_t)r->n_half > r->in.backlog;
+    connection->stage = by_cookie ? BY_COOKIE : HALF_OPEN;
     connection->n_tries = 0;
     connection->connected_ns = handled_ns + r->in.delay_ns;
-    r->n_half++;
+    r->n_half += !by_cookie;
     if (r->in.delay_ns == 0) {
         ack_arrives(r, c); /* while the softirq is at it */
     } else {
@@ -148,6 +244,14 @@ inlined bool happen(struct run *r)
         break;
     case ACK:
         ack_arrives(r, c);
+        break;
+    case RST:
+        if (r->connections[c].done_ns < 0) {
+            fails(r, &r->connections[c]);
+        }
+        break;
+    case SYN_ACK_TIMER:
+        syn_ack_timer(r, c);
         break;
     case SAMPLE:
         take_sample(r);

@@ -7,7 +7,10 @@
 
 /* Rank of what the calendar holds: the order at one nanosecond, as in sim/state/kinds.py. The end is due
  * one nanosecond after the last of the run, and before all else that is due then. */
-enum kind { END = 0, START = 1, SYN = 2, ACK = 4, REQUEST = 5, GONE = 8, MARK = 11, SAMPLE = 12 };
+enum kind {
+    END = 0, START = 1, SYN = 2, ACK = 4, REQUEST = 5, GONE = 8, MARK = 11, SAMPLE = 12, RST = 13,
+    SYN_ACK_TIMER = 14
+};
 
 enum activity {
     USER, WAIT, ACCEPT, READ, WRITE, CLOSE, WATCH, REWATCH, UNWATCH, SLEEP, WAKE, INTERRUPT,
@@ -17,15 +20,17 @@ enum activity {
 enum count {
     WAITS, EVENTS, ACCEPTS, ACCEPT_AGAIN, ACCEPT_NO_FD, READS, READ_AGAIN, WRITES, WRITE_SHORT,
     WATCHES, REWATCHES, UNWATCHES, CLOSES, REPLIES, CONNECTIONS_OPEN, INTERRUPTS, PACKETS,
-    SYN_DROPS, ACK_DROPS, SLEEPS, SCANNED, REGISTERED, RECHECKED, N_COUNTS
+    SYN_DROPS, ACK_DROPS, SLEEPS, SCANNED, REGISTERED, RECHECKED, HALF_OPEN_EXPIRED, N_COUNTS
 };
 
-enum stage { STAGE_NONE, HALF_OPEN, QUEUED, ACCEPTED, CLOSED };
+enum stage { STAGE_NONE, HALF_OPEN, QUEUED, ACCEPTED, CLOSED, BY_COOKIE, EXPIRED };
 enum { LISTENER = 3, FIRST_IDLE = 5 }; /* 4 is the epoll instance */
+enum { SYN_ACK_RETRIES_MAX = 5, SYN_ACK_RETRIES_LEAST = 2, DATA_RETRIES_MAX = 15 };
 enum { SYN_RETRIES_MAX = 6, SAMPLE_COLUMNS = 7, CACHE_LINE = 64, N_BLOCKS = 8 };
 
 #define SECOND_NS INT64_C(1000000000)
 #define DATA_RETRY_NS INT64_C(200000000)
+#define RETRY_MAX_NS (120 * SECOND_NS)
 #define STOPPED INT64_C(-1)
 #define likely(condition) __builtin_expect((condition), 1)
 #define unlikely(condition) __builtin_expect((condition), 0)
@@ -58,6 +63,7 @@ struct connection {
     uint32_t fd;
     uint32_t n_tries;
     uint8_t stage;
+    uint8_t syn_acks; /* half open: how often its timer has expired, plus 1; 0: none runs */
     bool pending; /* a whole request waits in the receive buffer */
 };
 
@@ -87,7 +93,7 @@ struct run {
     int64_t mark_ns;
     /* the accept queue and the ready list: rings of a power of two */
     uint32_t *queue, *ready, *events;
-    uint64_t queue_mask, first_queued, n_queued, n_half;
+    uint64_t queue_mask, first_queued, n_queued, n_half, n_old;
     uint64_t ready_mask, first_ready, n_ready, n_stale, n_events;
     int64_t n_found; /* the events, and the listener if it is one */
     /* free descriptors: a bit each, and a bit for each word that has any */

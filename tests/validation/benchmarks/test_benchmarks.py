@@ -75,12 +75,12 @@ SCENARIOS: dict[str, tuple[Trace, RunSettings]] = {
     ),
     "dropped SYNs": (
         CROWD,
-        RunSettings(**on_server(backlog=2), duration_ns=200 * SECOND_NS),
+        RunSettings(**on_server(backlog=2, softirq_budget=0), duration_ns=200 * SECOND_NS),
     ),
     "dropped ACKs": (
         arrivals(*range(0, 6_000, 100)),
         RunSettings(
-            **on_server(backlog=3),
+            **on_server(backlog=3, softirq_budget=0),
             network=NetworkSettings(delay_ns=400),
             duration_ns=100 * SECOND_NS,
             sample_every_ns=0,
@@ -141,7 +141,7 @@ def test_the_limit_gives_up_connecting_as_the_reference_does(
 ) -> None:
     hour = COSTS._replace(application=ApplicationCosts(3600 * SECOND_NS))
     settings = RunSettings(
-        **on_server(backlog=2),
+        **on_server(backlog=2, softirq_budget=0),
         network=NetworkSettings(delay_ns),
         duration_ns=400 * SECOND_NS,
         sample_every_ns=SECOND_NS,
