@@ -85,3 +85,20 @@ def test_a_poll_after_a_loss_reports_the_lowest_first(mechanism: str, order: lis
     found = Driven(mechanism, story).run()
     assert found[-1].events == tuple((fd, IN) for fd in range(1, 6))
     assert found[-1][:3] == ORACLES[mechanism][0](story).run()[-1][:3]
+
+
+@pytest.mark.parametrize("numbers", [2, 3])
+@given(order=st.permutations(range(1, 6)))
+def test_signals_of_several_numbers_come_lowest_first(numbers: int, order: list[int]) -> None:
+    """Most signals are queued when the program comes to its waits, each of which takes one."""
+    acts = [Act("add", fd, IN) for fd in order]
+    acts += [Act("wait"), *(Act("drain", fd, IN | OUT) for fd in range(6)), Act("compute", ns=100)]
+    costs = dict.fromkeys((name for name, _ in cost_names("rt_signals")), 1)
+    arrivals = tuple(Arrival(60 + i, fd, IN) for i, fd in enumerate(order))
+    options = {"signal_queue": 1_024, "signal_numbers": numbers}
+    waits = [Act("wait")] * 5
+    story = Story((0,) * 6, (*acts, *waits), arrivals, 1, costs, 1, 1, options, 5_000)
+    found = Driven("rt_signals", story).run()
+    expected = ORACLES["rt_signals"][0](story).run()
+    assert [each[:3] for each in found] == [each[:3] for each in expected]
+    assert len({fd for each in found[-5:] for fd, _ in each.events}) >= 3
