@@ -14,7 +14,7 @@ from tests import children
 from dispatchsim.calibration.testbed.c_build import BuildError, Programs, build
 from dispatchsim.sim.native.cache import CacheWarning
 
-NAMES = ("server", "load", "idle", "micro", "flood", "progress", "keeper", "rules")
+NAMES = ("server", "load", "idle", "micro", "flood", "progress", "keeper", "rules", "memory")
 # `make` that only copies a program, and notes that it was asked to.
 MAKEFILE = """\
 all:

@@ -84,7 +84,7 @@ def test_a_scenario_says_its_engine_and_an_argument_overrules_it(profile: ds.Pro
 def test_a_program_that_cannot_be_compiled_runs_on_the_reference(
     profile: ds.Profile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def simulate(*arguments: Any, engine: str) -> ds.Outcome:
+    def simulate(*arguments: Any, engine: str, **_: Any) -> ds.Outcome:
         if engine == "fast":
             raise CannotCompileError("the fast engine cannot run this")
         return ds.simulate(*arguments, engine="reference")
@@ -100,7 +100,7 @@ def test_a_program_that_cannot_be_compiled_runs_on_the_reference(
 def test_an_engine_that_cannot_be_had_is_one_sentence(
     call: Call, scenario_path: Path, profile_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def simulate(*arguments: Any, engine: str) -> ds.Outcome:
+    def simulate(*arguments: Any, engine: str, **_: Any) -> ds.Outcome:
         raise CannotCompileError("the fast engine cannot run this")
 
     monkeypatch.setattr(preparation, "simulate", simulate)

@@ -75,7 +75,7 @@ def test_every_command_warns_once_before_its_first_run(
     monkeypatch.setenv("CC", "/nonexistent")
     warned_at: list[int] = []
 
-    def simulate(*arguments: Any, engine: str) -> ds.Outcome:
+    def simulate(*arguments: Any, engine: str, **_: Any) -> ds.Outcome:
         if engine == "reference":
             warned_at.append(len(library._warned))
         return ds.simulate(*arguments, engine=engine)  # type: ignore[arg-type]
