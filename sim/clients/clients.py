@@ -258,10 +258,10 @@ def server_reset(world: World, c: int) -> None:
 def _answer_with_reset(world: World, c: int, at_ns: int) -> None:
     """Reset *c*, whose client had closed it when a reply came at *at_ns*."""
     if world.client.closing != Closing.RESET or world.ending[c] & RESET_LOST:
-        _send_reset(world, c, at_ns)
+        send_reset(world, c, at_ns)
 
 
-def _send_reset(world: World, c: int, at_ns: int) -> None:
+def send_reset(world: World, c: int, at_ns: int) -> None:
     """Send a reset from the client of *c* at *at_ns*: if it is lost, nobody sends it again."""
     arrives_ns = send_reset_up(world, c, at_ns)
     if arrives_ns == NONE:
@@ -279,7 +279,7 @@ def leave(world: World, c: int, at_ns: int) -> int:
         told_ns = max(closed_ns, world.connected_ns[c])
         kind = _last_words(world, c)
         if kind == occurrence.GONE:
-            _send_reset(world, c, told_ns)
+            send_reset(world, c, told_ns)
         else:
             schedule(world, send_up(world, c, told_ns, 0), kind, c)
     kept_ns = world.client.time_wait_ns

@@ -19,7 +19,13 @@ from ..state.kinds import NONE, READABLE, occurrence, stage, status
 from ..state.world import World
 from ..wire.retransmission import sent_again
 from .closing import fin_handled, gone_handled
-from .handshake import ack_handled, is_unknown, syn_ack_handled, syn_handled, syn_price_ns
+from .handshake import (
+    ack_handled,
+    reset_forgotten,
+    syn_ack_handled,
+    syn_handled,
+    syn_price_ns,
+)
 from .listen_queue import enters_queue
 from .windows import acked_handled, acknowledging_ns, request_came, request_price_ns
 
@@ -110,7 +116,10 @@ def _was_sent(world: World, kind: int, c: int) -> bool:
 
 def request_handled(world: World, c: int) -> None:
     """Put a whole request of *c* into its receive buffer."""
-    if not request_was_sent(world, c) or world.stage[c] == stage.CLOSED or is_unknown(world, c):
+    if not request_was_sent(world, c) or world.stage[c] == stage.CLOSED:
+        return
+    if world.stage[c] == stage.EXPIRED:
+        reset_forgotten(world, c)
         return
     if world.stage[c] in (stage.HALF_OPEN, stage.BY_COOKIE) and not enters_queue(world, c):
         sent_again(world, occurrence.REQUEST, c)

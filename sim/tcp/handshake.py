@@ -15,12 +15,12 @@ Documentation/networking/ip-sysctl.rst.
 
 from __future__ import annotations
 
-from ..clients.clients import syn_ack_received
+from ..clients.clients import send_reset, syn_ack_received
 from ..cpu.interrupts import interrupt, steered_to
 from ..state.event_calendar import is_led, post, schedule
 from ..state.kinds import NONE, WRITABLE, count, occurrence, stage, status
 from ..state.world import Listener, World
-from ..wire.network import send_reset_down, send_reset_up, send_syn_ack, send_up
+from ..wire.network import send_reset_down, send_syn_ack, send_up
 from ..wire.retransmission import (
     ack_has_request,
     sent_again,
@@ -140,17 +140,16 @@ def ack_handled(world: World, c: int) -> int:
         post(world, world.fd_of[c], WRITABLE)
     elif enters_queue(world, c):
         return occurrence.REQUEST if has_request else NONE
-    elif not is_unknown(world, c) and world.stage[c] in (stage.HALF_OPEN, stage.BY_COOKIE):
+    elif world.stage[c] == stage.EXPIRED:
+        reset_forgotten(world, c)
+    elif world.stage[c] in (stage.HALF_OPEN, stage.BY_COOKIE):
         sent_again(world, occurrence.ACK, c)
     return NONE
 
 
-def is_unknown(world: World, c: int) -> bool:
-    """Return whether the server has forgotten *c*: then it answers what comes with a reset."""
-    if world.stage[c] != stage.EXPIRED:
-        return False
+def reset_forgotten(world: World, c: int) -> None:
+    """Answer a packet of *c*, whose half-open connection has expired, with a reset."""
     _send_reset(world, c, world.now_ns)
-    return True
 
 
 def syn_ack_timer(world: World, c: int) -> None:
@@ -184,6 +183,4 @@ def _answer_again(world: World, c: int) -> None:
     elif world.status[c] == status.OPEN:
         schedule(world, send_up(world, c, at_client_ns, 0), occurrence.ACK, c)
     else:
-        arrives_ns = send_reset_up(world, c, at_client_ns)
-        if arrives_ns != NONE:
-            schedule(world, arrives_ns, occurrence.GONE, c)
+        send_reset(world, c, at_client_ns)
