@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from ...sim.kernel import interest_set
 from ...sim.state.columns import fill
-from ...sim.state.kinds import NONE, READABLE, WRITABLE, activity, count
+from ...sim.state.kinds import NONE, WRITABLE, activity, count
 from ...sim.state.mechanism import Mechanism, Trait, kept, spend
 from ...sim.state.world import InterestSet, Worker, World
 from ..entry import CSupport, entry
@@ -32,9 +32,7 @@ from ..remembering.readiness import (
     want,
     would_block,
 )
-from .epoll_level import epoll_wait
-
-_EITHER = READABLE | WRITABLE
+from .epoll_level import epoll_wait, unwatch
 
 
 class EpollEdgeCosts(NamedTuple):
@@ -69,18 +67,6 @@ def rewatch(world: World, worker: Worker, fd: int, interest: int) -> Iterator[in
     yield from spend(worker, activity.REWATCH, 0)
     world.interest[fd] = interest
     want(world, worker.interests, fd)
-
-
-def unwatch(world: World, worker: Worker, fd: int) -> Iterator[int]:
-    """EPOLL_CTL_DEL: take *fd* out of the tree and off the ready list, and forget its states."""
-    yield from spend(worker, activity.UNWATCH, world.costs.mechanism.delete_ns)
-    forget(world, worker.interests, fd)
-
-
-def forget(world: World, interests: InterestSet, fd: int) -> None:
-    """Drop the interest in *fd*, and forget what was reported of it."""
-    interest_set.drop_interest(world, interests, fd)
-    would_block(world, interests, fd, _EITHER)
 
 
 def watch_idle(world: World, interests: InterestSet, first_fd: int, end_fd: int) -> None:

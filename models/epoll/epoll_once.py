@@ -127,7 +127,6 @@ EPOLL_ONCE = EPOLL_LEVEL._replace(
     notify=notify,
     wait=wait,
     traits=frozenset({Trait.IN_EPOLL, Trait.WAKES_ONE}),
-    watch_memory="epoll_bytes",
 )
 
 ENTRIES = (

@@ -19,7 +19,7 @@ from ..entry import entry
 from ..remembering import readiness
 from ..remembering.changes import Changes, declaring, unwatch_by_close
 from .epoll_ctlv import EPOLL_CTLV
-from .epoll_edge import EPOLL_EDGE, forget
+from .epoll_edge import EPOLL_EDGE
 from .epoll_level import EPOLL_LEVEL, FORGETS, WAITS, forgetting_ns, leave_to_close
 from .epoll_level import wait as wait_for_states
 
@@ -96,16 +96,10 @@ def declare_interest(world: World, worker: Worker, fd: int, interest: int) -> It
     readiness.assume(world, interests, fd, world.state[fd])
 
 
-def leave_declared(world: World, worker: Worker, fd: int) -> Iterator[int]:
-    """Leave it to close() to withdraw the interest in *fd*: no call is made."""
-    yield from spend(worker, activity.UNWATCH, 0)
-    forget(world, worker.interests, fd)
-
-
 NEXT_EVENT = EPOLL_EDGE._replace(
     name="get_next_event",
     watch=declare_interest,
-    unwatch=leave_declared,
+    unwatch=leave_to_close,
     close_ns=forgetting_ns,
     traits=frozenset(),
 )

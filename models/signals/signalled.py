@@ -49,7 +49,6 @@ def disarm(world: World, worker: Worker, fd: int) -> Iterator[int]:
     """Take *fd* out of the array for poll; its queued signals stay queued."""
     yield from spend(worker, activity.UNWATCH, keep_ns(world))
     interest_set.drop_interest(world, worker.interests, fd)
-    readiness.would_block(world, worker.interests, fd, _EITHER)
 
 
 def keep_ns(world: World) -> int:
