@@ -1,4 +1,4 @@
-"""The section [load] of a scenario file: who comes, what they ask for, what they do if it fails."""
+"""The section [load] of a scenario file: arrivals, requests, and what clients do on failures."""
 
 from __future__ import annotations
 
@@ -108,12 +108,12 @@ class Load(SettingsSection, settings=(ClientSettings,)):
     close: Literal["reset", "fin", "half-close"] = Field(
         default="reset",
         description="How clients end a connection. reset: one packet, and all is forgotten; fin: a "
-        "FIN each way, and who closes first keeps it in TIME_WAIT; half-close: their FIN goes "
-        "with the last request.",
+        "FIN each way, and the side that closes first keeps it in TIME_WAIT; half-close: their "
+        "FIN goes with the last request.",
     )
     service_time: Pause = Field(
         default=0,
-        description='Where machine.role is "client": how long the far end takes for a reply.',
+        description='Where machine.role is "client": how long the server takes for a reply.',
     )
 
     @model_validator(mode="after")

@@ -108,7 +108,7 @@ class Machine(SettingsSection, settings=(MachineSettings, KernelSettings, Memory
     role: Literal["server", "client"] = Field(
         default="server",
         description="Which side of the connections the machine is. client: one process that asks "
-        "for all users of a closed loop, and waits as [server] says; the far end has no limits.",
+        "for all users of a closed loop and waits as in [server]; the server has no limits.",
     )
     interrupts: Literal["one cpu", "every cpu"] = Field(
         default="one cpu",

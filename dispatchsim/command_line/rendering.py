@@ -194,26 +194,26 @@ def _print_errors(console: Console, replications: tuple[Replication, ...]) -> No
 
 _DROPS = {
     "accept_queue": "SYNs at a full accept queue",
-    "half_open": "SYNs of which too many were half open",
+    "half_open": "SYNs beyond the bound on half-open connections",
     "drop_above": "SYNs above server.drop_above",
     "memory": "SYNs for want of memory",
     "last_ack": "last packets of handshakes at a full accept queue",
     "receive_queue": "at a full receive queue",
     "paths": "on paths",
 }
-"""What causes of `Summary.dropped` are called."""
+"""Causes of `Summary.dropped` in words."""
 
 
 _LOSSES = {
-    "late": "closed, whose request had not come in time",
-    "accept_no_file": "accepts without a file",
+    "late": "closed with an incomplete request",
+    "accept_no_file": "accepts beyond the bound on open files",
     "retries": "connections tried again",
 }
-"""What else is counted that keeps a client from its replies."""
+"""Other counts of what keeps a client from its replies, in words."""
 
 
 def _print_losses(console: Console, replications: tuple[Replication, ...]) -> None:
-    """Print what was lost before the server saw it, if anything was, and the lowest rate."""
+    """Print dropped packets, what else kept clients from replies, and the lowest rate."""
     summaries = [replication.summary for replication in replications]
     dropped = {cause: sum(s.dropped[cause] for s in summaries) for cause in _DROPS}
     others = {name: sum(s.calls[name] for s in summaries) for name in _LOSSES}

@@ -44,18 +44,18 @@ class SignalSettings(NamedTuple):
     signal_queue: Annotated[
         int, Setting(least=1, most=10_000_000, looked_at_by=Kind.BY_SIGNALS)
     ] = 1024
-    """Signals that may be queued (ulimit -i), where events are told by signals."""
+    """Signals that may be queued (ulimit -i), where events arrive as signals."""
     signals_elsewhere: Annotated[
         int, Setting(least=0, most=10_000_000, looked_at_by=Kind.BY_SIGNALS)
     ] = 0
-    """Of these, how many another process holds."""
+    """Of these, how many another process has queued."""
     signal_numbers: Annotated[int, Setting(least=1, most=32, looked_at_by=Kind.BY_SIGNALS)] = 1
     """Signal numbers in use, by descriptor in turn: the lowest is delivered first."""
     recovery: Annotated[int, Setting(words=Recovery, looked_at_by=Kind.BY_SIGNALS)] = int(
         Recovery.POLL
     )
-    """What follows when signals were lost: nothing (who was meant is stranded), a flush and one
-    poll of all, or polls until there is little to do, or for ever."""
+    """What follows when signals were lost: nothing (their connections are stranded), a flush and
+    one poll of all, or polls until there is little to do, or for ever."""
     recovery_array_kept: Annotated[
         bool, Setting(key="recovery_array", words=("rebuilt", "kept"), looked_at_by=Kind.BY_SIGNALS)
     ] = False
@@ -68,8 +68,8 @@ class SignalSettings(NamedTuple):
     overflow_told_last: Annotated[
         bool, Setting(key="overflow_told", words=("first", "last"), looked_at_by=Kind.BY_SIGNALS)
     ] = False
-    """Whether SIGIO, which tells that signals were lost, comes before those queued, as in every
-    kernel, or behind them, to see what follows from that."""
+    """Whether SIGIO, which reports lost signals, is delivered before those queued, as in every
+    kernel, or after them, to see what follows from that."""
     poll_above: Annotated[int, Setting(least=0, most=10_000_000, looked_at_by=Kind.BY_SIGNALS)] = 0
     """Queued signals from which on a hybrid server polls; 0: it never does."""
     calm_below: Annotated[int, Setting(least=1, most=10_000_000, looked_at_by=Kind.BY_SIGNALS)] = 1
@@ -82,8 +82,8 @@ class SignalSettings(NamedTuple):
     passes_listener: Annotated[
         bool, Setting(key="pass_listener", needs=Kind.BY_SIGNALS, left_alone=True)
     ] = False
-    """Whether a worker hands the listener to the next one after each accept, so that new
-    connections are told to one (F_SETOWN): where events are told by signals."""
+    """Whether a worker hands the listener to the next one after each accept, so that one worker is
+    notified of new connections (F_SETOWN), where events arrive as signals."""
 
 
 class ThreadSettings(NamedTuple):
@@ -137,7 +137,7 @@ class CompletionSettings(NamedTuple):
     due_last_first: Annotated[bool, Setting(key=None, looked_at_by=Kind.IO_URING)] = False
     """Whether io_uring does all that is due, from the end of its queue (Linux before 6.5)."""
     accept_looks_again: Annotated[bool, Setting(key=None, looked_at_by=Kind.IO_URING)] = False
-    """Whether an accept looks in vain after the last connection (Linux before 6.10)."""
+    """Whether an accept after the last connection tries again (Linux before 6.10)."""
 
 
 class ScanSettings(NamedTuple):
@@ -153,4 +153,4 @@ class ScanSettings(NamedTuple):
     """Whether the set that select or poll is given is built anew for each call."""
     removes_first: Annotated[bool, Setting(looked_at_by=Kind.ONLY_ADDS)] = True
     """Whether a server on /dev/poll of Solaris, which adds to an interest, removes a descriptor
-    before it wants less of it; if not, it is told of more than it wants."""
+    before it reduces its interest; if not, it is notified of more than it wants."""

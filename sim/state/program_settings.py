@@ -58,8 +58,8 @@ class ProgramSettings(NamedTuple):
     read_after_accept: Annotated[bool, Setting(needs=Kind.LOOPS, left_alone=True)] = False
     """Try to read at once, instead of waiting for the first event."""
     remembers: Annotated[bool, Setting(left_alone=True)] = True
-    """Whether a server that is told of changes goes on until a call would block; one that does not
-    serves each notice once, and may strand its clients."""
+    """Whether a server that is notified of changes goes on until a call would block; one that does
+    not serves each notice once, and may strand its clients."""
     request_timeout_ns: Annotated[
         int, Setting(least=0, most="1 h", needs=Kind.HAS_TIMERS, left_alone=True)
     ] = 0
@@ -68,7 +68,7 @@ class ProgramSettings(NamedTuple):
     timeout_check_ns: Annotated[
         int, Setting(least=1, file_least="1 ms", most="1 h", looked_at_by=Kind.LOOPS)
     ] = SECOND_NS
-    """How often an event loop looks for such, in a walk of all its connections."""
+    """How often an event loop scans all its connections for late requests."""
     max_events: Annotated[int, Setting(least=1, most=1_000_000, of_client=True)] = 1024
     """Events that one wait may return."""
     busy: Annotated[bool, Setting(needs=Kind.ASKS, of_client=True, left_alone=True)] = False
@@ -117,7 +117,7 @@ class ProgramSettings(NamedTuple):
         ),
     ] = False
     """Whether it writes a reply when it has it, or changes its interest first and waits until it is
-    told that it can."""
+    notified that it can."""
     request_work_ns: Annotated[int, Setting(least=0, most="1 s", left_alone=True)] = 0
     """CPU time of the application for a request, besides the profile's (application.request_ns)."""
 
@@ -133,10 +133,10 @@ class OverloadSettings(NamedTuple):
     limiter_gain_permille: Annotated[
         int, Setting(least=0, most=PERMILLE, needs=Kind.ASKS, left_alone=True)
     ] = 0
-    """Overload control by a running mean of the events told of in a call, of this gain, to a
+    """Overload control by a running mean of the events that a call returns, of this gain, to a
     thousandth; 0: none."""
     limiter_threshold: Annotated[int, Setting(least=0, most=1_000_000)] = 18
-    """Above this mean who comes in is reset."""
+    """Above this mean new connections are reset."""
     queue_deadline_ns: Annotated[int, Setting(least=0, most="1 h", left_alone=True)] = 0
     """How long a connection may have waited to be accepted while others always did (it is reset
     then); 0 s: for ever."""
