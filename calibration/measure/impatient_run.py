@@ -19,7 +19,7 @@ from ..records.measured_runs import RunRecord
 from ..records.noise import Series, limits_for
 from ..testbed.c_build import Programs
 from ..testbed.testbed import Testbed
-from .macro import Timing, run_point
+from .macro import run_point
 from .overload_run import set_client
 
 IMPATIENT_FILE = "impatient.jsonl"
@@ -35,7 +35,6 @@ def run_impatient(
     testbed: Testbed,
     programs: Programs,
     series: Series,
-    timing: Timing | None = None,
 ) -> RunRecord:
     """Measure one repeat of *point*, and judge its noise and its load generator.
 
@@ -56,7 +55,6 @@ def run_impatient(
         testbed=testbed,
         programs=programs,
         series=series,
-        timing=timing,
         limits=limits,
     )
     share = offered_share(run)

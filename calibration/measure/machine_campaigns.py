@@ -1,9 +1,7 @@
-"""What is measured of a machine: prices and whole runs, overload, floods.
+"""What is measured of a machine: prices and whole runs, overload, clients that give up, floods.
 
     target ─► machine.json ─► capacity, if held-out points need it ─► rounds: micro, fit, held out
-    namespaces ─► machine.json ─► rounds: points of overload
-    namespaces ─► machine.json ─► rounds: clients that give up
-    namespaces ─► machine.json ─► rounds: floods
+    namespaces ─► machine.json ─► rounds: points of overload, clients that give up, or floods
 
 What the folder of the machine does not hold yet is measured and appended (campaign.py).
 """
@@ -11,8 +9,7 @@ What the folder of the machine does not hold yet is measured and appended (campa
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,9 +20,9 @@ from ..records.flood_records import FLOOD_FILE, FloodRecord
 from ..records.measured_runs import Measured, MeasuredRun, MicroResult, RunRecord, read_rows
 from ..records.noise import Series
 from ..records.overload_records import OVERLOAD_FILE, OverloadRecord
-from ..testbed.c_build import Programs, build
+from ..testbed.c_build import build
 from ..testbed.machine_facts import machine_facts
-from ..testbed.testbed import Testbed, open_testbed
+from ..testbed.testbed import open_testbed
 from .campaign import (
     Campaign,
     CampaignError,
@@ -36,15 +33,14 @@ from .campaign import (
     interruptible,
     note_machine,
 )
-from .flood_run import FloodTiming, run_flood
+from .flood_run import run_flood
 from .impatient_run import IMPATIENT_FILE, run_impatient
-from .macro import Timing
 from .overload_run import run_overload
 from .target import Stage, Target
 
 Kind = Literal["micro", "fit", "heldout", "all"]
 ROUNDS = 3
-"""Of overload and floods."""
+"""Of overload, clients that give up, and floods."""
 QUICK_FLOODS_EVERY = 6
 """Of the floods, in a quick campaign."""
 _PARTS: dict[Stage, str] = {
@@ -197,77 +193,42 @@ def run_overload_campaign(
     quick: bool = False,
     progress: ProgressCallback | None = None,
 ) -> CampaignSummary:
-    """Measure the points of overload that *output* does not hold yet and return a summary.
+    """Measure the points of overload, or *quick* a small part, that *output* does not hold yet.
 
-    Parameters
-    ----------
-    output
-        The machine's folder: machine.json, overload.jsonl.
-    repeats
-        Rounds, 3 if None; an accepted point of a round that is there is not measured again.
-    quick
-        Take a small part of the points.
-
-    Raises
-    ------
-    CampaignError, DataError, BuildError, TestbedError
-        With one sentence that says what to do.
+    Parameters and errors are those of `run_flood_campaign`.
     """
-    points, n_rounds = overload_points(quick=quick), _rounds_of(repeats, ROUNDS)
-    path = output / OVERLOAD_FILE
-    with _in_namespaces(output) as (testbed, programs):
-        series = Series.of(read_rows(path, OverloadRecord).rows)
-        return measure_points(
-            path,
-            OverloadRecord,
-            lambda point, repeat: run_overload(
-                point, repeat, testbed=testbed, programs=programs, series=series
-            ),
-            [points] * n_rounds,
-            things="runs of overload",
-            progress=progress,
-        )
+    return _measure_in_namespaces(
+        output / OVERLOAD_FILE,
+        OverloadRecord,
+        run_overload,
+        overload_points(quick=quick),
+        repeats=repeats,
+        things="runs of overload",
+        progress=progress,
+    )
 
 
 def run_impatient_campaign(
     output: Path,
     points: Sequence[Point],
     *,
-    repeats: int,
+    repeats: int | None = None,
     progress: ProgressCallback | None = None,
-    timing: Timing | None = None,
 ) -> CampaignSummary:
     """Measure the runs of clients that give up that *output* does not hold yet.
 
-    Parameters
-    ----------
-    output
-        The machine's folder: machine.json, impatient.jsonl.
-    points
-        Which loads; their rates are shares of a capacity that is not measured here.
-    repeats
-        Rounds; an accepted (point, round) that is already there is not measured again.
-    timing
-        Of the runs.
-
-    Raises
-    ------
-    CampaignError, DataError, BuildError, TestbedError
-        With one sentence that says what to do.
+    Rates of *points* are shares of a capacity that is not measured here. Parameters and errors are
+    those of `run_flood_campaign`.
     """
-    path, n_rounds = output / IMPATIENT_FILE, _rounds_of(repeats, repeats)
-    with _in_namespaces(output) as (testbed, programs):
-        series = Series.of(read_rows(path, RunRecord).rows)
-        return measure_points(
-            path,
-            RunRecord,
-            lambda point, repeat: run_impatient(
-                point, repeat, testbed=testbed, programs=programs, series=series, timing=timing
-            ),
-            [points] * n_rounds,
-            things="runs of clients that give up",
-            progress=progress,
-        )
+    return _measure_in_namespaces(
+        output / IMPATIENT_FILE,
+        RunRecord,
+        run_impatient,
+        points,
+        repeats=repeats,
+        things="runs of clients that give up",
+        progress=progress,
+    )
 
 
 def run_flood_campaign(
@@ -276,7 +237,6 @@ def run_flood_campaign(
     repeats: int | None = None,
     quick: bool = False,
     progress: ProgressCallback | None = None,
-    timing: FloodTiming | None = None,
     points: Sequence[FloodPoint] | None = None,
 ) -> CampaignSummary:
     """Measure the floods that *output* does not hold yet and return a summary.
@@ -284,9 +244,9 @@ def run_flood_campaign(
     Parameters
     ----------
     output
-        The machine's folder: machine.json, flood.jsonl.
+        The machine's folder: machine.json, and a file for each kind of run.
     repeats
-        Rounds, 3 if None; an accepted (flood, round) that is already there is not measured again.
+        Rounds, 3 if None; an accepted (point, round) that is already there is not measured again.
     quick
         Take every sixth flood only.
     points
@@ -298,22 +258,47 @@ def run_flood_campaign(
         With one sentence that says what to do. Only namespaces, which need root, can have another
         CPU than the sender's receive.
     """
-    n_rounds = _rounds_of(repeats, ROUNDS)
     if points is None:
         points = flood_points()[:: QUICK_FLOODS_EVERY if quick else 1]
-    path = output / FLOOD_FILE
-    with _in_namespaces(output) as (testbed, programs):
-        series = Series.of(read_rows(path, FloodRecord).rows)
-        return measure_points(
-            path,
-            FloodRecord,
-            lambda point, repeat: run_flood(
-                point, repeat, testbed=testbed, programs=programs, series=series, timing=timing
-            ),
-            [points] * n_rounds,
-            things="floods",
-            progress=progress,
-        )
+    return _measure_in_namespaces(
+        output / FLOOD_FILE,
+        FloodRecord,
+        run_flood,
+        points,
+        repeats=repeats,
+        things="floods",
+        progress=progress,
+    )
+
+
+def _measure_in_namespaces(
+    path: Path,
+    record: type[MeasuredRun[Any]],
+    run: Callable[..., MeasuredRun[Any]],
+    points: Sequence[Any],
+    *,
+    repeats: int | None,
+    things: str,
+    progress: ProgressCallback | None,
+) -> CampaignSummary:
+    """Measure what the records in *path* lack of some rounds over *points*; *run* measures one."""
+    n_rounds = _rounds_of(repeats, ROUNDS)
+    note_machine(path.parent, ("id",), machine_facts())
+    # A signal must not end the program before the namespaces are taken down again.
+    with alone(), interruptible():
+        programs = build()
+        with open_testbed("namespaces") as testbed:
+            series = Series.of(read_rows(path, record).rows)
+            return measure_points(
+                path,
+                record,
+                lambda point, repeat: run(
+                    point, repeat, testbed=testbed, programs=programs, series=series
+                ),
+                [points] * n_rounds,
+                things=things,
+                progress=progress,
+            )
 
 
 def measure_points(
@@ -340,17 +325,6 @@ def measure_points(
             seed=things,
         )
     return campaign.summary
-
-
-@contextmanager
-def _in_namespaces(output: Path) -> Iterator[tuple[Testbed, Programs]]:
-    """Yield this machine's testbed and programs, to measure what goes into the folder *output*."""
-    note_machine(output, ("id",), machine_facts())
-    # A signal must not end the program before the namespaces are taken down again.
-    with alone(), interruptible():
-        programs = build()
-        with open_testbed("namespaces") as testbed:
-            yield testbed, programs
 
 
 def _rounds_of(asked: int | None, usual: int) -> int:
