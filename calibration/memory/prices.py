@@ -11,16 +11,15 @@ asked", with the reason.
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...sim.files.tables import Column, Table
-from ...sim.files.whole_files import write_whole
 from ...sim.state.memory_settings import MemorySettings
 from ...sim.state.setting import declared
+from ..records.kernel_files import read_kept, write_kept
 from ..testbed.c_build import build
 from ..testbed.machine_facts import machine_facts, now_text
 
@@ -29,6 +28,8 @@ _FORMAT = "dispatchsim-memory/1"
 _SECONDS_MAX = 900
 _FACTS = ("kernel", "cpu_model", "cpu_count")
 _POLLFD_BYTES = 8
+SLABINFO = Path("/proc/slabinfo")
+"""Without it memory that others take meanwhile is counted, too (calibration/c/memory/memory.h)."""
 ITEMS = {
     "half_open": ("half_open_bytes", "a half-open connection"),
     "queued": ("queued_bytes", "a connection that waits to be accepted"),
@@ -78,17 +79,15 @@ def ask(items: int, repetitions: int, program: Path | None = None) -> Prices:
     errors = ended.stderr.strip().splitlines()
     if ended.returncode != 0:
         raise ValueError(errors[-1] if errors else f"the bench ended with {ended.returncode}")
-    return read_prices(json.loads(ended.stdout)["found"], errors[-1] if errors else "")
+    return read_prices(json.loads(ended.stdout), errors[-1] if errors else "")
 
 
 def read_prices(found: Mapping[str, Any], error: str = "") -> Prices:
     """Return the prices in what the bench or a kept file has of items, by their names.
 
-    *error* is what the bench complained of last: the reason for what has none of its own.
+    *error* is the last error of the bench: the reason where an item has none of its own.
     """
-    prices = {
-        name: Price(**{k: v for k, v in each.items() if k != "n"}) for name, each in found.items()
-    }
+    prices = {name: Price(**each) for name, each in found.items()}
     if error:
         return {n: p._replace(not_asked=error) if p.not_asked else p for n, p in prices.items()}
     return prices
@@ -128,11 +127,6 @@ def prices_table(prices: Prices) -> Table:
     return Table.of("memory of the kernel, each", [n for n in ITEMS if n in prices], columns)
 
 
-def is_checkout() -> bool:
-    """Return whether the library is a checkout, whose folder may keep prices."""
-    return (FOLDER.parents[1] / "pyproject.toml").is_file() and os.access(FOLDER, os.W_OK)
-
-
 def keep(prices: Prices, items: int, repetitions: int, folder: Path = FOLDER) -> Path:
     """Write *prices* of this machine into *folder*; return the file."""
     facts = machine_facts()
@@ -143,16 +137,9 @@ def keep(prices: Prices, items: int, repetitions: int, folder: Path = FOLDER) ->
         **{name: facts[name] for name in _FACTS},
         "items": items,
         "repetitions": repetitions,
+        "bytes_each": {name: _written(prices[name]) for name in ITEMS if name in prices},
     }
-    lines = [
-        f" {json.dumps(name)}: {json.dumps(_written(prices[name]))}"
-        for name in ITEMS
-        if name in prices
-    ]
-    head = json.dumps(content, indent=1).removesuffix("\n}")
-    path = folder / f"linux-{facts['kernel']}.json"
-    write_whole(path, head + ',\n "bytes_each": {\n' + ",\n".join(lines) + "\n }\n}\n")
-    return path
+    return write_kept(folder, str(facts["kernel"]), content)
 
 
 def _written(price: Price) -> dict[str, Any]:
@@ -169,7 +156,4 @@ def kept_prices(path: Path) -> Prices:
     ValueError
         If it is no such file.
     """
-    content = json.loads(path.read_text(encoding="utf-8"))
-    if not isinstance(content, dict) or content.get("format") != _FORMAT:
-        raise ValueError(f"{path}: format must be {_FORMAT}")
-    return read_prices(content["bytes_each"])
+    return read_prices(read_kept(path, _FORMAT)["bytes_each"])

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...sim.files.whole_files import write_whole
+from ..records.kernel_files import read_kept, release_of, write_kept
 from ..testbed.c_build import SOURCE_FOLDER, build, source_hash
 from ..testbed.machine_facts import machine_facts, now_text
 
@@ -240,34 +241,18 @@ def guest() -> Source:
     return Source(version, "dispatchsim validate rules --emulated --keep", facts)
 
 
-def is_checkout() -> bool:
-    """Return whether the library is a checkout, whose folder may keep answers."""
-    return (FOLDER.parents[1] / "pyproject.toml").is_file() and os.access(FOLDER, os.W_OK)
-
-
 def keep(answers: Answers, source: Source, folder: Path = FOLDER) -> Path:
     """Write what a kernel answered to *folder*, in the catalogue's order; return the file."""
+    found = {name: answers[name] for name in catalogue() if name in answers}
     content = {
         "format": _FORMAT,
         "date": now_text(),
         "command": source.command,
         **source.facts,
-        "not_asked": {
-            name: found.not_asked
-            for name in catalogue()
-            if (found := answers.get(name)) and found.not_asked
-        },
+        "not_asked": {name: each.not_asked for name, each in found.items() if each.not_asked},
+        "answers": {name: each.value for name, each in found.items() if not each.not_asked},
     }
-    # A rule a line: what differs between kernels is a line of a diff.
-    lines = [
-        f" {json.dumps(name)}: {json.dumps(found.value)}"
-        for name in catalogue()
-        if (found := answers.get(name)) and not found.not_asked
-    ]
-    head = json.dumps(content, indent=1).removesuffix("\n}")
-    path = folder / f"linux-{source.release}.json"
-    write_whole(path, head + ',\n "answers": {\n' + ",\n".join(lines) + "\n }\n}\n")
-    return path
+    return write_kept(folder, source.release, content)
 
 
 def kept(path: Path) -> Answers:
@@ -278,20 +263,9 @@ def kept(path: Path) -> Answers:
     ValueError
         If it is no such file.
     """
-    content = json.loads(path.read_text(encoding="utf-8"))
-    if not isinstance(content, dict) or content.get("format") != _FORMAT:
-        raise ValueError(f"{path}: format must be {_FORMAT}")
+    content = read_kept(path, _FORMAT)
     asked = {name: Answer(value) for name, value in content["answers"].items()}
     return asked | {name: Answer(not_asked=why) for name, why in content["not_asked"].items()}
-
-
-def release_of(path: Path) -> str:
-    """Return the kernel's release of a file of answers.
-
-    >>> release_of(Path("linux-6.1.192-2.json"))
-    '6.1.192-2'
-    """
-    return path.stem.removeprefix("linux-")
 
 
 def kept_files() -> list[Path]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -43,11 +44,11 @@ def _server_names(given: Sequence[str] | None) -> list[str]:
 
 def impatient(
     folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="Of the machine's runs. Work is resumed.")
+        Path, typer.Argument(metavar="FOLDER", help="Holds the machine's runs. Work is resumed.")
     ],
     *,
     profile: Annotated[
-        str, typer.Option(help="Of this machine, as it is now: a shipped profile or a file.")
+        str, typer.Option(help="Profile of this machine, as it is now: a shipped one or a file.")
     ],
     repeats: Annotated[
         int, typer.Option(min=0, max=1000, help="Runs of each point; 0: compare what is there.")
@@ -260,15 +261,15 @@ def instructions(
 def memory_prices(
     *,
     items: Annotated[
-        int, typer.Option(min=100, max=20_000, help="How many of each are opened.")
+        int, typer.Option(min=100, max=20_000, help="Open this many of each.")
     ] = 10_000,
-    repetitions: Annotated[int, typer.Option(min=1, max=32, help="Of all.")] = 5,
+    repetitions: Annotated[int, typer.Option(min=1, max=32, help="Repeat all this often.")] = 5,
     keep: Annotated[
         bool,
         typer.Option(
             "--keep",
-            help="Keep the prices in the folder of --output; if absent, in a checkout, where the "
-            "defaults of machine.socket_memory and the others are taken from.",
+            help="Keep the prices in the folder of --output, or in that of a checkout whose prices "
+            "are the defaults of machine.socket_memory and of eleven other keys.",
         ),
     ] = False,
     output: Annotated[
@@ -277,20 +278,27 @@ def memory_prices(
 ) -> None:
     """Measure what this kernel keeps for connections, waits, signals and threads, in bytes each.
 
-    What it prints last belongs into a scenario file. It takes about a minute.
+    Its last lines are a section of a scenario file. It takes about a minute, and wants root.
     """
     from ..calibration.memory import prices as memory
+    from ..calibration.records.kernel_files import is_checkout
     from ..sim.files.tables import rich_table
 
     if output is not None and not keep:
         raise UserError("--output: must be absent without --keep")
-    if keep and output is None and not memory.is_checkout():
+    if keep and output is None and not is_checkout(memory.FOLDER):
         raise UserError("--keep: needs --output FOLDER: an installed library keeps nothing itself")
     try:
         found = memory.ask(items, repetitions)
     except ValueError as error:
         raise UserError(f"Linux cannot be asked: {error}") from None
     people().print(rich_table(memory.prices_table(found)))
+    if not os.access(memory.SLABINFO, os.R_OK):
+        notes().print(
+            f"{memory.SLABINFO} cannot be read (run this as root): memory that other programs took "
+            "meanwhile is in these prices",
+            markup=False,
+        )
     for name, price in found.items():
         if price.not_asked:
             notes().print(f"{name}: not asked: {price.not_asked}", markup=False)

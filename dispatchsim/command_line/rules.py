@@ -83,7 +83,8 @@ def validate_rules(of_rules: OfRules, output: Path | None) -> None:
 
 
 def _check(of_rules: OfRules, output: Path | None) -> None:
-    from ..calibration.rules.asked import catalogue, is_checkout
+    from ..calibration.records.kernel_files import is_checkout
+    from ..calibration.rules.asked import FOLDER, catalogue
 
     families = {rule.family for rule in catalogue().values()}
     names = [*catalogue(), *families]
@@ -94,7 +95,7 @@ def _check(of_rules: OfRules, output: Path | None) -> None:
         raise UserError("--kept: must be absent where Linux is asked")
     if of_rules.keep and (of_rules.only or of_rules.quick):
         raise UserError("--keep: must be absent unless all rules are asked")
-    if of_rules.keep and output is None and not is_checkout():
+    if of_rules.keep and output is None and not is_checkout(FOLDER):
         raise UserError("--keep: needs --output FOLDER: an installed library keeps nothing itself")
     if of_rules.quick and of_rules.emulated:
         raise UserError("--quick: must be absent with --emulated, whose clock does not wait")

@@ -49,9 +49,7 @@ static void note(struct found *found, const struct reading *before, struct readi
 {
     take_reading(after);
     found->asked = true;
-    found->slab = grown_slab(before, after, n) / (double)n;
-    found->other = (double)(after->other - before->other) / (double)n;
-    found->bytes = found->slab;
+    found->bytes = grown_slab(before, after, n) / (double)n;
 }
 
 /* The table of descriptors has its size before anything is measured. */

@@ -56,8 +56,8 @@ struct reading {
 struct found {
     bool asked;
     double bytes;
-    double slab, stack, process, other; /* parts, each by itself */
-    char reason[REASON_BYTES];          /* why it was not asked */
+    double slab;               /* of a thread: the part in caches of the slab allocator */
+    char reason[REASON_BYTES]; /* why it was not asked */
 };
 
 void take_reading(struct reading *reading);

@@ -82,11 +82,10 @@ static void note_threads(struct found *found, const struct reading *before,
 {
     found->asked = true;
     found->slab = grown_slab(before, after, n) / (double)n;
-    found->stack = (double)(after->kernel_stack - before->kernel_stack) / (double)n;
-    found->process = (double)(after->own_resident - before->own_resident + after->own_tables -
-                              before->own_tables) /
-                     (double)n;
-    found->bytes = found->slab + found->stack + found->process;
+    int64_t stacks = after->kernel_stack - before->kernel_stack;
+    int64_t of_process =
+        after->own_resident - before->own_resident + after->own_tables - before->own_tables;
+    found->bytes = found->slab + (double)(stacks + of_process) / (double)n;
 }
 
 /* Note what POLLERS waits for n descriptors each took, without the threads themselves. */
@@ -97,9 +96,7 @@ static void note_waits(struct found *found, const struct reading *before,
     double pages = (double)(after->other - before->other);
     double slab = grown_slab(before, after, POLLERS) - threads;
     found->asked = true;
-    found->slab = slab / (double)(POLLERS * n);
-    found->other = pages / (double)(POLLERS * n);
-    found->bytes = found->slab + found->other;
+    found->bytes = (slab + pages) / (double)(POLLERS * n);
 }
 
 static void ask_wait(struct found *found, const struct found *thread, void *(*body)(void *),

@@ -67,10 +67,10 @@ def test_what_is_printed_last_is_a_section_of_a_scenario(tmp_path: Path) -> None
 
 def test_what_the_kernel_forbids_is_not_asked_and_keeps_its_default(tmp_path: Path) -> None:
     found = {
-        "poll": {"bytes": 100.2, "least": 90, "most": 110, "n": 5},
+        "poll": {"bytes": 100.2, "least": 90, "most": 110},
         "signal": {"not_asked": "sigqueue: Resource temporarily unavailable"},
     }
-    path = bench(tmp_path / "bench", f"echo '{json.dumps({'found': found})}'")
+    path = bench(tmp_path / "bench", f"echo '{json.dumps(found)}'")
     prices = ask(10, 1, path)
     assert prices["poll"] == Price(100.2, 90, 110)
     assert prices["signal"].not_asked == "sigqueue: Resource temporarily unavailable"

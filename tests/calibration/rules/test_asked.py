@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from dispatchsim.calibration.records.kernel_files import release_of
 from dispatchsim.calibration.rules import asked
 from dispatchsim.calibration.rules.asked import (
     FOLDER,
@@ -26,7 +27,6 @@ from dispatchsim.calibration.rules.asked import (
     kept_answers,
     kept_files,
     read_answers,
-    release_of,
     this_machine,
 )
 

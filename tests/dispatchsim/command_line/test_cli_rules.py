@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import Result
 
+from dispatchsim.calibration.records import kernel_files
 from dispatchsim.calibration.rules import asked
 from dispatchsim.calibration.rules.asked import Answer, Source, kept
 
@@ -53,7 +54,7 @@ def test_answers_are_kept_and_read_again(
 def test_an_installed_library_keeps_nothing_in_itself(
     call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(asked, "is_checkout", lambda: False)
+    monkeypatch.setattr(kernel_files, "is_checkout", lambda _: False)
     result = call("validate", "rules", "--keep")
     assert result.exit_code == 2
     assert "--keep: needs --output FOLDER" in result.stderr
