@@ -1,4 +1,4 @@
-"""The time of a SimPy environment, which has a unit only in the mind of its author, in ns of a run.
+"""The time of a SimPy environment, which has no unit of its own, in ns of a run.
 
     unit "ns"            whole numbers; a fraction is refused, as it comes from another unit
     unit "us", "ms", "s" numbers of any kind, rounded to the nanosecond

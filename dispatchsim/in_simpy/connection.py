@@ -22,7 +22,7 @@ from .terms import Terms
 
 
 class RequestError(Exception):
-    """A connection or a request has come to nothing; its subclasses say how."""
+    """A connection or a request has failed; the subclass is the cause."""
 
 
 class RequestTimeoutError(RequestError, TimeoutError):
@@ -129,7 +129,7 @@ class Connection:
 
     @property
     def is_open(self) -> bool:
-        """Whether a request can be sent now, or when the reply has come."""
+        """Whether a request can be sent, once the reply to the one before has come."""
         return self._client.is_connected and self._client.status == status.OPEN
 
     @property
@@ -138,7 +138,7 @@ class Connection:
         return self._client.c
 
     def take(self, request: Request) -> None:
-        """Take what `work` has made of the request."""
+        """Keep the reply that `work` has made of the request."""
         self._size, self.reply_data = request.reply_size, request.reply_data
 
     def open(self, only: tuple[int, int] | None = None, data: Any = None) -> Pending:
@@ -220,7 +220,7 @@ class Connection:
         )
 
     def on_connected(self) -> None:
-        """Take that the connection is there."""
+        """Send the only request, or hand the connection to its process."""
         if self._only is not None:
             self._ask(self._only, is_last=True)
         else:
@@ -229,7 +229,7 @@ class Connection:
             pending.succeed(self)
 
     def on_reply(self, read_ns: int) -> None:
-        """Take that the client has its whole reply at *read_ns*, now or soon."""
+        """Hand over the whole reply, which the client has at *read_ns*: now or soon."""
         clock, env = self._terms.clock, self._terms.env
         delay = clock.delay(read_ns)
         if delay > 0:  # the client's CPU is at something else
@@ -253,7 +253,7 @@ class Connection:
         )
 
     def on_failed(self, why: int) -> None:
-        """Take that the connection has ended without what was asked for."""
+        """Let the pending event fail: the connection has ended as in `Status` *why*."""
         if self._pending is not None:
             self._fail(why)
 

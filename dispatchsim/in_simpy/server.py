@@ -88,7 +88,8 @@ class Server:
     Raises
     ------
     TypeError
-        If *env* is no environment of SimPy, or *scenario* no scenario.
+        If *env* is no environment of SimPy, *scenario* no scenario, or *work* cannot be called.
+        The simulation ends with it if *work* is no generator function.
     UserError
         For another unit than that of the other servers of *env*, a scenario that asks for the fast
         engine or is of a client, or any other value that breaks its rule.
@@ -111,7 +112,7 @@ class Server:
         _check(env, scenario, work, connections, seed)
         self.env = env
         self.scenario = scenario
-        self.clock = HostClock(env, unit, scenario.run.duration)
+        clock = HostClock(env, unit, scenario.run.duration)
         seed = scenario.run.seed if seed is None else seed
         job = job_of(scenario, profile or profile_of(scenario), seed)
         settings = settings_at(scenario, job.network_delay_ns, seed, kernel=job.kernel)
@@ -128,14 +129,14 @@ class Server:
             program,
             self.world,
             env,
-            self.clock,
+            clock,
             duration_ns=settings.duration_ns,
             warm_up_ns=settings.warm_up_ns,
             number=register(env, unit),
             refill=lambda n: trace_of(scenario, seed, n),
             work=None if work is None else self._begin_work,
         )
-        self._terms = Terms(env, self.clock, self._run, scenario)
+        self._terms = Terms(env, clock, self._run, scenario)
 
     def request(
         self,
@@ -147,16 +148,7 @@ class Server:
     ) -> Pending:
         """Connect, send one request and close; the event yields a `Reply`.
 
-        Parameters
-        ----------
-        size, reply_size:
-            Bytes of the request and of the reply; None: the scenario's load.request_size and
-            load.reply_size.
-        data:
-            Anything, for the server's `work`.
-        timeout:
-            How long the client waits before it gives up, in the unit of the environment; None: the
-            scenario's load.timeout.
+        Parameters are those of `Connection.request`. The time-out includes the handshake.
 
         Raises
         ------
@@ -171,7 +163,7 @@ class Server:
     def connect(self, *, timeout: float | None = None) -> Pending:
         """Open a connection; the event yields a `Connection`, once the handshake is over.
 
-        Parameters and errors are those of `request`.
+        *timeout* is that of the handshake. Errors are those of `request`.
         """
         self._terms.check_runs("connect")
         return self._connect(timeout).open()

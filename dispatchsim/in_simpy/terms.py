@@ -20,7 +20,7 @@ BYTES_MAX = 1 << 40
 
 
 class Terms:
-    """What the server of *scenario*, which is *run* in *env*, asks of requests."""
+    """Bounds and defaults of requests to the server of *scenario*, whose *run* is in *env*."""
 
     def __init__(
         self, env: simpy.Environment, clock: HostClock, run: HostedRun, scenario: Scenario
@@ -31,12 +31,12 @@ class Terms:
         self._load = scenario.load.workload
 
     def check_runs(self, what: str) -> None:
-        """Refuse *what* a process wants after the end of the run.
+        """Refuse *what* a process calls after the end of the run.
 
         Raises
         ------
         UserError
-            Then.
+            With *what*, the end and the time now, after the end.
         """
         now_ns, end_ns = self.clock.now_ns(), self.run.duration_ns
         if self.run.has_ended or now_ns > end_ns:

@@ -190,7 +190,7 @@ def run(
     progress: Callable[[Progress], None] | None = None,
     keep: Keep | None = None,
 ) -> Result:
-    """Return what the simulator says of *scenario*.
+    """Return the result of simulating *scenario*.
 
     Parameters
     ----------
@@ -216,12 +216,13 @@ def run(
     ScenarioError, ProfileError, TraceError
         If the scenario cannot be run.
     UserError
-        If *extend* is given with another engine, or with an executor.
+        If *extend* is given with another engine, an executor or a progress.
     """
     check_scenario(scenario)
     if extend is not None:
-        if executor is not None:
-            raise UserError("executor: must be absent with extend, whose processes run here")
+        for name, given in (("executor", executor), ("progress", progress)):
+            if given is not None:
+                raise UserError(f"{name}: must be absent with extend, whose processes run here")
         profile = profile or profile_of(scenario)
         return _extended(scenario, profile, extend, draws=draws, engine=engine, keep=keep)
     name = scenario.server.mechanism
@@ -247,7 +248,7 @@ def _extended(
     engine: Engine | None,
     keep: Keep | None,
 ) -> Result:
-    """Return what the reference engine says of *scenario* with processes of the caller's own."""
+    """Return the result of the reference engine for *scenario* beside processes of the caller."""
     for key, asked in (("engine", engine), ("run.engine", None if engine else scenario.run.engine)):
         if asked == "fast":
             raise UserError(
