@@ -205,8 +205,13 @@ def test_a_server_that_serves_what_one_wait_told_of_is_gated() -> None:
     costs = by_the_byte()
     costs = costs._replace(mechanism=costs.mechanism._replace(call_ns=call_ns))
     server = FIFO.but(
-        accept_limit=0, max_events=2**20, read_after_accept=False, busy=True, backlog=2**20
-    ).but(softirq_budget=0)  # no packet of 40,000 at once is lost
+        accept_limit=0,
+        max_events=2**20,
+        read_after_accept=False,
+        busy=True,
+        backlog=2**20,
+        softirq_budget=0,  # no packet of 40,000 at once is lost
+    )
     settings = RunSettings(**server, duration_ns=8 * SECOND_NS, sample_every_ns=0)
     twos, ones = np.full(n, 2, np.int64), np.ones(n, np.int64)
     means = []

@@ -129,13 +129,13 @@ def test_a_thinking_or_failed_client_waits_for_nothing() -> None:
 # -- scenes
 
 
-def closed(users: int, engine: str = "auto", **sections: Any) -> Summary:
+def closed(users: int, **sections: Any) -> Summary:
     """Return the figures of a closed loop of *users* on a machine whose handshakes take 20 us."""
     content = {
         "server": {"mechanism": "epoll_level"},
         "load": {"loop": "closed", "users": users, **sections.pop("load", {})},
         "machine": {"profile": "counted-linux-6.1-unmerged"},
-        "run": {"duration": "150 ms", "warm_up": "50 ms", "engine": engine},
+        "run": {"duration": "150 ms", "warm_up": "50 ms"},
         **sections,
     }
     return ds.run(Scenario.of(**content)).replications[0].summary

@@ -35,7 +35,7 @@ CASES = {
         ),
         4 + 2,
     ),
-    # Of 1,000,000 segments 999,999 are lost: a SYN is lost, and six times more within 63 s.
+    # Of 1,000,000 segments 999,999 are lost: the SYNs of 0, 1, 3, 7, 15 and 31 s.
     "paths": (
         arrivals(10_000),
         RunSettings(
