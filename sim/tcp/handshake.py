@@ -32,6 +32,7 @@ from .listen_queue import (
     drops_syn,
     enters_queue,
     half_open_full,
+    is_opening,
     leaves_half_open,
     listener_of,
     syn_ack_retries_max,
@@ -52,8 +53,9 @@ def syn_handled(world: World, c: int, handled_ns: int) -> int:
     if world.status[c] != status.OPEN:
         return NONE  # the client gave up meanwhile: it answers a SYN-ACK with a reset
     listener = listener_of(world, c)
-    if drops_syn(world, listener):
-        _drop_or_refuse(world, c, listener, handled_ns)
+    why = why_dropped(world, listener)
+    if why != NONE:
+        _drop_or_refuse(world, c, why, handled_ns)
         return NONE
     _becomes_half_open(world, c, listener)
     left_ns = max(world.now_ns, handled_ns - world.costs.interrupt.syn_after_ns)
@@ -82,10 +84,10 @@ def _asks_at_once(world: World, c: int) -> bool:
     return world.network.set_up == 0 and world.requests[c] > 0 and not is_led(world, c)
 
 
-def _drop_or_refuse(world: World, c: int, listener: Listener, handled_ns: int) -> None:
-    """Answer the connection request of *c* with nothing, or with a reset."""
+def _drop_or_refuse(world: World, c: int, why: int, handled_ns: int) -> None:
+    """Answer the connection request of *c* with nothing, or with a reset; count *why*."""
     world.counts[count.SYN_DROPS] += 1
-    world.counts[why_dropped(world, listener)] += 1
+    world.counts[why] += 1
     if not world.limits.refuse or not _send_reset(world, c, handled_ns):
         syn_lost(world, c)
 
@@ -142,7 +144,7 @@ def ack_handled(world: World, c: int) -> int:
         return occurrence.REQUEST if has_request else NONE
     elif world.stage[c] == stage.EXPIRED:
         reset_forgotten(world, c)
-    elif world.stage[c] in (stage.HALF_OPEN, stage.BY_COOKIE):
+    elif is_opening(world, c):
         sent_again(world, occurrence.ACK, c)
     return NONE
 

@@ -105,9 +105,14 @@ def pass_listener(listener: Listener, number: int) -> None:
     listener.owner = (number + 1) % listener.n_fds
 
 
+def is_opening(world: World, c: int) -> bool:
+    """Return whether *c* was answered, and its handshake is not complete."""
+    return world.stage[c] in (stage.HALF_OPEN, stage.BY_COOKIE)
+
+
 def enters_queue(world: World, c: int) -> bool:
     """Queue *c*, half open or known by its cookie, to be accepted; return whether it had room."""
-    if world.stage[c] != stage.HALF_OPEN and world.stage[c] != stage.BY_COOKIE:
+    if not is_opening(world, c):
         return False
     listener = listener_of(world, c)
     if accept_queue_full(world, listener):

@@ -75,7 +75,7 @@ RETRY_MAX_NS = 120 * SECOND_NS
 def data_retry_ns(world: World, c: int, tries: int) -> int:
     """Return how long a sender of data waits on *c* after so many *tries* before it sends again."""
     first_ns = DATA_RETRY_NS + round_trip_ns(world, c)
-    return min(RETRY_MAX_NS, first_ns << max(0, min(tries, DATA_RETRIES_MAX) - 1))
+    return min(RETRY_MAX_NS, first_ns << max(0, tries - 1))
 
 
 def syn_retry_ns(world: World, tries: int) -> int:
