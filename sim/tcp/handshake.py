@@ -142,16 +142,22 @@ def ack_handled(world: World, c: int) -> int:
         post(world, world.fd_of[c], WRITABLE)
     elif enters_queue(world, c):
         return occurrence.REQUEST if has_request else NONE
-    elif world.stage[c] == stage.EXPIRED:
+    elif world.stage[c] == stage.EXPIRED and has_request:
         reset_forgotten(world, c)
+    elif world.stage[c] == stage.EXPIRED:
+        _send_reset(world, c, world.now_ns)
     elif is_opening(world, c):
         sent_again(world, occurrence.ACK, c)
     return NONE
 
 
 def reset_forgotten(world: World, c: int) -> None:
-    """Answer a packet of *c*, whose half-open connection has expired, with a reset."""
-    _send_reset(world, c, world.now_ns)
+    """Answer a request of *c*, whose half-open connection has expired, with a reset.
+
+    If that is lost, the request comes again: its client has no acknowledgement.
+    """
+    if not _send_reset(world, c, world.now_ns):
+        sent_again(world, occurrence.REQUEST, c)
 
 
 def syn_ack_timer(world: World, c: int) -> None:

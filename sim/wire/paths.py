@@ -24,7 +24,7 @@ from ..state.client_settings import NetworkSettings
 from ..state.kinds import NONE, count
 from ..state.units import MILLIONTHS
 from ..state.world import World
-from .retransmission import DATA_RETRIES_MAX, SYN_RETRIES_MAX, data_retry_ns, syn_retry_ns
+from .retransmission import DATA_RETRIES_MAX, data_retry_ns, syn_retries_max, syn_retry_ns
 from .way import (
     PATH_SALT,
     n_segments_of,
@@ -102,7 +102,7 @@ def _repeating_ns(world: World, c: int, loss: int, opens: bool, has_duplicates: 
     """
     taken_ns = 0
     n_timers = 0
-    n_timers_max = SYN_RETRIES_MAX if opens else DATA_RETRIES_MAX
+    n_timers_max = syn_retries_max(world) if opens else DATA_RETRIES_MAX
     while n_timers < n_timers_max and _is_lost(world, loss):
         if has_duplicates:
             has_duplicates = False

@@ -33,7 +33,7 @@ the head of its list), expire_timers().
 from __future__ import annotations
 
 from ..state.event_calendar import is_led, schedule
-from ..state.kinds import NONE, occurrence, stage
+from ..state.kinds import NONE, RESET_LOST, occurrence, stage
 from ..state.units import MILLISECOND_NS, SECOND_NS
 from ..state.world import World
 from .way import round_trip_ns
@@ -131,6 +131,7 @@ def sent_again(world: World, kind: int, c: int) -> None:
         syn_lost(world, c)
         return
     if kind == occurrence.GONE and world.requests[c] > 0:
+        world.ending[c] |= RESET_LOST
         return
     if kind in (occurrence.ACK, occurrence.SYN_ACK) and world.stage[c] != stage.CALLING:
         _handshake_goes_on(world, kind, c)

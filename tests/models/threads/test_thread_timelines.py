@@ -18,7 +18,7 @@ from dispatchsim.models.catalogue import MECHANISMS
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.assembly.checks import check
 from dispatchsim.sim.state.client_settings import ClientSettings, NetworkSettings
-from dispatchsim.sim.state.costs import curve
+from dispatchsim.sim.state.costs import ApplicationCosts, curve
 from dispatchsim.sim.state.kernel_settings import KernelSettings, Packets
 from dispatchsim.sim.state.kinds import Activity, Count, Status, activity
 from dispatchsim.sim.state.mechanism import Program, spend
@@ -130,6 +130,25 @@ def test_a_client_that_gave_up_repeats_nothing(timeout_ns: int, n_packets: int) 
     # At once: the SYN, a datagram, the reset; with patience the repeated packet, too.
     assert outcome.counts[Count.PACKETS] == n_packets
     assert outcome.status.tolist() == [Status.REPLIED if timeout_ns == 0 else Status.TIMEOUT]
+
+
+def test_a_client_whose_reset_was_lost_in_the_queue_resets_what_it_is_sent() -> None:
+    # The client gives up at 70000, while the server computes. The burst at 74900 fills the queue,
+    # so its reset is lost at 75000. The first reply comes to a closed port: the answer is a reset,
+    # which the server reads as the end. The connection had a second request to come.
+    flood = FloodSettings(gap_ns=74_900, burst=4, is_poisson=False, until_ns=75_000)
+    run = RunSettings(
+        kernel=KernelSettings(softirq_budget=1, receive_queue=2),
+        network=NetworkSettings(delay_ns=5_000),
+        client=ClientSettings(timeout_ns=60_000),
+        flood=flood,
+    )
+    costs = toy_costs("epoll_level", application=ApplicationCosts(100_000))
+    two = arrivals(10_000, requests=2, think_ns=50_000)
+    _, outcome = timelines(two, ALONE, 300_000, costs=costs, run=run)
+    assert outcome.counts[Count.PACKET_DROPS] == 2  # a datagram, and the reset
+    assert outcome.counts[[Count.REPLIES, Count.WRITE_FAILED]].tolist() == [1, 0]
+    assert outcome.counts[[Count.CLOSES, Count.CONNECTIONS_OPEN]].tolist() == [1, 0]
 
 
 def test_mr97_softirqs_come_after_interrupts_and_before_processes() -> None:

@@ -12,14 +12,16 @@ import simpy
 from tests.served import on_server
 from tests.toy import arrivals, toy_costs
 
-from dispatchsim.models.simulate import simulate
+from dispatchsim.models.simulate import prepare_world, program_of, simulate
+from dispatchsim.sim.engine.reference import ReferenceRun
 from dispatchsim.sim.figures.outcome import Outcome
-from dispatchsim.sim.state.client_settings import ClientSettings, NetworkSettings
+from dispatchsim.sim.state.client_settings import ClientSettings, NetworkSettings, PathSettings
 from dispatchsim.sim.state.costs import ApplicationCosts
-from dispatchsim.sim.state.kinds import Count, Stage, Status
+from dispatchsim.sim.state.kinds import Count, Occurrence, Stage, Status
 from dispatchsim.sim.state.settings import RunSettings
 from dispatchsim.sim.state.units import MILLISECOND_NS, SECOND_NS
 from dispatchsim.sim.state.world import World
+from dispatchsim.sim.tcp.arriving import request_handled
 
 FOR_EVER = ApplicationCosts(10_000 * SECOND_NS)
 _AWAY = NetworkSettings(delay_ns=MILLISECOND_NS)
@@ -92,6 +94,21 @@ def test_whoever_was_forgotten_is_reset_when_it_asks_again() -> None:
     assert (outcome.status == Status.RESET).sum() == 6
     assert world.stage.count(Stage.EXPIRED) == 6
     assert ((outcome.done_ns[-6:] - SECOND_NS) // SECOND_NS).tolist() == [103] * 6
+
+
+@pytest.mark.parametrize(("lost", "comes"), [(0, "RST"), (1, "REQUEST")])
+def test_a_request_is_repeated_whose_reset_was_lost(lost: int, comes: str) -> None:
+    path = PathSettings(1_000, MILLISECOND_NS, loss_millionths=1)
+    run = RunSettings(network=NetworkSettings(paths=(path,)))
+    world = prepare_world("epoll_level", arrivals(10), toy_costs("epoll_level"), run)
+    ReferenceRun(program_of("epoll_level"), world, duration_ns=SECOND_NS)
+    world.stage[0] = Stage.EXPIRED
+    world.loss_draws[:] = [0 if lost else 999_999] * len(world.loss_draws)
+    planned = len(world.calendar.entries)
+    request_handled(world, 0)
+    entries = world.calendar.entries
+    kinds = [Occurrence(kind).name for *_, kind, subject in entries if type(subject) is int]
+    assert (len(entries), kinds.count(comes)) == (planned + 1, 1)
 
 
 def test_who_was_answered_by_a_cookie_is_not_remembered_and_queued_when_it_acknowledges() -> None:

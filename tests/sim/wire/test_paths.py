@@ -99,6 +99,28 @@ def test_a_probe_and_time_outs_that_double_have_the_round_trip_in_them(
     assert 0 < outcome.done_ns[0] - at_once_ns - later_ms * MILLISECOND_NS < 10_000
 
 
+@pytest.mark.parametrize(("n_lost", "later_s"), [(5, 5), (6, 7), (7, 11), (10, 67)])
+def test_a_syn_is_repeated_on_its_path_as_often_as_at_a_full_queue(
+    monkeypatch: pytest.MonkeyPatch, n_lost: int, later_s: int
+) -> None:
+    # Since Linux 6.5 four time-outs of a second come before those that double: 10 repetitions,
+    # after 1, 2, 3, 4, 5, 7, 11, 19, 35 and 67 s. The first draws are those of the SYN.
+    draws = np.full(64, 999_999, np.int64)
+    draws[1 : n_lost + 1] = 0
+    monkeypatch.setattr("dispatchsim.sim.assembly.build.loss_draws", lambda *_: draws)
+    path = PathSettings(1_000, 10 * MILLISECOND_NS, loss_millionths=1)
+    run = RunSettings(
+        network=NetworkSettings(paths=(path,)),
+        client=ClientSettings(linear_syn_timeouts=4),
+        duration_ns=100 * SECOND_NS,
+        sample_every_ns=0,
+    )
+    _, outcome = timeline("epoll_level", ONE, run)
+    assert outcome.counts[Count.SEGMENTS_LOST] == n_lost
+    at_once_ns = 10_000 + 40 * MILLISECOND_NS  # and what the server takes: some microseconds
+    assert 0 < outcome.done_ns[0] - at_once_ns - later_s * SECOND_NS < 10_000
+
+
 def test_a_reset_that_is_lost_is_never_sent_again() -> None:
     # All clients give up while the server thinks; half of the segments are lost on their path.
     path = PathSettings(1_000, MILLISECOND_NS, loss_millionths=500_000)
