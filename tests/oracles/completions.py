@@ -14,6 +14,8 @@ from tests.oracles.remembering import Changes
 class AioPoll(Oracle):
     """One io_submit before each wait, of all that is wanted anew."""
 
+    counted = Oracle.counted | {"updates", "asks"}
+
     def start(self) -> None:
         """Begin with a poll of the listener that is yet to be submitted."""
         super().start()

@@ -18,6 +18,7 @@ from tests.oracles.remembering import Changes
 class DevPoll(Oracle):
     """With hints by all drivers."""
 
+    counted = Oracle.counted | {"updates", "scanned", "rechecked", "notices_unwanted"}
     hinted = True
 
     def start(self) -> None:

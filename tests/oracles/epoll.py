@@ -19,6 +19,7 @@ from tests.oracles.remembering import Changes, Remembering
 class EpollLevel(Oracle):
     """Level-triggered; close() takes a descriptor out in `EpollClose`."""
 
+    counted = Oracle.counted | {"rechecked"}
     one_shot = False
     removes_by_call = True
 
@@ -146,6 +147,8 @@ class InKernel(EpollLevel):
 class EpollCtlv(EpollLevel):
     """A vector of changes before the wait (Gammo et al. 2004, §3.4)."""
 
+    counted = EpollLevel.counted | {"updates"}
+
     def start(self) -> None:
         """Begin with a listener that is yet to be declared."""
         super().start()
@@ -211,6 +214,8 @@ class Kqueue(EpollCtlv):
 class EpollOnce(EpollLevel):
     """Level-triggered for both directions, registered once (Gammo et al. 2004, §3.3)."""
 
+    counted = EpollLevel.counted | {"asks", "notices", "notices_unwanted"}
+
     def asked_for(self, fd: int) -> int:
         """Return the events of *fd*: either."""
         return IN | OUT if fd in self.interest else 0
@@ -250,6 +255,8 @@ class EpollOnce(EpollLevel):
 
 class EpollEdge(Remembering, EpollLevel):
     """EPOLLET for both directions: each notice once, remembered by the program (§3.2)."""
+
+    counted = Remembering.counted | EpollLevel.counted
 
     def asked_for(self, fd: int) -> int:
         """Return the events of *fd*: either."""

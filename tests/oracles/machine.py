@@ -8,8 +8,8 @@ plain Python list, and each call walks through all of it. At one nanosecond arri
 Descriptor 0 is the listener: it is watched for reading from the beginning to the end.
 
 Sources: the man pages and kernel functions that each oracle names; wake-ups: Linux
-kernel/sched/wait.c autoremove_wake_function(); signal-like costs of an interrupt are taken from
-whoever runs.
+kernel/sched/wait.c autoremove_wake_function(). The time of an interrupt is taken from the thread
+that runs.
 """
 
 from __future__ import annotations
@@ -67,20 +67,25 @@ class NeverWokenError(Exception):
 
 
 class Machine:
-    """Time, states and the thread; `arrives` of a kernel says what an arrival costs and wakes."""
+    """Time, states and the thread; `arrives` of a kernel returns what an arrival costs, and wakes.
+
+    *counted* are the names of all that it counts, so that what never happened is 0.
+    """
+
+    counted = frozenset({"waits", "events", "sleeps"})
 
     def __init__(self, story: Story) -> None:
         self.story = story
         self.now_ns = 0
         self.state = list(story.states)
         self.to_come = sorted(story.arrivals, key=lambda arrival: arrival.at_ns)
-        self.counts: Counter[str] = Counter()
+        self.counts = Counter(dict.fromkeys(self.counted, 0))
         self.may_be_woken = self.woken = False
         self.irq_free_ns = -1
         self.before = 0  # the state of a descriptor before the last arrival
 
     def arrives(self, fd: int, bits: int) -> int:
-        """Let a kernel know of *bits* of *fd*, which are in its state; return the time it takes."""
+        """Notify a kernel of *bits* of *fd*, which are in its state; return the time it takes."""
         raise NotImplementedError
 
     def wake(self) -> None:
@@ -157,7 +162,7 @@ class Oracle(Machine):
         raise NotImplementedError
 
     def would_block(self, fd: int, bits: int) -> None:
-        """Let the program know that a call on *fd* found nothing (EAGAIN)."""
+        """Notify the program that a call on *fd* found nothing (EAGAIN)."""
 
     def flags(self, fd: int) -> int:
         """Return what the program may do with *fd* when its wait has returned."""

@@ -1,7 +1,7 @@
 """What a program remembers between its waits, from the C servers of calibration/c/servers.
 
 readiness.c: a kernel that reports changes reports each once; the program keeps what was reported
-until a call would block. changes.c: a kernel that is told of changes together.
+until a call would block. changes.c: a program declares its changes together.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from tests.oracles.machine import Oracle
 
 class Remembering(Oracle):
     """A program that serves what is pending, and asks the kernel every second time at least."""
+
+    counted = Oracle.counted | {"asks", "notices", "notices_unwanted"}
 
     def __init__(self, *story: object) -> None:
         self.known: dict[int, int] = {0: 0}

@@ -18,6 +18,8 @@ from tests.oracles.machine import Oracle
 class Select(Oracle):
     """select: in order of the descriptors."""
 
+    counted = Oracle.counted | {"registered", "scanned"}
+
     def start(self) -> None:
         """Begin with the listener alone."""
         super().start()

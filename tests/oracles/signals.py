@@ -19,6 +19,10 @@ NOTHING, POLL, POLL_UNTIL_CALM, POLL_FOR_EVER = range(4)
 class RtSignals(Remembering):
     """sigwaitinfo: one signal a call."""
 
+    counted = Remembering.counted | {
+        *("overflows", "scanned", "signals_lost", "signals_merged"),
+        *("signals_queued", "signal_queue_max"),
+    }
     at_once = 1
     per_descriptor = False
     own_fds = 0  # between the listener and the connections
@@ -43,13 +47,17 @@ class RtSignals(Remembering):
         if self.polls:
             self.wake()
         if self.per_descriptor and any(queued == fd for queued, _ in self.queue):
+            self.counts["signals_merged"] += 1
             return self.cost["merged_ns"]
         n_queued = len(self.queue) + self.option.get("signals_elsewhere", 0)
         if n_queued >= self.option.get("signal_queue", 1024):
+            self.counts["signals_lost"] += 1
             self.sigio = True
             self.wake()
             return self.cost["lost_ns"]
         self.queue.append((fd, IN | OUT if self.per_descriptor else bits))
+        self.counts["signal_queue_max"] = max(self.counts["signal_queue_max"], len(self.queue))
+        self.counts["signals_queued"] += 1
         self.wake()
         return self.cost["queue_ns"]
 
@@ -57,6 +65,7 @@ class RtSignals(Remembering):
         """Take the first of the lowest number."""
         lowest = min(self.number_of(fd) for fd, _ in self.queue)
         place = next(i for i, (fd, _) in enumerate(self.queue) if self.number_of(fd) == lowest)
+        self.counts["signals_queued"] -= 1
         return self.queue.pop(place)
 
     def keeping_ns(self) -> int:
@@ -96,6 +105,7 @@ class RtSignals(Remembering):
         lost = self.sigio and not (self.queue and self.option.get("overflow_told_last"))
         n_taken = 0
         if lost:
+            self.counts["overflows"] += 1
             self.sigio = False
             n_taken = 1
         room = min(self.at_once, self.story.max_events) if self.at_once > 1 else 1
@@ -108,9 +118,9 @@ class RtSignals(Remembering):
 
     def recover(self) -> None:
         """Flush the queue, and poll all."""
-        self.counts["overflows"] += 1
         self.spend(self.cost["flush_ns"] + len(self.queue) * self.cost["discard_ns"])
         self.queue.clear()
+        self.counts["signals_queued"] = 0
         self.sigio = False
         if self.option.get("recovery_hands_over"):
             self.spend(len(self.interest) * self.cost["transfer_ns"])

@@ -1,16 +1,23 @@
 """What a softirq does with packets, from Linux kernel/softirq.c and net/core/dev.c.
 
 net_rx_action() handles packets one after the other; those that come meanwhile ride along, without
-an interrupt of their own. Beyond a budget the rest is left to ksoftirqd, a thread, which has all
-packets from then on until none is left; enqueue_to_backlog() drops what is above
-netdev_max_backlog. An idle CPU takes a while to come out of idleness. An interrupt costs the more
-the longer ago the last one was, by whole microseconds: its code has left the caches.
+an interrupt of their own. process_backlog() returns after 64, and handle_softirqs() then asks for
+the time: `jiffies` counts ticks, and from MAX_SOFTIRQ_TIME on the rest is left to ksoftirqd, as is
+what is beyond a budget. That thread has all packets from then on until none is left;
+enqueue_to_backlog() drops what is above netdev_max_backlog. An idle CPU takes a while to come out
+of idleness. An interrupt costs the more the longer ago the last one was, by whole microseconds: its
+code has left the caches.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import NamedTuple
+
+WEIGHT = 64
+"""net.core.dev_weight."""
+SOFTIRQ_NS = 2_000_000
+"""MAX_SOFTIRQ_TIME; msecs_to_jiffies() rounds it up to whole ticks."""
 
 
 class Prices(NamedTuple):
@@ -34,12 +41,14 @@ class Softirqs(NamedTuple):
 
 
 def softirqs(
-    packets_ns: Sequence[int], prices: Prices, budget: int, room: int, end_ns: int
+    packets_ns: Sequence[int], prices: Prices, budget: int, room: int, end_ns: int, *, tick_ns: int
 ) -> Softirqs:
     """Return what becomes of packets that arrive at an idle CPU at *packets_ns*, ascending.
 
-    With a *budget* of 0 nothing is left. Nobody else wants the CPU, and all is over by *end_ns*.
+    With a *budget* of 0 nothing is left. No other thread is runnable, and all ends by *end_ns*.
     """
+    last_ticks = -(-SOFTIRQ_NS // tick_ns)
+    end_tick = 0  # `end` of the softirq that runs
     n_interrupts = n_at_once = n_left = n_dropped = in_one_go = 0
     interrupt_ns = 0
     free_ns = -1  # when the last interrupt ended
@@ -58,7 +67,9 @@ def softirqs(
             continue
         if free_ns < at_ns:
             in_one_go = 0
-        if budget and in_one_go == budget:
+        round_ends = in_one_go > 0 and in_one_go % WEIGHT == 0
+        is_late = round_ends and free_ns // tick_ns >= end_tick
+        if budget and (in_one_go == budget or is_late):
             # The interrupt is over before the thread begins.
             waiting.append(at_ns)
             n_left += 1
@@ -72,6 +83,7 @@ def softirqs(
             cost_ns += prices.entry + prices.since * ((begin_ns - free_ns) // 1_000)
             n_interrupts += 1
             free_ns = begin_ns
+            end_tick = begin_ns // tick_ns + last_ticks
         interrupt_ns += cost_ns
         free_ns += cost_ns
     assert max(free_ns, thread_free_ns + len(waiting) * prices.packet) <= end_ns

@@ -1,4 +1,4 @@
-"""Several threads on one set, stepped by hand: who is woken, and who has which events."""
+"""Several threads on one set, stepped by hand: which is woken, and which has which events."""
 
 from __future__ import annotations
 

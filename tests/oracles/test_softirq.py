@@ -23,11 +23,23 @@ from dispatchsim.sim.state.settings import RunSettings
 from dispatchsim.sim.state.world import Worker, World
 
 END_NS = 400_000
+LONG_NS = 80_000_000
 DELAY_NS = 10_000_000
+FAR_NS = 100_000_000
 """Answers come behind the end of the run: all packets are SYNs."""
+TICK_NS = 4_000_000
 
 
-def simulated(packets_ns: list[int], prices: Prices, budget: int, room: int) -> Softirqs:
+def simulated(
+    packets_ns: list[int],
+    prices: Prices,
+    budget: int,
+    room: int,
+    *,
+    tick_ns: int = TICK_NS,
+    delay_ns: int = DELAY_NS,
+    end_ns: int = DELAY_NS + END_NS,
+) -> Softirqs:
     def serve(world: World, worker: Worker) -> Iterator[int]:
         while True:
             yield SLEEP
@@ -40,14 +52,14 @@ def simulated(packets_ns: list[int], prices: Prices, budget: int, room: int) -> 
         entry_since=per_item(prices.since),
     )
     run = RunSettings(
-        **on_server(softirq_budget=budget, receive_queue=room),
-        network=NetworkSettings(delay_ns=DELAY_NS),
-        duration_ns=DELAY_NS + END_NS,
+        **on_server(softirq_budget=budget, receive_queue=room, tick_ns=tick_ns),
+        network=NetworkSettings(delay_ns=delay_ns),
+        duration_ns=end_ns,
         sample_every_ns=0,
     )
     costs = Costs(interrupt, NO_CALLS, ApplicationCosts(0), NO_CLIENT, EPOLL)
     world = prepare_world(program, arrivals(*packets_ns), costs, run)
-    ReferenceRun(program, world, duration_ns=DELAY_NS + END_NS).run()
+    ReferenceRun(program, world, duration_ns=end_ns).run()
     kinds = (Count.INTERRUPTS, Count.PACKETS, Count.DEFERRED, Count.PACKET_DROPS)
     ledger = world.cpus[0].ledger_ns
     spent = (
@@ -85,5 +97,25 @@ def test_packets_are_handled_at_once_left_or_lost(
             packets_ns.append(at_ns)
             at_ns += apart_ns
     arrive_ns = [ns + DELAY_NS for ns in packets_ns]
-    expected = softirqs(arrive_ns, prices, budget, room, DELAY_NS + END_NS)
+    expected = softirqs(arrive_ns, prices, budget, room, DELAY_NS + END_NS, tick_ns=TICK_NS)
     assert simulated(packets_ns, prices, budget, room) == expected
+
+
+@settings(max_examples=60)
+@given(
+    at_ns=st.integers(1, 8_000_000),
+    n=st.sampled_from((63, 64, 65, 128, 129, 640, 641, 705)) | st.integers(60, 800),
+    packet_ns=st.sampled_from((100, 3_000, 20_000, 40_000)),
+    budget=st.sampled_from((0, 640)),
+    tick_ns=st.sampled_from((1_000_000, 4_000_000, 10_000_000)),
+)
+def test_a_softirq_ends_after_ten_rounds_or_the_round_in_which_its_time_is_over(
+    at_ns: int, n: int, packet_ns: int, budget: int, tick_ns: int
+) -> None:
+    prices, room = Prices(1_000, 100, packet_ns, 0), 1_000
+    end_ns = FAR_NS + LONG_NS
+    expected = softirqs([at_ns + FAR_NS] * n, prices, budget, room, end_ns, tick_ns=tick_ns)
+    found = simulated(
+        [at_ns] * n, prices, budget, room, tick_ns=tick_ns, delay_ns=FAR_NS, end_ns=end_ns
+    )
+    assert found == expected
