@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.made_up_profile import Call, call
 
+from dispatchsim.calibration.memory import prices as prices_module
 from dispatchsim.calibration.memory.prices import (
     FOLDER,
     ITEMS,
@@ -114,3 +115,17 @@ def test_options_of_the_command_go_together(call: Call) -> None:
     result = call("lab", "memory-prices", "--output", "somewhere")
     assert result.exit_code == 2
     assert "--output: must be absent without --keep" in result.stderr
+
+
+def test_prices_that_hold_memory_of_others_are_said_to(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prices_module, "ask", lambda *_: kept_prices(KEPT))
+    readable = tmp_path / "slabinfo"
+    readable.touch()
+    monkeypatch.setattr(prices_module, "SLABINFO", readable)
+    assert "slabinfo" not in call("lab", "memory-prices").stderr
+    readable.unlink()
+    result = call("lab", "memory-prices")
+    assert result.exit_code == 0
+    assert "cannot be read (run this as root)" in " ".join(result.stderr.split())

@@ -98,3 +98,20 @@ def test_a_receive_queue_without_room_is_a_cause_of_its_own() -> None:
     dropped = summarise(outcome).dropped
     assert dropped["receive_queue"] == outcome.counts[Count.PACKET_DROPS] > 0
     assert sum(dropped.values()) == dropped["receive_queue"]
+
+
+def test_the_last_packet_of_a_handshake_at_a_full_queue_is_a_cause_of_its_own() -> None:
+    # A backlog of 3 lets four connections queue. The first is served for 8 s, two wait behind it.
+    # Of four SYNs that come together, when none fills the queue yet, two find room at last. The
+    # run ends before anything is sent again.
+    settings = RunSettings(
+        **on_server(backlog=3, accept_limit=1, read_after_accept=True),
+        network=NetworkSettings(delay_ns=MILLISECOND_NS),
+        duration_ns=1_100 * MILLISECOND_NS,
+        sample_every_ns=0,
+    )
+    costs = toy_costs("epoll_level", application=ApplicationCosts(8 * SECOND_NS))
+    trace = arrivals(0, *[MILLISECOND_NS] * 2, *[SECOND_NS] * 4)
+    outcome = simulate("epoll_level", trace, costs, settings, engine="reference")
+    assert simulate("epoll_level", trace, costs, settings, engine="fast").same_as(outcome)
+    assert summarise(outcome).dropped == dict.fromkeys(DROPS, 0) | {"last_ack": 2}
