@@ -36,7 +36,7 @@ from ...sim.state.kinds import NONE, READABLE, SLEEP, stage
 from ...sim.state.mechanism import Program
 from ...sim.state.settings import FloodSettings, RunSettings, having
 from ...sim.state.units import SECOND_NS
-from ...sim.state.world import Worker
+from ...sim.state.world import Cpu, Worker, World
 from ...sim.tcp.arriving import request_handled
 from ...sim.tcp.closing import fin_handled, gone_handled
 from ...sim.tcp.listen_queue import enters_queue, listener_of
@@ -79,6 +79,19 @@ class Scenes(dict[str, Scene]):
             return function
 
         return register
+
+
+class NullObserver:
+    """An observer that keeps nothing; those of scenes override one of its functions."""
+
+    def step_ends(self, world: World, cpu: Cpu) -> None:
+        """Keep nothing of a step."""
+
+    def went_on(self, world: World) -> None:
+        """Keep nothing of what followed it."""
+
+    def happened(self, world: World, kind: int, subject: int) -> None:
+        """Keep nothing of an occurrence."""
 
 
 def _costs(mechanism: str, packet_ns: int) -> Costs:

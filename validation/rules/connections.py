@@ -24,7 +24,7 @@ from ...sim.state.kinds import (
 )
 from ...sim.state.mechanism import Program
 from ...sim.state.units import MILLISECOND_NS, SECOND_NS
-from ...sim.state.world import Cpu, Worker, World
+from ...sim.state.world import Worker, World
 from ...sim.tcp.closing import TIME_WAIT_NS
 from ...sim.tcp.handshake import syn_handled
 from ...sim.tcp.listen_queue import drops_syn
@@ -34,7 +34,7 @@ from ...sim.wire.retransmission import (
     sent_again,
 )
 from ...sim.wire.way import SEGMENT_BYTES
-from .bench import BYTES, Bench, Scenes
+from .bench import BYTES, Bench, NullObserver, Scenes
 
 SCENES = Scenes()
 scene, scene_of_release = SCENES.scene, SCENES.scene_of_release
@@ -208,18 +208,12 @@ def _never_accepts(world: World, worker: Worker) -> Iterator[int]:
 _IDLER = Program(_never_accepts, MECHANISMS["epoll_level"])
 
 
-class _Times:
+class _Times(NullObserver):
     """Observer of when packets of one kind and one connection come, in whole seconds."""
 
     def __init__(self, kind: int, c: int) -> None:
         self._of = (kind, c)
         self.at_ns: list[int] = []
-
-    def step_ends(self, world: World, cpu: Cpu) -> None:
-        pass
-
-    def went_on(self, world: World) -> None:
-        pass
 
     def happened(self, world: World, kind: int, subject: int) -> None:
         if (kind, subject) == self._of:

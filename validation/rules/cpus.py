@@ -1,4 +1,4 @@
-"""Who has a CPU, in the simulator: turns, wake-ups, softirqs and their thread, timers."""
+"""Which thread has a CPU, in the simulator: turns, wake-ups, softirqs and their thread, timers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ...sim.state.settings import FloodSettings
 from ...sim.state.units import MICROSECOND_NS, MILLISECOND_NS, SECOND_NS
 from ...sim.state.world import Cpu, Worker, World
 from ...sim.wire.retransmission import goes_off_ns
-from .bench import Bench, Scenes
+from .bench import Bench, NullObserver, Scenes
 
 SCENES = Scenes()
 scene = SCENES.scene
@@ -33,7 +33,7 @@ def _computes(world: World, worker: Worker) -> Iterator[int]:
 _COMPUTER = Program(_computes, MECHANISMS["epoll_level"])
 
 
-class _Turns:
+class _Turns(NullObserver):
     """Observer of the turns that threads have: steps of one, with none of another in between."""
 
     def __init__(self) -> None:
@@ -45,12 +45,6 @@ class _Turns:
         if cpu.running != self._thread:
             self._end(cpu.step_begin_ns)
             self._thread, self._begin_ns = cpu.running, cpu.step_begin_ns
-
-    def went_on(self, world: World) -> None:
-        pass
-
-    def happened(self, world: World, kind: int, subject: int) -> None:
-        pass
 
     def _end(self, end_ns: int) -> None:
         if self._thread != NONE:
@@ -85,7 +79,7 @@ def _share_of_nice() -> Value:
     return 5 * round(20 * nice_ns / (server_ns + nice_ns))
 
 
-class _Delays:
+class _Delays(NullObserver):
     """Observer of how long after each of some times thread 0 has the CPU."""
 
     def __init__(self, at_ns: list[int]) -> None:
@@ -95,12 +89,6 @@ class _Delays:
     def step_ends(self, world: World, cpu: Cpu) -> None:
         if cpu.running == 0 and self._left and cpu.step_begin_ns >= self._left[0]:
             self.delays_ns.append(cpu.step_begin_ns - self._left.pop(0))
-
-    def went_on(self, world: World) -> None:
-        pass
-
-    def happened(self, world: World, kind: int, subject: int) -> None:
-        pass
 
 
 @scene("wakes_beside_busy")
@@ -114,7 +102,7 @@ def _wakes_beside_busy() -> Value:
 # ---- softirqs ----
 
 
-class _ByInterrupts:
+class _ByInterrupts(NullObserver):
     """Observer of how many packets interrupts had handled when their thread had handled one."""
 
     def __init__(self) -> None:
@@ -124,12 +112,6 @@ class _ByInterrupts:
         is_thread = cpu.running == world.others[0].number
         if is_thread and self.n_before_thread == NONE:
             self.n_before_thread = world.counts[count.PACKETS]
-
-    def went_on(self, world: World) -> None:
-        pass
-
-    def happened(self, world: World, kind: int, subject: int) -> None:
-        pass
 
 
 _BURST_NS = 10 * MILLISECOND_NS
