@@ -121,8 +121,8 @@ _CALLS = ("accept_ns", "accept_again_ns", "read_ns", "read_again_ns", "write_ns"
 class InKernelCosts(NamedTuple):
     """CPU time of a check of the list, of each event, and of each entry no longer ready.
 
-    Nothing, unless somebody measures such a server: so it bounds what a loop may save that serves
-    one event after another.
+    They are 0 until a server of this kind is measured. So it bounds what a loop may save that
+    serves one event after another.
     """
 
     call_ns: int = 0

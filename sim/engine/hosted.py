@@ -6,7 +6,7 @@
 
 The server keeps its occurrences on a calendar of its own, and one event on the environment's: an
 alarm at the nanosecond of what is due next. So the environment's time is never behind the server's
-nor ahead of it, whoever steps through it, and an environment that keeps real time keeps it here.
+nor ahead of it, also step by step, and an environment that keeps real time keeps it here.
 
 The order at one nanosecond is part of the model. All events of the environment that are due come
 first, also those that are triggered meanwhile; then the servers, in the order in which they were
@@ -167,7 +167,7 @@ class HostedRun(ReferenceRun):
         while self._next_ns() <= min(at_ns, self.duration_ns):
             self._let_happen()
             if self.host.peek() <= host_now:
-                break  # whom this has woken in the environment comes first
+                break  # a process that this has woken in the environment comes first
         else:
             if at_ns > self.duration_ns:
                 self._end()

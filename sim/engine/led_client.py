@@ -1,4 +1,4 @@
-"""A client that a process leads: it says when to connect, ask and close; the laws do the rest.
+"""A client that a process leads: it decides when to connect, ask and close; the laws do the rest.
 
     connect ─► CONNECTED ─► ask ─► REPLY ─► ask ... ─► close
        │                     │
@@ -21,8 +21,8 @@ from .happenings import happen
 from .hosted import HostedRun
 
 
-class Told(Protocol):
-    """What hears of a led client: all of it at the time when its process may know."""
+class Notified(Protocol):
+    """What a led client notifies, of each event at the time when its process may know."""
 
     def on_connected(self) -> None:
         """Take that the connection is there."""
@@ -35,14 +35,14 @@ class Told(Protocol):
 
 
 class LedClient:
-    """One connection of *run*, which *told* hears of."""
+    """One connection of *run*, which notifies *notified*."""
 
-    def __init__(self, run: HostedRun, told: Told) -> None:
+    def __init__(self, run: HostedRun, notified: Notified) -> None:
         self.run = run
         self.c = run.new_row()
         self.is_connected = False
         self.awaits_reply = False
-        self._told = told
+        self._notified = notified
         self._deadline_ns = NONE
         run.led[self.c] = self
 
@@ -57,7 +57,7 @@ class LedClient:
         world.intended_ns[self.c] = world.now_ns
         open_connection(world, self.c, world.now_ns)
         if self.status != status.OPEN:
-            self._told.on_failed(self.status)
+            self._notified.on_failed(self.status)
         self._expect(deadline_ns)
 
     def ask(
@@ -111,7 +111,7 @@ class LedClient:
             if was_open:
                 self.is_connected = True
                 self._deadline_ns = NONE
-                self._told.on_connected()
+                self._notified.on_connected()
         else:
             happen(world, kind, c)
         if self.awaits_reply:
@@ -119,8 +119,8 @@ class LedClient:
             if read_ns != NONE:
                 self.awaits_reply = False
                 self._deadline_ns = NONE
-                self._told.on_reply(read_ns)
+                self._notified.on_reply(read_ns)
                 return
         if was_open and self.status not in (status.OPEN, status.REPLIED):
             self.awaits_reply = False
-            self._told.on_failed(self.status)
+            self._notified.on_failed(self.status)

@@ -35,7 +35,7 @@ _TOGETHER = 16
 
 
 def begin_others(world: World) -> None:
-    """Have busy processes run from the beginning, behind workers, and all other threads sleep."""
+    """Have busy processes run from the beginning, behind workers; all other threads sleep."""
     for i in range(len(world.others)):
         if i < 2 * len(world.cpus):
             world.others[i].blocked = True
@@ -119,7 +119,7 @@ def _packet_step_ns(world: World, cpu: Cpu) -> int:
 def tick_of_turns(world: World, cpu: Cpu) -> None:
     """Let the clock interrupt *cpu*: a turn may be over, and packets wait for their thread.
 
-    Where a turn is over there is one round of them, whoever has the next.
+    Where a turn is over there is one round of them, whichever thread has the next turn.
     """
     clock_ticks(world, cpu)
     if cpu.n_packets > 0 and is_beside_thread(world, cpu):

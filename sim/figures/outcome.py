@@ -85,7 +85,7 @@ def waiting_since(
         Of each request, one connection after the other; -1 where that never came.
     """
     of_open = is_open if requests.size == due_ns.size else np.repeat(is_open, requests)
-    # Who asks at the very end has not waited.
+    # A client that asks at the very end has not waited.
     waits = of_open & (due_ns != NONE) & (due_ns < end_ns)
     waits &= (reply_ns == NONE) | (reply_ns > end_ns)
     return np.asarray(due_ns[waits], np.int64)

@@ -38,7 +38,7 @@ SAMPLE_COLUMNS = ("at_ns", *SAMPLED_QUEUES, *SAMPLED_MEMORY)
 
 
 def take_sample(world: World) -> None:
-    """Append the queue lengths and the memory of now to the samples, and plan the next look."""
+    """Append the queue lengths and the memory of now to the samples, and plan the next sample."""
     n_half, n_queued, n_ready = 0, 0, 0
     for i in range(len(world.listeners)):
         n_half += world.listeners[i].n_half

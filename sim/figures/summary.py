@@ -41,9 +41,9 @@ class Verdict(StrEnum):
 
     STABLE: it answered what came. BACKLOGGED: it answered nearly all, but the queue was longer at
     the end than at the beginning, some clients failed, or more wait than were answered. OVERLOADED:
-    it fell behind for good, or answers nobody, and latencies say how long the run was rather than
-    how fast the server is. STRANDED: some clients wait for an event of which the server will never
-    hear.
+    it fell behind for good, or sends no reply, and latencies measure how long the run was rather
+    than how fast the server is. STRANDED: some clients wait for an event of which the server is
+    never notified.
     """
 
     STABLE = "stable"
@@ -316,9 +316,9 @@ def verdict_of(
     - Progress. Users of a closed loop wait for the server, so their number cannot grow, however
       slow it is. By Little's law they wait for longer than the window if more of them wait than
       are answered in it: a backlog. It is overload if they wait for 20 times as long as the second
-      half of the window at its rate, or if nobody is answered while somebody waits through the
-      window or gives up in it. As above, four standard deviations of those that wait are no sign.
-      A window, or a second half, in which somebody waits and nobody is answered is never stable.
+      half of the window at its rate, or if no reply comes while a request waits through the window
+      or a client gives up in it. As above, four standard deviations of those that wait are no sign.
+      A window, or a second half, in which a request waits and no reply comes is never stable.
 
     Parameters
     ----------

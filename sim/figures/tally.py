@@ -62,9 +62,9 @@ class Progress(NamedTuple):
 
 
 def progress_of_totals(answered: float, waiting: float) -> Progress:
-    """Return the progress that is known where nobody knows when replies came: evenly, it is taken.
+    """Return the progress of a window in which only totals are known: replies come evenly.
 
-    Those that wait have waited all the time only if nobody was answered.
+    Requests that wait have waited through all of it only if no reply came.
     """
     n_waiting = max(0, round(waiting))
     n_long = 0 if answered > 0 else n_waiting

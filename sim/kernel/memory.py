@@ -46,7 +46,7 @@ def watches_bytes(world: World) -> int:
 
 
 def threads_bytes(world: World) -> int:
-    """Return what the threads of the server take: where each connection begins one, the open."""
+    """Return what the threads of the server take: a pool, or one and one for each connection."""
     n = len(world.workers)
     if world.blocking.threads != Threads.POOL:
         n = 1 + world.counts[count.CONNECTIONS_OPEN]

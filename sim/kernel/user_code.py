@@ -2,9 +2,9 @@
 
     read ─► request_ns of the CPU ─► [sleep ... the process ... wake up] ─► write
 
-A process is what only Python knows, such as a query to a database that is a `simpy.Resource`. The
-worker sleeps meanwhile as in a system call, and its CPU goes to another thread or is idle. A loop
-that sleeps so serves nobody; a thread for each connection serves one less.
+The process is one of the user's, in Python: a query to a database that is a `simpy.Resource`. The
+worker sleeps meanwhile as in a system call, and its CPU goes to another thread or is idle. An event
+loop that sleeps serves no other connection; with a thread for each, the other threads go on.
 """
 
 from __future__ import annotations

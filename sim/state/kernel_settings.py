@@ -77,12 +77,12 @@ class KernelSettings(NamedTuple):
     """How the server's kernel shares its CPUs out: to packets, to threads, to other processes.
 
     Of packets that come while others are being handled, an interrupt handles softirq_budget in one
-    go (0: all), ten rounds of 64 (Linux: MAX_SOFTIRQ_RESTART, net.core.dev_weight), and gives up
-    after a round at which a thread is to run or 2 ms are over; then it leaves them to a thread of
+    go (0: all), ten rounds of 64 (Linux: MAX_SOFTIRQ_RESTART, net.core.dev_weight). It gives up
+    after a round at which a thread is to run or 2 ms are over. Then it leaves them to a thread of
     the kernel, which takes turns with the others as they do with each other (kernel/softirq.c:
-    ksoftirqd). Up to receive_queue wait for it, or
-    for whoever handles them where packets are not SOFTIRQ; the device holds as many that could not
-    interrupt yet. What finds no room is lost (net.core.netdev_max_backlog; 4.2BSD: IFQ_MAXLEN, 50).
+    ksoftirqd). Up to receive_queue wait for that thread, or for what handles them where packets are
+    not SOFTIRQ; the device holds as many that could not interrupt yet. What finds no room is lost
+    (net.core.netdev_max_backlog; 4.2BSD: IFQ_MAXLEN, 50).
 
     A device waits coalesce_ns after a packet before it interrupts, for others that come along (NAPI
     softirqs only; ethtool -C rx-usecs, or the way of an interrupt from one CPU to another).

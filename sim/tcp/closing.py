@@ -1,4 +1,4 @@
-"""The server's side of an orderly end: a FIN each way, and TIME_WAIT for who was the first.
+"""The server's side of an orderly end: a FIN each way, and TIME_WAIT for the side that was first.
 
     server closes first   reply, FIN ─► client ─► FIN and ACK ─► TIME_WAIT at the server
     client closes first   FIN ─► end of file ─► server closes: FIN ─► client ─► ACK

@@ -3,7 +3,7 @@
     SYN ──► dropped, refused, or half open ──SYN-ACK──► client ──ACK──► accept queue
              client repeats it     │  ▲                                  full: the ACK is dropped
                                    │  └─ timer: SYN-ACK again, acknowledged again
-                                   └──── forgotten: whoever still sends is answered with a reset
+                                   └──── forgotten: what its client still sends meets a reset
 
 Each function is the effect of a packet that has been handled. Where the link has no delay, the next
 packet arrives in the same instant: the function returns its kind, or NONE (sim/tcp/arriving.py).
@@ -68,7 +68,7 @@ def syn_handled(world: World, c: int, handled_ns: int) -> int:
 
 
 def _becomes_half_open(world: World, c: int, listener: Listener) -> None:
-    """Keep a record of *c*, or where there is no room have a cookie say all that is to be known."""
+    """Keep a record of *c*; where there is no room for one, a SYN cookie answers."""
     world.tries[c] = 0  # counted anew by the timers of the next stage
     if half_open_full(world, listener):
         world.stage[c] = stage.BY_COOKIE
@@ -93,7 +93,7 @@ def _drop_or_refuse(world: World, c: int, why: int, handled_ns: int) -> None:
 
 
 def _send_reset(world: World, c: int, at_ns: int) -> bool:
-    """Reset *c*, of which the server has no record; return whether its client gets to know."""
+    """Reset *c*, of which the server has no record; return whether the reset arrives."""
     at_client_ns = send_reset_down(world, c, at_ns)
     if at_client_ns == NONE:
         return False
@@ -118,7 +118,7 @@ def _await_last_packet(
 
 
 def syn_ack_handled(world: World, c: int) -> None:
-    """Let the client of *c* know that it is connected, and acknowledge, if it still waits.
+    """Have the client of *c* be connected, and acknowledge, if it still waits.
 
     The server's own CPU handles this SYN-ACK, and the acknowledgement comes behind what waits
     there: a burst of connection requests is half open as a whole before the first is acknowledged.

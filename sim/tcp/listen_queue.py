@@ -28,11 +28,11 @@ from ..wire.way import flow_hash
 SYN_ACK_RETRIES_MAX = 5
 """Linux net.ipv4.tcp_synack_retries."""
 _SYN_ACK_RETRIES_LEAST = 2
-_FEW_HALF_OPEN = 8  # twice as many: the backlog is taken for at least this
+_BACKLOG_LEAST = 8  # of the backlog, half of which old half-open connections may take
 
 
 def listener_of(world: World, c: int) -> Listener:
-    """Return the listening socket that *c* knocks at: of several, by the hash of its flow."""
+    """Return the listening socket of *c*: of several, by the hash of its flow."""
     n = len(world.listeners)
     if n == 1:
         return world.listeners[0]
@@ -72,19 +72,19 @@ def why_dropped(world: World, listener: Listener) -> int:
 
 
 def half_open_full(world: World, listener: Listener) -> bool:
-    """Return whether no further connection can be half open, but for one that a cookie answers."""
+    """Return whether there is no room for a record of another half-open connection."""
     return listener.n_half > world.limits.backlog
 
 
 def syn_ack_retries_max(world: World, listener: Listener) -> int:
     """Return how often a SYN-ACK is repeated before its connection is forgotten.
 
-    Half of the backlog is reserved for connections that are half open for less than a second: old
-    ones are repeated less often where there are more, down to twice.
+    Half of the backlog is reserved for connections whose SYN-ACK was not repeated yet. Where more
+    are half open, the SYN-ACKs of old ones are repeated less often, down to twice.
     """
     n_retries = SYN_ACK_RETRIES_MAX
     n_half = listener.n_half
-    if 2 * n_half <= max(_FEW_HALF_OPEN, world.limits.backlog):
+    if 2 * n_half <= max(_BACKLOG_LEAST, world.limits.backlog):
         return n_retries
     young = 2 * (n_half - listener.n_old)
     while n_retries > _SYN_ACK_RETRIES_LEAST and n_half >= young:
@@ -101,7 +101,7 @@ def leaves_half_open(world: World, listener: Listener, c: int) -> None:
 
 
 def pass_listener(listener: Listener, number: int) -> None:
-    """Have new connections told to the worker after the one of that *number*, round robin."""
+    """Have new connections notify the worker after the one of that *number*, round robin."""
     listener.owner = (number + 1) % listener.n_fds
 
 

@@ -3,9 +3,10 @@
     client ── path: delay, bandwidth, loss ──┬── link (sim/wire/network.py) ── server
     client ── path ──────────────────────────┘
 
-A path has no queue: its client is alone on it. A segment that is lost is sent again; the last ones
-of a message by a timer, an earlier one as soon as duplicate acknowledgements tell. What is behind
-it waits, as TCP delivers in order. Which segments are lost was drawn before the run.
+A path has no queue: its client is alone on it. A segment that is lost is sent again: the last ones
+of a message by a timer, an earlier one after duplicate acknowledgements. What is behind it waits,
+as TCP delivers in order. Which segments are lost was drawn before the run. Left out: that a sender
+gives up. After its last repetition a segment arrives.
 
 Sources: RFC 6298 (a second before there is a measurement; later the round-trip time, and what is
 added to it, in Linux at least 200 ms, all of it doubled each time); RFC 5681, section 3.2 (fast
@@ -67,7 +68,7 @@ def over_path_ns(world: World, c: int, payload_bytes: int, bits_per_s: int, open
     """Return how long a message of *c* is on its path, until all of it is at the other end.
 
     One that *opens* a connection, SYN or SYN-ACK, waits a second for an answer before it is sent
-    again. How the sender learnt of what else was lost, `World.lost_by` says.
+    again. `World.lost_by` is how the sender learnt of other losses.
     """
     path = path_of(world, c)
     taken_ns = world.path_delay_ns[path] + wire_ns(payload_bytes, bits_per_s)
@@ -85,7 +86,7 @@ def over_path_ns(world: World, c: int, payload_bytes: int, bits_per_s: int, open
 def reset_over_path_ns(world: World, c: int, at_ns: int) -> int:
     """Return when a reset that comes to the path of *c* at *at_ns* is at its other end.
 
-    It is NONE if the reset is lost: nobody acknowledges a reset, so nobody sends it again.
+    It is NONE if the reset is lost: a reset has no acknowledgement, so it is not sent again.
     """
     path = path_of(world, c)
     loss = world.path_loss[path]
@@ -97,8 +98,8 @@ def reset_over_path_ns(world: World, c: int, at_ns: int) -> int:
 def _repeating_ns(world: World, c: int, loss: int, opens: bool, has_duplicates: bool) -> int:
     """Return how long a segment of *c* is repeated, until one is not lost.
 
-    Of one with enough segments behind it duplicate acknowledgements tell, but for the repetition:
-    that is the last segment that was sent.
+    Duplicate acknowledgements report the loss of one with enough segments behind it. They do not
+    report that of its repetition: no segment was sent after it.
     """
     taken_ns = 0
     n_timers = 0

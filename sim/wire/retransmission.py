@@ -2,12 +2,12 @@
 
     SYN-ACK        1 s, then twice as long each time: after 1, 3, 7, 15 and 31 s, by the server's
                    timer of a half-open connection (sim/tcp/handshake.py); a cookie's never
-    SYN            1 s (so many times, Linux since 6.5), then twice as long each time;
+    SYN            1 s (five times in Linux since 6.5), then twice as long each time;
                    3 s first until RFC 6298 of 2011 (ClientSettings.syn_timeout_ns)
     data, FIN      the round trip and 200 ms, as long again (the first is a probe of Linux since
                    3.10, after which its time-out begins), then twice as long each time, up to two
                    minutes; after 15 times TCP gives up
-    a reset        never: nobody acknowledges it
+    a reset        never: it has no acknowledgement
 
 The round trip has been measured by the handshake, and hardly varies: what is added to it is at its
 least. Wires that are busy do not lengthen it here.
@@ -20,8 +20,8 @@ A kernel's timer goes off at a tick, and the later it is due the coarser:
 
 So SYNs that were lost within 8 ticks are repeated in the same instant: 1 s is 250 ticks of a kernel
 of 250 Hz, and goes off in steps of 32 ms. A queue that overflowed meets them all at once, and the
-timer that was set last goes off first: who has waited for long finds the queue full again. Some
-microseconds keep that order, less than the kernel takes to send the packets.
+timer that was set last goes off first: a client that has waited for long finds the queue full
+again. Some microseconds keep that order, less than the kernel takes to send the packets.
 
 Sources: RFC 6298; RFC 8985 (tail loss probe); Linux include/net/tcp.h (TCP_RTO_MIN,
 TCP_TIMEOUT_INIT, __tcp_set_rto()); net/ipv4/tcp_input.c tcp_rtt_estimator() (rttvar is at least
@@ -67,9 +67,9 @@ SYN_RETRIES_MAX = 6
 DATA_RETRY_NS = 200 * MILLISECOND_NS
 """Retransmission time-out of data, less the round trip: Linux TCP_RTO_MIN."""
 DATA_RETRIES_MAX = 15
-"""Linux net.ipv4.tcp_retries2. Left out: that the sender's program has an error after that."""
+"""Linux net.ipv4.tcp_retries2. Left out: the error that the sender's program has then."""
 RETRY_MAX_NS = 120 * SECOND_NS
-"""No time-out of either kind is longer: Linux TCP_RTO_MAX."""
+"""No time-out is longer: Linux TCP_RTO_MAX."""
 
 
 def data_retry_ns(world: World, c: int, tries: int) -> int:
@@ -102,7 +102,8 @@ def timer_ns(world: World, now_ns: int, after_ns: int) -> int:
 def awaits_ack(world: World, c: int) -> None:
     """Have the server's timer run for the half-open connection *c*, unless it does.
 
-    It was set when the SYN-ACK left; where that is acknowledged at once, nobody need know of it.
+    It was set when the SYN-ACK left. An acknowledgement at once stops it, so that it needs no
+    occurrence there.
     """
     if world.syn_acks[c] > 0:
         return
@@ -122,9 +123,9 @@ def syn_lost(world: World, c: int) -> None:
 
 
 def sent_again(world: World, kind: int, c: int) -> None:
-    """Have whoever sent a packet of that *kind* to *c* send it again: it was lost on its way in.
+    """Have the sender of a packet of that *kind* to *c* repeat it: it was lost on its way in.
 
-    Nobody repeats a reset, nor an acknowledgement without data: a SYN-ACK that is repeated has the
+    A reset is not repeated, nor an acknowledgement without data: a SYN-ACK that is repeated has the
     client acknowledge anew (sim/tcp/handshake.py). An idle client's GONE is an orderly close.
     """
     if kind == occurrence.SYN:

@@ -61,7 +61,7 @@ def wire_ns(payload_bytes: int, bits_per_s: int) -> int:
 def path_of(world: World, c: int) -> int:
     """Return the number of the path of *c*: by their shares, and a hash of its client.
 
-    Whoever tries again comes the same way.
+    A client that tries again comes the same way.
     """
     share = thousandth_of(world, c, PATH_SALT)
     path = 0

@@ -88,7 +88,7 @@ def test_linux_forgets_those_that_are_half_open_for_long(backlog: int, n_half: l
     assert outcome.counts[Count.HALF_OPEN_EXPIRED] == 6
 
 
-def test_whoever_was_forgotten_is_reset_when_it_asks_again() -> None:
+def test_a_client_that_was_forgotten_is_reset_when_it_asks_again() -> None:
     # A request is repeated after 202, 404, 808 ms and so on: after 51.7 and 103.4 s.
     outcome, _, world = crowd(40, seconds=120)
     assert (outcome.status == Status.RESET).sum() == 6
