@@ -205,7 +205,7 @@ def _is_plain(point: Point) -> bool:
 
 def _held_out(entry: MeasuredPoint, profile: Profile) -> dict[str, Any]:
     point = entry.point
-    asked = point.lasting(*_LENGTHS).with_values(run={"engine": "reference"})
+    asked = point.lasting(*_LENGTHS)
     job = job_of(asked, profile, 1)
     summary = run_job(job).summary
     said = baselines(point, job.costs, job.network_delay_ns, None)[ONE_WAIT].throughput_per_s

@@ -4,9 +4,9 @@
     Case(series, at, scenario) ─┼─► runs ─► mean ± 95% of each figure ─► table, picture
     ...                        ─┘
 
-Runs are of the reference engine: a lesson's runs are short, and it needs no compiler. A figure that
-is a metric of the library's table has its words and its value from there (scenario/metrics.py); the
-others are of the lessons alone.
+Runs take the fast engine; without a compiler they take the reference engine, with equal outcomes. A
+figure that is a metric of the library's table has its words and its value from there
+(scenario/metrics.py); the others are of the lessons alone.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def figure_called(name: str) -> CourseFigure:
     return FIGURES[name]
 
 
-RUN = {"duration": "240 ms", "warm_up": "60 ms", "replications": 3, "engine": "reference"}
+RUN = {"duration": "240 ms", "warm_up": "60 ms", "replications": 3}
 """Of a lesson's runs, unless a lesson says otherwise."""
 
 

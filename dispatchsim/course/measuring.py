@@ -128,7 +128,7 @@ def begun_in_a_crowd(*, runs: int = 5) -> Steady:
         idle={"connections": 500},
         run={"duration": "400 ms", "warm_up": "0 s"},
     )
-    return steady(asked, runs=runs, engine="reference")
+    return steady(asked, runs=runs)
 
 
 @dataclass(frozen=True)

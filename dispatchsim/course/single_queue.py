@@ -245,6 +245,4 @@ def _outcome(at_ns: ArrayLike, costs: Costs, mechanism: str = "epoll_level") -> 
     came = np.asarray(at_ns, dtype=np.int64)
     columns = (np.full(came.size, n, np.int64) for n in (1, 64, REPLY_BYTES_MIN, 0))
     settings = RunSettings(duration_ns=int(came[-1]) + SECOND_NS, sample_every_ns=0)
-    return simulate(
-        mechanism, Trace("open", 0, came, *columns), costs, settings, engine="reference"
-    )
+    return simulate(mechanism, Trace("open", 0, came, *columns), costs, settings)
