@@ -11,6 +11,7 @@ rows stand in machines.toml.
 from __future__ import annotations
 
 import fnmatch
+import functools
 import math
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
@@ -369,6 +370,7 @@ def _dearer(cost: Cost, ns: float) -> Cost:
     return cost.model_copy(update={"value": value, "low": value, "high": value})
 
 
+@functools.cache  # a solution takes it hundreds of times
 def _base() -> Profile:
     return Profile.read(shipped_profiles()[BASE])
 

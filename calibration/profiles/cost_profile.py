@@ -82,6 +82,7 @@ class Profile(Frozen):
     range: _Range
     cost: dict[str, dict[str, Cost]]
     _file: str = PrivateAttr("")  # it was read from, for messages
+    _tables: tuple[object, dict[str, Mapping[str, Cost]]] = PrivateAttr((None, {}))
 
     def __eq__(self, other: object) -> bool:
         """Return whether both say the same, wherever they were read from."""
@@ -149,7 +150,13 @@ class Profile(Frozen):
 
     def table(self, table: str) -> Mapping[str, Cost]:
         """Return the costs of a table, lent ones if the profile has none of it."""
-        return _table_of(self, table)
+        costs, tables = self._tables
+        if costs is not self.cost:  # a copy with other costs takes over what the original kept
+            tables = {}
+            self._tables = self.cost, tables
+        if table not in tables:
+            tables[table] = _table_of(self.cost, table)
+        return tables[table]
 
     def prices(self, mechanism: str) -> Prices:
         """Return whose prices of *mechanism* these are: measured, lent by others, or none."""
@@ -284,10 +291,9 @@ class Profile(Frozen):
         )
 
 
-@functools.lru_cache(maxsize=256)  # a study prices a hundred runs by the same profile
-def _table_of(profile: Profile, table: str) -> Mapping[str, Cost]:
-    own = profile.cost.get(table) or lent(table, profile.cost)
-    return {**extras(table, profile.cost), **own} if own else own
+def _table_of(cost: Mapping[str, dict[str, Cost]], table: str) -> Mapping[str, Cost]:
+    own = cost.get(table) or lent(table, cost)
+    return {**extras(table, cost), **own} if own else own
 
 
 @functools.cache
