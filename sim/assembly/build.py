@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..clients.clients import idle_lives_ns
 from ..clients.retries import retry_draws
-from ..cpu.receiving import comes_late, first_round, handles_all
+from ..cpu.receiving import asks_after, comes_late
 from ..engine.disturbances import gaps_ns
 from ..figures.queue_lengths import SAMPLE_COLUMNS
 from ..load.workload import Trace
@@ -96,7 +96,7 @@ def build_world(
             ledger_ns=column(len(Activity), 0, I64),
             ledger_mark_ns=column(len(Activity), 0, I64),
             packets=column(power_of_two(kernel.receive_queue), NONE, I64),
-            handles_all=handles_all(kernel, costs),
+            asks_after=asks_after(kernel, costs),
         )
         for k in range(machine.cpus)
     ]
@@ -210,8 +210,7 @@ def build_world(
         and client.fd_limit >= n_at_once
         and client.ports == 0
         and client.request_pieces == 1,
-        first_round=first_round(kernel),
-        handles_all=handles_all(kernel, costs),
+        asks_after=asks_after(kernel, costs),
         comes_late=comes_late(kernel, costs),
         delivers_own=costs.call.delivery_ns > 0 and network.delay_ns == 0 and any(costs.client),
         entry_varies=any(costs.interrupt.entry_since.ns),

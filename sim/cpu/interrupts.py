@@ -34,12 +34,19 @@ def steered_to(world: World, c: int) -> Cpu:
 
 def interrupt(world: World, c: int, packet_ns: int) -> int:
     """Handle one packet of *c* that arrives now; return the time at which it has been handled."""
+    return handle_packet(world, steered_to(world, c), packet_ns)
+
+
+def handle_packet(world: World, cpu: Cpu, packet_ns: int) -> int:
+    """Handle one packet on *cpu* now; return the time at which it has been handled."""
     world.counts[count.PACKETS] += 1
-    return interrupt_cpu(world, steered_to(world, c), packet_ns, False)
+    handled_ns = interrupt_cpu(world, cpu, packet_ns, False)
+    cpu.n_at_once += 1
+    return handled_ns
 
 
 def interrupt_cpu(world: World, cpu: Cpu, packet_ns: int, by_itself: bool) -> int:
-    """Handle a packet on *cpu* now; return the time at which it has been handled.
+    """Interrupt *cpu* now; return the time at which that has been handled.
 
     One that comes *by_itself* interrupts for itself, even if others are being handled.
     """
@@ -51,6 +58,7 @@ def interrupt_cpu(world: World, cpu: Cpu, packet_ns: int, by_itself: bool) -> in
             cost_ns += _entry_ns(world, begin_ns - cpu.irq_free_ns)
             world.counts[count.INTERRUPTS] += 1
         cpu.irq_begin_ns = begin_ns
+        cpu.n_at_once = 0
     elif by_itself:
         cost_ns += world.costs.interrupt.entry_ns
         world.counts[count.INTERRUPTS] += 1

@@ -43,19 +43,19 @@ _SOFTIRQ_NS = 2 * MILLISECOND_NS
 """After which a softirq gives up: MAX_SOFTIRQ_TIME."""
 
 
-def first_round(kernel: KernelSettings) -> int:
-    """Return how many packets a softirq of *kernel* handles before it asks whether to go on."""
-    return min(_ROUND, kernel.softirq_budget) if kernel.softirq_budget > 0 else _ROUND
-
-
 def comes_late(kernel: KernelSettings, costs: Costs) -> bool:
     """Return whether a device waits before it interrupts, or its interrupt is on its way."""
     return kernel.coalesce_ns > 0 or any(costs.interrupt.way.ns)
 
 
-def handles_all(kernel: KernelSettings, costs: Costs) -> bool:
-    """Return whether interrupts handle packets as they come, unless there are too many."""
-    return kernel.packets == Packets.SOFTIRQ and not comes_late(kernel, costs)
+def asks_after(kernel: KernelSettings, costs: Costs) -> int:
+    """Return how many packets a softirq handles before it asks whether to go on.
+
+    It is none where packets come late, or where something else than a softirq handles them.
+    """
+    if kernel.packets != Packets.SOFTIRQ or comes_late(kernel, costs):
+        return 0
+    return min(_ROUND, kernel.softirq_budget) if kernel.softirq_budget > 0 else _ROUND
 
 
 def must_wait(world: World, kind: int, c: int) -> bool:
@@ -64,25 +64,20 @@ def must_wait(world: World, kind: int, c: int) -> bool:
     Its effect is an occurrence of its own then, when it has been handled.
     """
     cpu = steered_to(world, c)
-    return _is_asked(world, cpu) and _is_left(world, cpu, kind, c)
+    return _is_asked(cpu) and _is_left(world, cpu, kind, c)
 
 
 def datagram_must_wait(world: World, cpu: Cpu) -> bool:
     """Return the same of a datagram that arrives at *cpu*."""
-    return _is_asked(world, cpu) and _is_left(world, cpu, occurrence.DATAGRAM, 0)
+    return _is_asked(cpu) and _is_left(world, cpu, occurrence.DATAGRAM, 0)
 
 
-def _is_asked(world: World, cpu: Cpu) -> bool:
-    """Count a packet that arrives at *cpu* now; return whether it is a question who handles it."""
-    count_at_once(world, cpu)
-    return not cpu.handles_all or cpu.n_at_once > world.first_round
+def _is_asked(cpu: Cpu) -> bool:
+    """Return whether a packet that arrives at *cpu* now may have to wait.
 
-
-def count_at_once(world: World, cpu: Cpu) -> None:
-    """Count a packet of the softirq on *cpu*, or of one that begins with it."""
-    if cpu.irq_free_ns < world.now_ns:
-        cpu.n_at_once = 0
-    cpu.n_at_once += 1
+    Until a round is over, the next packet is handled, whether the softirq still goes on or not.
+    """
+    return cpu.n_at_once >= cpu.asks_after
 
 
 def _is_left(world: World, cpu: Cpu, kind: int, c: int) -> bool:
@@ -108,13 +103,13 @@ def _is_left(world: World, cpu: Cpu, kind: int, c: int) -> bool:
 
 
 def may_be_handled_at_once(world: World, cpu: Cpu) -> bool:
-    """Return whether the softirq on *cpu* handles the packet that was counted last."""
+    """Return whether the softirq on *cpu*, or one that begins now, handles another packet."""
     budget = world.kernel.softirq_budget
-    if budget == 0 or cpu.n_at_once == 1:
+    if budget == 0 or cpu.n_at_once == 0 or cpu.irq_free_ns < world.now_ns:
         return True
-    if cpu.n_at_once > budget:
+    if cpu.n_at_once >= budget:
         return False
-    return cpu.n_at_once % _ROUND != 1 or not _gives_up(world, cpu)
+    return cpu.n_at_once % _ROUND != 0 or not _gives_up(world, cpu)
 
 
 def _gives_up(world: World, cpu: Cpu) -> bool:
@@ -128,7 +123,7 @@ def _gives_up(world: World, cpu: Cpu) -> bool:
 
 def leave_to_thread(world: World, cpu: Cpu) -> None:
     """Have the thread for packets on *cpu*, which is blocked, handle those that wait and come."""
-    cpu.handles_all = False
+    cpu.asks_after = 0
     wake_other(world, packet_thread(world, cpu))
 
 

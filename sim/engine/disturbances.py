@@ -20,7 +20,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ..cpu.interrupts import datagram_price_ns, interrupt_cpu
+from ..cpu.interrupts import datagram_price_ns, handle_packet
 from ..cpu.processor import stall_of
 from ..cpu.receiving import datagram_must_wait
 from ..cpu.scheduling import wake_other
@@ -112,8 +112,7 @@ def burst_arrives(world: World) -> None:
     cpu = world.cpus[max(0, world.machine.interrupt_cpu)]
     for _ in range(flood.burst):
         if not datagram_must_wait(world, cpu):
-            interrupt_cpu(world, cpu, datagram_price_ns(world, cpu), False)
-            world.counts[count.PACKETS] += 1
+            handle_packet(world, cpu, datagram_price_ns(world, cpu))
             world.counts[count.DATAGRAMS] += 1
     world.next_gap = (world.next_gap + 1) % len(world.flood_gap_ns)
     _plan_burst(world, world.now_ns + world.flood_gap_ns[world.next_gap])

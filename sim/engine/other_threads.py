@@ -5,10 +5,9 @@ An engine asks `resumes` who goes on when a CPU has ended what it did; programs 
 
 from __future__ import annotations
 
-from ..cpu.interrupts import datagram_price_ns, interrupt_cpu
+from ..cpu.interrupts import datagram_price_ns, handle_packet
 from ..cpu.processor import is_on_cpu, is_other, packet_thread, thread_of
 from ..cpu.receiving import (
-    count_at_once,
     ends_round,
     is_beside_thread,
     leave_to_thread,
@@ -108,7 +107,7 @@ def _packet_step_ns(world: World, cpu: Cpu) -> int:
     cpu.in_hand = packet
     if packet == NONE:
         cpu.n_in_round = 0
-        cpu.handles_all = world.handles_all
+        cpu.asks_after = world.asks_after
         return SLEEP
     cpu.n_in_round += 1
     cost_ns = price_ns(world, packet_kind(packet), packet_connection(packet))
@@ -141,7 +140,6 @@ def deliver(world: World, cpu: Cpu) -> None:
             schedule(world, world.now_ns, occurrence.DELIVERY, NO_CONNECTION - cpu.number)
             return
         n_delivered += 1
-        count_at_once(world, cpu)
         if not may_be_handled_at_once(world, cpu):
             if thread.blocked:
                 leave_to_thread(world, cpu)
@@ -154,10 +152,9 @@ def deliver(world: World, cpu: Cpu) -> None:
 def _handle(world: World, cpu: Cpu, packet: int) -> None:
     """Handle *packet* in the interrupt of *cpu*; it has its effect when it has been handled."""
     kind = packet_kind(packet)
-    world.counts[count.PACKETS] += 1
     if kind == occurrence.DATAGRAM:
-        interrupt_cpu(world, cpu, datagram_price_ns(world, cpu), False)
+        handle_packet(world, cpu, datagram_price_ns(world, cpu))
         world.counts[count.DATAGRAMS] += 1
     else:
         cost_ns = price_ns(world, kind, packet_connection(packet))
-        schedule(world, interrupt_cpu(world, cpu, cost_ns, False), occurrence.HANDLED, packet)
+        schedule(world, handle_packet(world, cpu, cost_ns), occurrence.HANDLED, packet)

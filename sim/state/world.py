@@ -129,8 +129,8 @@ class Cpu:
     first_packet: int = 0
     n_packets: int = 0
     in_hand: int = NONE  # the packet that the packet thread is at
-    handles_all: bool = False  # interrupts handle packets as they come, and leave none
-    n_at_once: int = 0  # packets that have come to the interrupt, one after the other
+    asks_after: int = 0  # World.asks_after; 0 while the packet thread has all packets
+    n_at_once: int = 0  # packets that one softirq has handled, or the last one
     n_in_round: int = 0  # and the packet thread, since it could leave
     beside: bool = False  # an interrupt handles packets while the packet thread waits
     tick: int = 0  # the last in which packets were polled for
@@ -332,8 +332,7 @@ class Disturbances:
     fault_at_ns: Column = per_fault(of="at_ns")
     fault_length_ns: Column = per_fault(of="length_ns")
     fault_value: Column = per_fault(of="value")
-    first_round: int  # packets that a softirq handles before it asks whether to go on
-    handles_all: bool  # interrupts handle packets as they come, unless there are too many
+    asks_after: int  # packets that a softirq handles before it asks whether to go on
     comes_late: bool  # a device waits before it interrupts, or its interrupt is on its way
     entry_varies: bool  # an interrupt costs more the longer ago the last one was
     busy_weight: int = WEIGHT  # of each process that computes, by its nice value

@@ -128,7 +128,8 @@ def request_handled(world: World, c: int) -> None:
         if world.stage[c] == stage.ACCEPTED:
             post(world, world.fd_of[c], READABLE)
         return
-    world.n_unread += 1 - world.pending[c]
+    if world.pending[c] == 0:
+        world.n_unread += 1
     world.pending[c] = 1
     request_came(world, c)
     world.tries[c] = 0  # what comes next is sent for the first time

@@ -102,10 +102,11 @@ class Structures:
         return "\n".join([*self.forward, "", *self.bodies, ""])
 
 
-def c_of(function: tree.Function, structures: Structures, *, apart: bool = False) -> str:
-    """Return the C of *function*; if *apart* the compiler does not inline it."""
+def c_of(function: tree.Function, structures: Structures, *, seldom: bool = False) -> str:
+    """Return the C of *function*; if it is called *seldom* the compiler favours those around it."""
     text = _Writer(function, structures).text()
-    return text.replace("\nstatic ", "\nstatic __attribute__((noinline)) ", 1) if apart else text
+    attributes = "__attribute__((noinline, cold)) " if seldom else ""
+    return text.replace("\nstatic ", f"\nstatic {attributes}", 1)
 
 
 def file_name(file: str) -> str:

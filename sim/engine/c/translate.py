@@ -46,8 +46,28 @@ REPLACED: dict[Callable[..., Any], Callable[..., Any]] = {
 }
 
 
-_APART = frozenset({"clock_happening"})
-"""Functions that most runs seldom call: inlined, they would keep others from being so."""
+SELDOM = frozenset(
+    {
+        "_drop_or_refuse",
+        "_is_left",
+        "answer",
+        "client_lost",
+        "clock_happening",
+        "give_up",
+        "idle_closes",
+        "idle_may_return",
+        "packet_handled",
+        "reset_forgotten",
+        "sent_again",
+        "server_reset",
+        "shed",
+        "syn_lost",
+        "syn_sent_again",
+        "timeout",
+        "wake_other",
+    }
+)
+"""Functions that most connections never call: inlined, they would keep others from being so."""
 
 
 def engine_c(
@@ -80,7 +100,7 @@ def engine_c(
     for kind in _needed_by_engine(world):  # first, so that they have the names of engine/*.h
         structures.c(kind)
     functions = [
-        c_of(f, structures, apart=f.label in _APART) for f in inference.functions if f in needed
+        c_of(f, structures, seldom=f.label in SELDOM) for f in inference.functions if f in needed
     ]
     sizes = f"enum {{ STACK_BYTES = {stack_bytes(_depth(inference.functions))} }};"
     constants = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 import os
+import re
 import time
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from dispatchsim.models.built_in import BuiltIn, built_in_programs
 from dispatchsim.sim.engine.c import library, source
 from dispatchsim.sim.engine.c.layout import record_type
 from dispatchsim.sim.engine.c.source import FaultError, source_of
+from dispatchsim.sim.engine.c.translate import SELDOM
 from dispatchsim.sim.native import cache
 
 POLL: BuiltIn = next(each for each in built_in_programs() if each.kept_as == "poll")
@@ -51,6 +53,11 @@ def test_the_next_process_finds_the_text(
     assert kept.name.endswith(f"-{library.SOURCES_HASH}.engine")
     monkeypatch.setattr(library, "_translated", None)
     assert text() == made
+
+
+def test_every_function_that_is_called_seldom_is_in_an_engine(folder: Path, sources: Path) -> None:
+    marked = re.findall(r"\(noinline, cold\)\) .*?\bf_(\w+)\(", text())
+    assert sorted(marked) == sorted(SELDOM)
 
 
 def test_a_text_that_is_read_every_day_is_kept(folder: Path, sources: Path) -> None:
