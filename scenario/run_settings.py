@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..models.catalogue import MECHANISMS
 from ..models.client_settings import client_threads_of
-from ..models.completions.io_uring import with_habits
+from ..models.releases import with_release
 from ..sim.state.client_settings import ClientSettings, Closing, NetworkSettings
 from ..sim.state.kernel_settings import EVERY_CPU, KernelSettings, MachineSettings
 from ..sim.state.memory_settings import MemorySettings
@@ -23,10 +23,10 @@ _SYN_TIMEOUTS_NS = {"from 3 s": 3 * SECOND_NS}
 def settings_of(
     scenario: Scenario, network_delay_ns: int, seed: int, *, kernel: str = ""
 ) -> RunSettings:
-    """Return the settings of a run of *scenario*."""
+    """Return the settings of a run of *scenario*, on Linux *kernel* unless it names another."""
     load, network = scenario.load, scenario.network
     idle, machine = scenario.idle, scenario.machine
-    return _of_server(scenario, kernel)._replace(
+    settings = _of_server(scenario)._replace(
         network=settings_from(
             network,
             NetworkSettings,
@@ -60,13 +60,12 @@ def settings_of(
         warm_up_ns=scenario.run.warm_up,
         seed=seed,
     )
+    return with_release(settings, scenario.server.mechanism, machine.kernel or kernel)
 
 
-def _of_server(scenario: Scenario, kernel: str) -> RunSettings:
+def _of_server(scenario: Scenario) -> RunSettings:
     server = scenario.server
     settings = server.run_settings
-    completions = with_habits(settings.completions, server.mechanism, kernel)
-    settings = settings._replace(completions=completions)
     if scenario.machine.role == "server":
         return settings
     workers = client_threads_of(MECHANISMS[server.mechanism], scenario.load.users or 1)

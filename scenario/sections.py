@@ -5,10 +5,12 @@ Each has keys, units, bounds, and rules between its keys.
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, StrictInt, StrictStr, model_validator
+from pydantic import AfterValidator, Field, StrictInt, StrictStr, model_validator
 
+from ..models.releases import RELEASE
 from ..models.simulate import Engine
 from ..sim.state.client_settings import NetworkSettings, PathSettings
 from ..sim.state.kernel_settings import KernelSettings, MachineSettings
@@ -25,6 +27,15 @@ Bandwidth = Annotated[int, Bounded(BANDWIDTH, "1 kbit/s", "1000 Gbit/s")]
 
 LINEAR_SYN_TIMEOUTS = 4
 """What Linux 6.5 and later do (net.ipv4.tcp_syn_linear_timeouts)."""
+
+
+def _is_release(text: str) -> str:
+    if re.fullmatch(RELEASE, text) is None:
+        raise ValueError(f'must be a release of Linux such as "6.1", got "{text}"')
+    return text
+
+
+Release = Annotated[StrictStr, AfterValidator(_is_release)]
 
 
 class Idle(Section):
@@ -100,6 +111,11 @@ class Machine(SettingsSection, settings=(MachineSettings, KernelSettings, Memory
     profile: StrictStr | None = Field(
         default=None,
         description="A shipped profile, or a .toml file beside the scenario file.",
+    )
+    kernel: Release | None = Field(
+        default=None,
+        description='Release of the server\'s Linux, such as "6.1": rules hold that have changed '
+        "since. Absent: the profile's.",
     )
     clients: Literal["free", "generator"] = Field(
         default="free",

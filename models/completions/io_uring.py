@@ -39,7 +39,6 @@ What is due is a queue: the ready list, which holds what follows a send, too.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -49,7 +48,6 @@ from ...sim.kernel import interest_set, sockets
 from ...sim.kernel.descriptors import no_fd_left
 from ...sim.kernel.sleeping import sleep
 from ...sim.state.columns import I8, I32, per_descriptor
-from ...sim.state.family_settings import CompletionSettings
 from ...sim.state.kinds import NONE, READABLE, WRITABLE, activity, count
 from ...sim.state.mechanism import Trait, kept, spend, step
 from ...sim.state.world import Worker, World
@@ -58,31 +56,6 @@ from ..epoll.epoll_level import EPOLL_LEVEL, leave_to_close
 from ..epoll.epoll_level import notify as notify_of_state
 from ..epoll.other_kernels import change_callback, have_callback
 from ..remembering.overload import is_unwanted
-
-_ALL = 0
-_IN_ORDER_SINCE, _NO_LOOK_SINCE, _SOME_SINCE = (6, 5), (6, 10), (6, 13)
-
-
-def with_habits(settings: CompletionSettings, mechanism: str, kernel: str) -> CompletionSettings:
-    """Return *settings* as *kernel* runs it with *mechanism*; a kernel without a version is new.
-
-    >>> with_habits(CompletionSettings(), "io_uring", "6.1.0").due_last_first
-    True
-    >>> with_habits(CompletionSettings(), "io_uring", "6.18.44-cloud").due_at_once
-    20
-    """
-    version = re.match(r"(\d+)\.(\d+)", kernel)
-    if mechanism != "io_uring" or version is None:
-        return settings
-    known = (int(version[1]), int(version[2]))
-    if known >= _SOME_SINCE:
-        return settings
-    return settings._replace(
-        due_at_once=_ALL,
-        due_last_first=known < _IN_ORDER_SINCE,
-        accept_looks_again=known < _NO_LOOK_SINCE,
-    )
-
 
 NOTHING, ITSELF, WHAT_FOLLOWS = 0, 1, 2
 """What of a descriptor is under way: what was submitted or armed, or what is linked to a send."""

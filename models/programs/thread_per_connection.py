@@ -18,7 +18,7 @@ import functools
 from collections.abc import Generator, Iterator
 
 from ...sim.kernel import sockets
-from ...sim.kernel.descriptors import no_fd_left
+from ...sim.kernel.descriptors import accept_fails
 from ...sim.kernel.request_timeouts import was_in_vain
 from ...sim.kernel.sleeping import fall_asleep
 from ...sim.kernel.user_code import user_code
@@ -86,7 +86,7 @@ def thread_per_connection(mechanism: Mechanism) -> Program:
             check_ns = max(0, call.accept_again_ns - call.accept_after_ns)
         if world.now_ns > 0 or not found_none:  # or it has been in the call since before
             yield from spend(worker, activity.ACCEPT, check_ns)
-        if not no_fd_left(world):  # otherwise it fails at once
+        if not accept_fails(world):
             yield from wait(world, worker)
         fd = sockets.accept(world, worker)
         if fd >= 0:

@@ -1,4 +1,4 @@
-"""Receive processing on the server's CPU: it preempts, it coalesces, and somebody is billed.
+"""Receive processing on the server's CPU: it preempts, it coalesces, and a process is billed.
 
         packet      packet packet
           |           |  |
@@ -6,10 +6,10 @@
 
 A packet has its effect when it has been handled. On one CPU nothing runs in between, so there it
 may have it at once; other CPUs go on meanwhile, and see it neither in a queue nor on a ready list.
-What interrupts leave to somebody else is in sim/cpu/receiving.py.
+What interrupts leave to a thread is in sim/cpu/receiving.py.
 
 Sources: Linux net/core/dev.c (backlog, NAPI), kernel/sched/cputime.c without
-CONFIG_IRQ_TIME_ACCOUNTING: interrupt time is billed to whoever was interrupted; Mogul and
+CONFIG_IRQ_TIME_ACCOUNTING: interrupt time is billed to the interrupted process; Mogul and
 Ramakrishnan 1997, "Eliminating receive livelock in an interrupt-driven kernel".
 """
 
@@ -120,7 +120,7 @@ def way_ns(world: World) -> int:
 
 
 def _steal(world: World, cpu: Cpu, cost_ns: int) -> None:
-    """Charge an interrupt of *cost_ns* to whoever has *cpu*, or to nobody."""
+    """Charge an interrupt of *cost_ns* to the process on *cpu*, or to its idle time."""
     if cpu.idle:
         cpu.ledger_ns[activity.INTERRUPT_IDLE] += cost_ns
         cpu.idle_from_ns += cost_ns
@@ -156,7 +156,7 @@ def seen_at_once(world: World, kind: int, c: int, handled_ns: int) -> bool:
 
 
 def handled_connection(world: World, subject: int) -> int:
-    """Return whose packet has been handled; whoever it wakes is woken from that CPU."""
+    """Return the connection of a handled packet; threads that it wakes are woken from its CPU."""
     c = packet_connection(subject)
     cpu = steered_to(world, c)
     world.waker = cpu.number

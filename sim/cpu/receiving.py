@@ -1,10 +1,10 @@
-"""Packets that wait: who handles them when an interrupt does not, and which are lost.
+"""Packets that wait: which thread handles them when an interrupt does not, and which are lost.
 
     softirq     interrupt ─► packet, packet ... budget ─► queue ─► ksoftirqd, a thread among others
                 (a device may wait for packets that come together)
     interrupts  interrupt for each ─► queue ─► softirq: below interrupts, above all processes
     polling     interrupt ─► ring ─► polls: above all processes, for a share of each tick
-                                 full: lost, and whoever sent it does so again
+                                 full: lost, and its sender repeats it
 
 The first is Linux. A softirq handles packets in rounds of 64, and after each round it goes on only
 until the budget is used up (ten rounds), until two milliseconds are over as ticks count them (one
@@ -59,7 +59,7 @@ def asks_after(kernel: KernelSettings, costs: Costs) -> int:
 
 
 def must_wait(world: World, kind: int, c: int) -> bool:
-    """Return whether a packet of *c* is left to somebody else than the interrupt, or is lost.
+    """Return whether a packet of *c* is left to a thread by the interrupt, or is lost.
 
     Its effect is an occurrence of its own then, when it has been handled.
     """
@@ -137,7 +137,7 @@ def is_beside_thread(world: World, cpu: Cpu) -> bool:
     """Return whether an interrupt on *cpu* handles packets while their thread waits for the CPU."""
     thread = packet_thread(world, cpu)
     waits = not thread.blocked and cpu.running != thread.number
-    return waits and world.kernel.packets == Packets.SOFTIRQ
+    return waits and world.kernel.interrupts_beside and world.kernel.packets == Packets.SOFTIRQ
 
 
 def _is_delivered_later(world: World, cpu: Cpu) -> bool:

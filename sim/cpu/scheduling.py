@@ -1,4 +1,4 @@
-"""Who has a CPU: turns, blocking, waking, and who may take it from whom.
+"""Which thread has a CPU: turns, blocking, waking, and which thread may take it from another.
 
     runnable ──► running ── step, step, ... ── SLEEP ──► blocked
         ▲           │ a tick finds that its slice is over   │ a descriptor calls
@@ -22,14 +22,16 @@ A step is cut in the middle, whatever it is, by what is more urgent than any pro
 packets where interrupts or polls do it, and a stall.
 
 A thread that wakes up has had at least what those have had that run or wait there, but for a
-credit. Left out: that an eligible thread of Linux keeps its CPU until its slice is over though one
-with less wakes up (RUN_TO_PARITY matters from three threads on), and the lag that a sleeper keeps.
+credit. Linux since 6.6 keeps the lag of a sleeper instead: with a positive lag it takes the CPU,
+with none the running thread keeps it until its slice is over (RUN_TO_PARITY). Here a tie takes the
+CPU, which stands for the positive lag of threads that sleep often. Linux was asked only whether the
+fastest quarter of wake-ups takes the CPU (rule wakes_beside_busy).
 
 Coming back costs a wake-up, and what the caches have lost meanwhile.
 Sources: Linux kernel/sched/core.c schedule(), try_to_wake_up(), sched_prio_to_weight;
 kernel/sched/fair.c update_curr(), task_tick_fair(), pick_eevdf(), check_preempt_wakeup_fair(),
 place_entity(), update_min_vruntime(); kernel/entry/common.c exit_to_user_mode_loop(); Mogul and
-Ramakrishnan 1997, section 4 (who is urgent).
+Ramakrishnan 1997, section 4 (what is urgent).
 """
 
 from __future__ import annotations
@@ -124,7 +126,7 @@ def clock_ticks(world: World, cpu: Cpu) -> None:
     if thread.slice_state != ON_CPU or not is_over:
         return
     cpu.turn_over = True
-    cpu.slice_from_ns = world.now_ns  # the next slice begins, whoever has it
+    cpu.slice_from_ns = world.now_ns  # the next slice begins, of this thread or another
     first = thread_of(world, cpu.runnable[cpu.first_runnable])
     if first.had_ns <= thread.had_ns + _had_now_ns(world, cpu):
         _ask_to_leave(world, cpu)

@@ -1,7 +1,7 @@
 """System calls of a client: connections that the simulated machine itself opens, to a far end.
 
     connect() ──SYN──► far end ──SYN-ACK──► writable      write() ──► service ──reply──► readable
-    close() ───FIN──► far end ──FIN──► handled, and nobody is told
+    close() ───FIN──► far end ──FIN──► handled, without news for the server
 
 The far end has no limits: it accepts at once, answers each request when service_ns have passed, and
 closes when it is closed. What comes from it is handled at the prices of what comes from clients: a

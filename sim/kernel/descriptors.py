@@ -36,8 +36,17 @@ def no_fd_left(world: World) -> bool:
 
 def no_file_left(world: World) -> bool:
     """Return whether the open files of all processes are more than their bound (ENFILE)."""
-    n_files = world.next_fd - world.n_free + world.kernel.files_elsewhere
-    return n_files > world.kernel.files_max
+    return _n_files(world) > world.kernel.files_max
+
+
+def accept_fails(world: World) -> bool:
+    """Return whether an accept would fail at once, even if a connection waits: EMFILE or ENFILE."""
+    files_max = world.kernel.files_max
+    return no_fd_left(world) or (files_max > 0 and _n_files(world) >= files_max)
+
+
+def _n_files(world: World) -> int:
+    return world.next_fd - world.n_free + world.kernel.files_elsewhere
 
 
 def close_fd(world: World, fd: int) -> None:

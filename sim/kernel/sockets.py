@@ -69,7 +69,11 @@ def accept(world: World, worker: Worker) -> int:
 
 
 def accepts_none(world: World, worker: Worker) -> bool:
-    """Return whether an accept would fail now: nobody waits, or there is no descriptor."""
+    """Return whether an accept would find no connection now, or no descriptor (EMFILE).
+
+    A full table of files (ENFILE) is not looked at: an accept that it lets fail is priced as one
+    that succeeds.
+    """
     return worker.listener.n_queued == 0 or no_fd_left(world)
 
 

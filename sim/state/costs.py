@@ -189,7 +189,7 @@ class ClientCosts(NamedTuple):
 class Costs(NamedTuple):
     """All costs of one run; `mechanism` is the cost table of the mechanism in use.
 
-    refill is what coming back to a CPU takes more after a slice was over or somebody preempted, by
+    refill is what coming back to a CPU takes more after a slice was over or a thread preempted, by
     the microseconds that others have had it meanwhile: they have filled its caches. handover_ns is
     what sleeping in a wait and waking up take less, together, where another thread is runnable.
     """

@@ -90,6 +90,9 @@ class KernelSettings(NamedTuple):
     Where packets are polled for, that takes at most polling_share_permille of each polling_tick_ns
     (Mogul and Ramakrishnan 1997, section 7).
 
+    Since Linux 6.5 interrupts handle packets beside the thread of the kernel that has them, while
+    it waits for the CPU (interrupts_beside).
+
     A thread that others wait for leaves its CPU at the first tick at which it has had it for
     slice_ns (Linux kernel/sched/fair.c: 0.7 ms, twice that on two CPUs). With wake_preemption a
     thread that wakes up takes the CPU from one that has had as much or more, and granularity_ns
@@ -122,6 +125,7 @@ class KernelSettings(NamedTuple):
     polling_tick_ns: Annotated[int, Setting(least=1, key=None)] = 10_000_000
     wake_preemption: Annotated[bool, Setting(left_alone=True)] = True
     """Whether a thread that wakes up takes the CPU from one that has had as much or more."""
+    interrupts_beside: Annotated[bool, Setting(key=None)] = True
     granularity_ns: Annotated[int, Setting(least=0, key=None)] = 0
     credit_ns: Annotated[int, Setting(least=0, key=None)] = 0
     slice_ns: Annotated[int, Setting(least=1, key=None)] = 1_400_000

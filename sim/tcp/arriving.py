@@ -26,7 +26,7 @@ from .handshake import (
     syn_handled,
     syn_price_ns,
 )
-from .listen_queue import enters_queue
+from .listen_queue import enters_queue, is_opening
 from .windows import acked_handled, acknowledging_ns, request_came, request_price_ns
 
 
@@ -121,7 +121,7 @@ def request_handled(world: World, c: int) -> None:
     if world.stage[c] == stage.EXPIRED:
         reset_forgotten(world, c)
         return
-    if world.stage[c] in (stage.HALF_OPEN, stage.BY_COOKIE) and not enters_queue(world, c):
+    if is_opening(world, c) and not enters_queue(world, c):
         sent_again(world, occurrence.REQUEST, c)
         return
     if world.client.request_pieces > 1 and is_part(world, c):

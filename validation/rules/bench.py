@@ -16,7 +16,7 @@ import numpy as np
 
 from ...calibration.rules.asked import Value
 from ...models.catalogue import CATALOGUE
-from ...models.completions.io_uring import with_habits
+from ...models.releases import with_release
 from ...models.simulate import prepare_world, program_of
 from ...sim.engine.reference import Extension, Observer, ReferenceRun
 from ...sim.kernel import sockets
@@ -108,7 +108,7 @@ class Bench:
     """The kernel of a server that waits with *mechanism*, and what reaches it.
 
     Further keywords are settings of the server (`having`); *program* is what `run` runs. With a
-    *release* io_uring has the habits of that kernel. Packets take *packet_ns* each.
+    *release* the rules of that kernel hold. Packets take *packet_ns* each.
     """
 
     def __init__(
@@ -141,8 +141,7 @@ class Bench:
             sample_every_ns=0,
         )
         settings = having(settings, **server)
-        habits = with_habits(settings.completions, mechanism, release)
-        settings = settings._replace(completions=habits)
+        settings = with_release(settings, mechanism, release)
         program = program or program_of(mechanism)
         self.mechanism = program.mechanism
         self.world = prepare_world(program, trace, _costs(mechanism, packet_ns), settings)

@@ -6,7 +6,7 @@ import pytest
 from tests.served import on_server
 from tests.toy import arrivals, timeline
 
-from dispatchsim.models.completions.io_uring import with_habits
+from dispatchsim.models.releases import with_release
 from dispatchsim.sim.state.client_settings import ClientSettings
 from dispatchsim.sim.state.family_settings import CompletionSettings
 from dispatchsim.sim.state.kinds import Activity, Count
@@ -44,7 +44,7 @@ def test_io_uring_takes_a_call_for_each_step_of_a_connection() -> None:
 
 
 def test_before_linux_6_10_it_looked_in_vain_after_the_last_connection() -> None:
-    old = with_habits(CompletionSettings(), "io_uring", "6.1.0")
+    old = with_release(RunSettings(), "io_uring", "6.1.0").completions
     _, now = timeline("io_uring", ONE, WHILE)
     _, then = timeline("io_uring", ONE, WHILE._replace(completions=old))
     assert then.counts[Count.ACCEPT_AGAIN] == 1
@@ -92,7 +92,7 @@ def test_before_linux_6_5_what_was_queued_last_is_done_first() -> None:
     two = arrivals(10_000, 10_000, requests=2, think_ns=100_000)
     _, level = timeline("epoll_level", two, LONGER)
     _, now = timeline("io_uring", two, LONGER)
-    old = with_habits(CompletionSettings(), "io_uring", "6.1.0")
+    old = with_release(RunSettings(), "io_uring", "6.1.0").completions
     _, then = timeline("io_uring", two, LONGER._replace(completions=old))
     assert level.done_ns[0] < level.done_ns[1]
     assert now.done_ns[0] < now.done_ns[1]
@@ -132,10 +132,10 @@ def test_since_linux_6_13_what_is_due_is_done_in_parts(at_once: int, batches: li
 def test_a_kernel_decides_how_much_is_done_and_in_which_order(
     kernel: str, at_once: int, last_first: bool, looks_again: bool
 ) -> None:
-    server = with_habits(CompletionSettings(), "io_uring", kernel)
+    server = with_release(RunSettings(), "io_uring", kernel).completions
     assert (server.due_at_once, server.due_last_first) == (at_once, last_first)
     assert server.accept_looks_again == looks_again
-    assert with_habits(CompletionSettings(), "poll", kernel) == CompletionSettings()
+    assert with_release(RunSettings(), "poll", kernel).completions == CompletionSettings()
 
 
 def test_only_all_can_be_done_from_its_end() -> None:

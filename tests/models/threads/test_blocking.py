@@ -162,14 +162,19 @@ def test_threads_without_descriptors_try_again() -> None:
     assert outcome.counts[Count.REPLIES] == 12
 
 
-def test_at_the_limit_of_descriptors_accept_fails_at_once_though_no_connection_waits() -> None:
-    # Four clients stay and have all descriptors. The thread that accepts would sleep for the rest
-    # of the run if the queue were checked first (Linux: __sys_accept4_file(), EMFILE).
-    server = on_server(threads=int(Threads.ON_DEMAND), workers=6, fd_limit=8)
+@pytest.mark.parametrize(
+    ("limit", "failed"), [("fd_limit", Count.ACCEPT_NO_FD), ("files_max", Count.ACCEPT_NO_FILE)]
+)
+def test_at_the_limit_of_descriptors_accept_fails_at_once_though_no_connection_waits(
+    limit: str, failed: Count
+) -> None:
+    # Four clients stay and have all descriptors, or files. The thread that accepts would sleep for
+    # the rest of the run if the queue were checked first (__sys_accept4_file(), do_accept()).
+    server = on_server(threads=int(Threads.ON_DEMAND), workers=6, **{limit: 8})
     trace = arrivals(*range(10_000, 10_004), requests=2, think_ns=10 * MILLISECOND_NS)
     steps, outcome = timelines(trace, server, 1_000_000, "blocking")
     assert outcome.counts[[Count.ACCEPTS, Count.ACCEPT_AGAIN]].tolist() == [4, 0]
-    assert outcome.counts[Count.ACCEPT_NO_FD] > 1_000
+    assert outcome.counts[failed] > 1_000
     assert steps[0][-1][2] == "ACCEPT"
 
 

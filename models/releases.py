@@ -1,0 +1,101 @@
+"""Rules that releases of Linux do not share: the settings of a run in which they hold.
+
+    machine.kernel = "6.1", or the profile's ──► with_release ──► settings of io_uring, of the
+                                                                 scheduler and of softirqs
+
+Linux 6.1 and 6.18 have been asked (`dispatchsim validate rules`); of the other releases these rules
+were read in the source. They are the server's: clients are other machines, and their time-outs are
+`network.syn_timeouts`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from ..sim.state.settings import RunSettings
+from ..sim.state.units import MILLISECOND_NS
+
+RELEASE = r"(\d+)\.(\d+)(\D.*)?"
+"""A release, as "6.1", "6.18.44-cloud" or "2.6.5": its first two numbers count."""
+
+_CPUS_MAX = 8
+
+
+class Change(NamedTuple):
+    """What a release changed: before it the settings *record* of a run had these *values*.
+
+    Times of the scheduler are for one CPU (*by_cpus*): two have them twice, four three times, eight
+    and more four times. Releases before *known_from* have rules of their own that are left out.
+    """
+
+    release: tuple[int, int]
+    record: str
+    values: Mapping[str, int]
+    source: str
+    by_cpus: bool = False
+    known_from: tuple[int, int] = (0, 0)
+
+
+CHANGES = (
+    Change(
+        (6, 13),
+        "completions",
+        {"due_at_once": 0},
+        "io_uring/io_uring.h IO_LOCAL_TW_DEFAULT_MAX",
+    ),
+    Change(
+        (6, 10),
+        "completions",
+        {"accept_looks_again": True},
+        "io_uring/net.c io_accept(): IORING_CQE_F_SOCK_NONEMPTY",
+    ),
+    Change(
+        (6, 6),
+        "kernel",
+        {"granularity_ns": MILLISECOND_NS, "credit_ns": 3 * MILLISECOND_NS},
+        "kernel/sched/fair.c wakeup_gran(), place_entity(), get_update_sysctl_factor()",
+        by_cpus=True,
+        known_from=(2, 6),
+    ),
+    Change(
+        (6, 5),
+        "completions",
+        {"due_last_first": True},
+        "io_uring/io_uring.c __io_run_local_work(): io_llist_xchg(), llist_reverse_order()",
+    ),
+    Change(
+        (6, 5),
+        "kernel",
+        {"interrupts_beside": False},
+        "kernel/softirq.c invoke_softirq(): ksoftirqd_running()",
+    ),
+)
+
+
+def with_release(settings: RunSettings, mechanism: str, release: str) -> RunSettings:
+    """Return *settings* as a server of *mechanism* has them on a *release* of Linux.
+
+    Without a version, as "", it is the newest.
+
+    >>> with_release(RunSettings(), "io_uring", "6.1.0").completions.due_last_first
+    True
+    >>> with_release(RunSettings(), "poll", "6.18.44-cloud") == RunSettings()
+    True
+    """
+    version = re.fullmatch(RELEASE, release)
+    if version is None:
+        return settings
+    known = int(version[1]), int(version[2])
+    factor = min(settings.machine.cpus, _CPUS_MAX).bit_length()
+    for change in CHANGES:
+        of_another = change.record == "completions" and mechanism != "io_uring"
+        if of_another or not change.known_from <= known < change.release:
+            continue
+        values = dict(change.values)
+        if change.by_cpus:
+            values = {name: value * factor for name, value in values.items()}
+        record = getattr(settings, change.record)._replace(**values)
+        settings = settings._replace(**{change.record: record})
+    return settings
