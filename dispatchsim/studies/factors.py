@@ -20,7 +20,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, get_args
 
 from ..calibration.profiles.cost_profile import Profile
 from ..calibration.running.preparation import find_profile, warnings_of
@@ -122,7 +122,8 @@ def read_factor(text: str, option: str = "--vary") -> Factor:
     if ".." in said:
         low, high = said.split("..", 1)
         return Factor(field, range=_range(low, high, f"{option} {field}"))
-    values = {_value(each.strip()): None for each in said.split(",")}
+    is_text = _is_text(field)
+    values = {each.strip() if is_text else _value(each.strip()): None for each in said.split(",")}
     if "" in values:
         raise UserError(f"{option} {field}: must be values with commas between, got {shown(said)}")
     return Factor(field, tuple(values))
@@ -156,6 +157,19 @@ def check_field(field: str, option: str) -> None:
         raise UserError(f"{option} {field}: {unknown_key(key, fields)}")
     if field in ("run.seed", "run.replications", "run.engine"):
         raise UserError(f"{option} {field}: must be another field, as studies set it themselves")
+
+
+def _is_text(field: str) -> bool:
+    """Return whether values of *field* are texts, even if they look like numbers."""
+    section, _, key = field.partition(".")
+    model: Any = Scenario.model_fields[section].annotation
+    kinds = _kinds(model.model_fields[key].annotation)
+    return str in kinds and not kinds & {int, float}
+
+
+def _kinds(annotation: Any) -> set[Any]:
+    parts = get_args(annotation)
+    return {annotation}.union(*map(_kinds, parts)) if parts else {annotation}
 
 
 def _value(text: str) -> Value:

@@ -46,6 +46,10 @@ def test_values_are_written_as_in_a_scenario(text: str, field: str, values: Any)
     assert read_factor(text) == Factor(field, values)
 
 
+def test_values_of_a_text_are_texts_even_if_they_look_like_numbers() -> None:
+    assert read_factor("machine.kernel=6.1,6.18") == Factor("machine.kernel", ("6.1", "6.18"))
+
+
 def test_a_range_without_steps_is_drawn_from() -> None:
     assert read_factor("load.rate=1000/s..4000/s").range == Range(1000.0, 4000.0, "/s", False)
 
