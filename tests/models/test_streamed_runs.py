@@ -15,6 +15,7 @@ from tests.toy import MECHANISMS, TraceSlices, toy_costs
 from dispatchsim.models.simulate import simulate, simulate_stream
 from dispatchsim.sim.figures.summary import summarise
 from dispatchsim.sim.load.workload import ClosedLoopBlocks, Load, OpenLoopBlocks, open_loop
+from dispatchsim.sim.state.client_settings import ClientSettings
 from dispatchsim.sim.state.settings import RunSettings
 
 
@@ -36,19 +37,18 @@ def test_a_window_changes_nothing(mechanism: str, data: st.DataObject, window_ro
 
 def test_histograms_are_close_to_exact() -> None:
     draw: dict[str, Any] = {"rate_per_s": 200_000.0, "seconds": 0.2, "seed": 3}
-    run = RunSettings(duration_ns=220_000_000, warm_up_ns=20_000_000)
+    # Clients with a limit on their descriptors do not count as free in a streamed run. Then their
+    # requests come behind the last packet of the handshake, and samples may fall in between.
+    free = ClientSettings(fd_limit=2**40)
+    run = RunSettings(duration_ns=220_000_000, warm_up_ns=20_000_000, client=free)
     costs = toy_costs("epoll_level")
     whole = summarise(simulate("epoll_level", open_loop(**draw), costs, run))
     blocks = OpenLoopBlocks(Load("open", rate_per_s=200_000.0), seconds=0.2, seed=3)
     streamed = simulate_stream("epoll_level", blocks, costs, run, window_rows=1000)
     assert streamed.latency_ns.p99 == pytest.approx(whole.latency_ns.p99, rel=0.001)
     assert streamed.latency_ns.mean == whole.latency_ns.mean
-    # Requests that wait in buffers differ by four in one sample of 21, for a reason not yet found.
-    assert streamed.memory_bytes.peak == whole.memory_bytes.peak
-    assert streamed.memory_bytes.mean == pytest.approx(whole.memory_bytes.mean, rel=0.01)
     alike = replace(
         streamed,
-        memory_bytes=whole.memory_bytes,
         latency_ns=whole.latency_ns,
         request_latency_ns=whole.request_latency_ns,
         latency_due_ns=whole.latency_due_ns,
