@@ -116,9 +116,9 @@ def _was_sent(world: World, kind: int, c: int) -> bool:
 
 def request_handled(world: World, c: int) -> None:
     """Put a whole request of *c* into its receive buffer."""
-    if not request_was_sent(world, c) or world.stage[c] == stage.CLOSED:
+    if not request_was_sent(world, c):
         return
-    if world.stage[c] == stage.EXPIRED:
+    if world.stage[c] in (stage.CLOSED, stage.EXPIRED):
         reset_forgotten(world, c)
         return
     if is_opening(world, c) and not enters_queue(world, c):

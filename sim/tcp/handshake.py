@@ -152,7 +152,7 @@ def ack_handled(world: World, c: int) -> int:
 
 
 def reset_forgotten(world: World, c: int) -> None:
-    """Answer a request of *c*, whose half-open connection has expired, with a reset.
+    """Answer a request of *c* with a reset: the server has closed it, or forgotten it half open.
 
     If that is lost, the request comes again: its client has no acknowledgement.
     """

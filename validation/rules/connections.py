@@ -188,6 +188,21 @@ scene("close_all_read")(lambda: _closes(reads=True))
 scene("close_lingering")(lambda: _closes(lingers=True))
 
 
+@scene("data_after_reset")
+def _data_after_reset() -> Value:
+    bench = Bench()
+    fd = bench.accepted()
+    bench.request()
+    sockets.close(bench.world, bench.worker, fd)
+    n_resets = _resets(bench)
+    bench.request()
+    return "a reset" if _resets(bench) > n_resets else "none"
+
+
+def _resets(bench: Bench) -> int:
+    return sum(entry[2] == occurrence.RST for entry in bench.world.calendar.entries)
+
+
 @scene("lowest_descriptor")
 def _lowest_descriptor() -> Value:
     world = Bench().world

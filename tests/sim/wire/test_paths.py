@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.served import on_server
 from tests.toy import arrivals, timeline, toy_costs
 
 from dispatchsim.models.simulate import prepare_world, program_of, simulate, simulate_stream
@@ -14,7 +15,7 @@ from dispatchsim.sim.figures.summary import summarise
 from dispatchsim.sim.load.workload import Load, OpenLoopBlocks, open_loop
 from dispatchsim.sim.state.client_settings import ClientSettings, NetworkSettings, PathSettings
 from dispatchsim.sim.state.kinds import Count, Status, occurrence
-from dispatchsim.sim.state.settings import RunSettings
+from dispatchsim.sim.state.settings import Fault, FaultKind, RunSettings
 from dispatchsim.sim.state.units import MILLISECOND_NS, SECOND_NS
 from dispatchsim.sim.wire.retransmission import data_retry_ns, sent_again
 
@@ -135,6 +136,27 @@ def test_a_reset_that_is_lost_is_never_sent_again() -> None:
     n_left = outcome.counts[Count.CONNECTIONS_OPEN]
     assert (outcome.status == Status.TIMEOUT).sum() == 100
     assert n_left == pytest.approx(50, abs=4 * np.sqrt(100 / 4))
+    fast = simulate("epoll_level", trace, toy_costs("epoll_level"), run, engine="fast")
+    assert fast.same_as(outcome)
+
+
+def test_data_that_comes_after_a_lost_reset_is_answered_by_another() -> None:
+    # Clients wait longer to be accepted than the server permits, as its CPU is stalled: it closes
+    # connections with a piece of a request unread, and half of its resets are lost. The second
+    # piece, a minute later, is answered by a reset; it comes again if that is lost, too.
+    path = PathSettings(1_000, MILLISECOND_NS, loss_millionths=500_000)
+    run = RunSettings(
+        **on_server(queue_deadline_ns=50_000, queue_interval_ns=100),
+        network=NetworkSettings(paths=(path,)),
+        client=ClientSettings(request_pieces=2, piece_pause_ns=60 * SECOND_NS),
+        faults=(Fault(int(FaultKind.STALL), 0, 4 * SECOND_NS),),
+        duration_ns=700 * SECOND_NS,
+        sample_every_ns=0,
+    )
+    trace = arrivals(*range(10_000, 20_000, 100))
+    outcome = simulate("epoll_level", trace, toy_costs("epoll_level"), run, engine="reference")
+    assert (outcome.status == Status.RESET).sum() == outcome.counts[Count.SHED] > 50
+    assert (outcome.status == Status.OPEN).sum() == 0
     fast = simulate("epoll_level", trace, toy_costs("epoll_level"), run, engine="fast")
     assert fast.same_as(outcome)
 
