@@ -1,10 +1,10 @@
 """Build the site: gather its sources, run Sphinx, check every link within.
 
-    python -m docs.making [FOLDER] [--links] [--lessons-unexecuted]
+    python -m docs.making [FOLDER] [--links] [--quick]
 
 FOLDER is build/docs of the repository unless told; the site begins at html/index.html in it. With
---links addresses elsewhere are asked, too, which needs the network; --lessons-unexecuted shows
-lessons as they are stored.
+--links addresses elsewhere are asked, too, which needs the network; --quick shows lessons as they
+are stored, and parses commands without executing them, but for those of the tutorial.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ def main(arguments: list[str]) -> int:
     )
     parser.add_argument("folder", nargs="?", type=Path, default=REPOSITORY / "build" / "docs")
     parser.add_argument("--links", action="store_true", help="ask addresses elsewhere, too")
-    parser.add_argument("--lessons-unexecuted", action="store_true", help="as they are stored")
+    parser.add_argument("--quick", action="store_true", help="execute less: for the tests")
     asked = parser.parse_args(arguments)
     source, html = asked.folder / "source", asked.folder / "html"
     stage(source)
     strict = ["-n", "-W", "--keep-going", "-q", "-j", str(_PROCESSES)]
-    if asked.lessons_unexecuted:
-        strict += ["-t", "lessons_unexecuted"]
+    if asked.quick:
+        strict += ["-t", "quick"]
     places = ["-d", str(asked.folder / "doctrees"), str(source)]
     code = build_main([*strict, "-E", "-b", "html", *places, str(html)])
     if code == 0 and asked.links:

@@ -1,16 +1,18 @@
-"""The site of documents: built once, whole, with every command and cell of its pages executed.
+"""The site of documents: built once, whole, with the tutorial's commands and all cells executed.
 
-Lessons are tests of their own (nbmake), and not executed again.
+Commands of other pages are parsed: `make docs` executes them, too. Lessons are tests of their own
+(nbmake), and not executed again.
 """
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from docs.making.html_links import broken_links, external_links, read_page
+from docs.making.html_links import read_page
 from docs.making.staging import REPOSITORY
 
 from dispatchsim.models.catalogue import CATALOGUE
@@ -23,20 +25,16 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of the built site."""
     folder = tmp_path_factory.mktemp("docs")
     done = subprocess.run(
-        [sys.executable, "-m", "docs.making", str(folder), "--lessons-unexecuted"],
+        [sys.executable, "-m", "docs.making", str(folder), "--quick"],
         cwd=REPOSITORY,
         capture_output=True,
         text=True,
         check=False,
         timeout=_SECONDS_MAX,
     )
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.returncode == 0, done.stdout + done.stderr  # it is 2 if a link leads nowhere
+    assert re.search(r"^[1-9]\d* addresses elsewhere", done.stdout, re.M)
     return folder / "html"
-
-
-def test_every_link_leads_somewhere(site: Path) -> None:
-    assert broken_links(site) == []
-    assert external_links(site)
 
 
 def test_every_page_and_lesson_is_there(site: Path) -> None:
@@ -48,7 +46,7 @@ def test_every_page_and_lesson_is_there(site: Path) -> None:
     assert missing == []
 
 
-def test_every_command_has_its_output_and_every_cell_is_executed(site: Path) -> None:
+def test_every_command_of_the_tutorial_has_its_output(site: Path) -> None:
     tutorial = (site / "tutorial.html").read_text()
     assert tutorial.count('class="command-output') == tutorial.count('class="command-line') - 1
     assert tutorial.count('class="command-refused') == 1
