@@ -43,6 +43,9 @@ def pytest_configure(config: pytest.Config) -> None:
     if hasattr(config, "workerinput"):
         return  # a worker inherits the environment of the process that started it
     begin_run(config)
+    # Tests start hundreds of programs: each would compile all modules anew, a third of its start.
+    if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
+        sys.dont_write_bytecode = False
     # Engines stay for the next run: their names hold a hash of their C. `make clean` removes them.
     if config.pluginmanager.hasplugin("cacheprovider"):
         os.environ.setdefault("DISPATCHSIM_CACHE_DIR", str(config.cache.mkdir("compiled")))

@@ -89,15 +89,18 @@ def test_an_ablation_runs_only_servers_that_it_changes() -> None:
     assert "RT signals" not in servers("wait-queue registration")
 
 
-def test_a_rule_that_is_switched_off_makes_a_claim_fail() -> None:
+def test_a_rule_that_is_switched_off_makes_a_claim_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     paper = PAPERS["chandra_mosberger_2001"]
-    names = {"252 idle"}
+    (condition,) = (c for c in paper.conditions if c.name == "252 idle")
+    servers = {"RT signals": condition.servers["RT signals"]}
     short = paper._replace(
-        conditions=tuple(c for c in paper.conditions if c.name in names),
+        # The claim is of this server, up to 3000/s and from 3400/s on.
+        conditions=(condition._replace(servers=servers, few_at=(3000.0, 3400.0)),),
         claims=tuple(c for c in paper.claims if c.name == "CM01-23"),
         questions=(),
         plots=(),
     )
+    monkeypatch.setitem(PAPERS, paper.name, short)
     result = score_paper(short, Setting(1, few=True, ablation_draws=1))
     fails = {each.rule: each.fails for each in result.ablated}
     assert result.scores[0].is_reproduced

@@ -11,6 +11,8 @@ from dispatchsim.validation.papers.runs import PAPERS
 from dispatchsim.validation.papers.scoring import Setting, score_paper
 
 SMALLEST = Setting(draws=1, few=True)
+DRAWN = "provos_lever_2000"
+"""The paper whose pages are written: no other one has plots over time."""
 
 
 @pytest.mark.parametrize("name", PAPERS)
@@ -31,5 +33,6 @@ def test_every_claim_and_question_has_an_answer(
     assert sum(each.is_reproduced for each in result.scores) > len(result.scores) / 2
     for answer in result.answers:
         assert len(answer.shares) == len(answer.question.hypotheses)
-    pages = write_pages([result], folder)
-    assert all(page.stat().st_size > 0 for page in pages)
+    if name == DRAWN:
+        pages = write_pages([result], folder)
+        assert all(page.stat().st_size > 0 for page in pages)
