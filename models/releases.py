@@ -27,7 +27,8 @@ class Change(NamedTuple):
     """What a release changed: before it the settings *record* of a run had these *values*.
 
     Times of the scheduler are for one CPU (*by_cpus*): two have them twice, four three times, eight
-    and more four times. Releases before *known_from* have rules of their own that are left out.
+    and more four times. Releases before *known_from* have the rules of today, or others that are
+    left out.
     """
 
     release: tuple[int, int]
@@ -57,7 +58,7 @@ CHANGES = (
         {"granularity_ns": MILLISECOND_NS, "credit_ns": 3 * MILLISECOND_NS},
         "kernel/sched/fair.c wakeup_gran(), place_entity(), get_update_sysctl_factor()",
         by_cpus=True,
-        known_from=(2, 6),
+        known_from=(3, 0),
     ),
     Change(
         (6, 5),
@@ -69,7 +70,8 @@ CHANGES = (
         (6, 5),
         "kernel",
         {"interrupts_beside": False},
-        "kernel/softirq.c invoke_softirq(): ksoftirqd_running()",
+        "kernel/softirq.c invoke_softirq(): ksoftirqd_running(), of 4.9 to 6.4",
+        known_from=(4, 9),
     ),
 )
 

@@ -39,9 +39,11 @@ def test_times_of_the_scheduler_grow_with_the_logarithm_of_the_cpus() -> None:
     assert credits_ms == [3, 6, 6, 9, 12, 12]
 
 
-def test_of_the_scheduler_before_2_6_nothing_is_known() -> None:
-    assert of_release("2.4.20").kernel.granularity_ns == 0
-    assert not of_release("2.4.20").kernel.interrupts_beside
+def test_a_change_is_that_of_the_releases_in_which_it_was_read() -> None:
+    assert of_release("2.6.39").kernel.credit_ns == 0  # others had other values, or no credit
+    assert of_release("3.0").kernel.credit_ns == 3_000_000
+    assert of_release("4.8").kernel.interrupts_beside  # as again since 6.5
+    assert not of_release("4.9").kernel.interrupts_beside
 
 
 def test_the_release_of_a_scenario_comes_before_that_of_its_profile() -> None:
