@@ -62,18 +62,23 @@ def validate_rules(of_rules: OfRules, output: Path | None) -> None:
         compare,
         differences_table,
         families_table,
+        not_asked_table,
         rules_page,
         rules_table,
     )
 
     _check(of_rules, output)
     answers, source = _answers(of_rules)
-    rows = compare(answers, source.release, of_rules.only)
+    left_out = ("left out by --quick",) * of_rules.quick
+    rows = compare(answers, source.release, of_rules.only, *left_out)
     console = people()
     console.print(rich_table(rules_table(rows)))
     differing = [row for row in rows if row.verdict is Verdict.DIFFERS]
     if differing:
         console.print(rich_table(differences_table(differing)))
+    not_asked = not_asked_table(rows)
+    if not_asked.rows:
+        console.print(rich_table(not_asked))
     console.print(rich_table(families_table(rows)))
     if output is not None:
         output.mkdir(parents=True, exist_ok=True)

@@ -37,6 +37,8 @@ _WORDS: dict[str, Mapping[Any, Value]] = {
     "ring_link_broken": _FAILS,
 }
 
+_NO_TRACEFS = "/sys/kernel/tracing/instances: No such file or directory"
+
 
 class Verdict(StrEnum):
     """What follows from the two answers to a rule.
@@ -80,13 +82,18 @@ def in_models_words(rule: str, value: Value) -> Value:
     return [words.get(part, part) if isinstance(part, str) else part for part in value]
 
 
-def compare(answers: Mapping[str, Answer], release: str, only: str | None = None) -> list[Compared]:
+def compare(
+    answers: Mapping[str, Answer],
+    release: str,
+    only: str | None = None,
+    left_out: str = "it was left out",
+) -> list[Compared]:
     """Set the *answers* of Linux of a *release* beside the simulator's.
 
-    For *only* a rule or a family, or for all.
+    For *only* a rule or a family, or for all. Where there is no answer, the reason is *left_out*.
     """
     return [
-        _compared(rule, release, answers.get(name, Answer(not_asked="it was left out")))
+        _compared(rule, release, answers.get(name, Answer(not_asked=left_out)))
         for name, rule in catalogue().items()
         if only in (None, name, rule.family)
     ]
@@ -96,7 +103,7 @@ def _compared(rule: Rule, release: str, linux: Answer) -> Compared:
     simulated = SCENES.get(rule.name)
     ours = simulated.answer(release) if simulated else None
     if linux.not_asked:
-        return Compared(rule, linux, ours, Verdict.NOT_ASKED, linux.not_asked)
+        return Compared(rule, linux, ours, Verdict.NOT_ASKED, _with_cure(linux.not_asked))
     assert linux.value is not None
     linux = Answer(in_models_words(rule.name, linux.value))
     if simulated is None:
@@ -107,6 +114,13 @@ def _compared(rule: Rule, release: str, linux: Answer) -> Compared:
         return Compared(rule, linux, ours, verdict, "")
     why = differences()["differs"].get(rule.name, "")
     return Compared(rule, linux, ours, Verdict.DIFFERS, why)
+
+
+def _with_cure(not_asked: str) -> str:
+    """Return why a rule was not asked, with the cure where a user has one."""
+    if not_asked == _NO_TRACEFS:
+        return "tracefs is not mounted (mount -t tracefs tracefs /sys/kernel/tracing)"
+    return not_asked
 
 
 def _shown(value: Value | None) -> str:
@@ -129,6 +143,16 @@ def rules_table(rows: Iterable[Compared]) -> Table:
 def differences_table(rows: Iterable[Compared]) -> Table:
     """Return the table of why the simulator's rules are not Linux'."""
     return Table.of("Why they differ", rows, (_RULE, _WHY))
+
+
+def not_asked_table(rows: Iterable[Compared]) -> Table:
+    """Return the table of why rules were not asked: a row a reason, with all its rules."""
+    rules: dict[str, list[str]] = {}
+    for row in rows:
+        if row.verdict is Verdict.NOT_ASKED:
+            rules.setdefault(row.why, []).append(row.rule.name)
+    cells = [(why, ", ".join(names)) for why, names in rules.items()]
+    return Table.of_cells("Why not asked", ("Why", "Rules"), cells, n_words=2)
 
 
 def rules_page(rows: Sequence[Compared], release: str) -> str:

@@ -14,6 +14,7 @@ from dispatchsim.validation.rules.comparison import (
     differences,
     families_table,
     in_models_words,
+    not_asked_table,
     rules_table,
 )
 
@@ -59,6 +60,21 @@ def test_a_rule_that_was_not_asked_does_not_agree() -> None:
     assert row.verdict == Verdict.NOT_ASKED
     assert row.why == "no sockets here"
     assert {row.verdict for row in compare({}, "6.18")} == {Verdict.NOT_ASKED}
+
+
+def test_rules_that_share_a_reason_not_to_be_asked_share_a_row() -> None:
+    missing = Answer(not_asked="/sys/kernel/tracing/instances: No such file or directory")
+    answers = LINUX | {"softirq_poll": missing, "softirq_rounds": missing}
+    del answers["syn_times"]
+    rows = compare(answers, "6.18.44", left_out="left out by --quick")
+    assert not_asked_table(rows).rows == [
+        ("left out by --quick", "syn_times"),
+        (
+            "tracefs is not mounted (mount -t tracefs tracefs /sys/kernel/tracing)",
+            "softirq_poll, softirq_rounds",
+        ),
+    ]
+    assert not_asked_table(compare(LINUX, "6.18.44")).rows == []
 
 
 def test_another_answer_of_linux_differs() -> None:
