@@ -15,8 +15,10 @@ from .clock import HostClock
 
 REQUEST_MIN, REPLY_MIN = 1, REPLY_BYTES_MIN
 """Bytes of the smallest request, and of the smallest reply: its header."""
+REQUEST_MAX = 65_536
+"""Bytes of the largest request, as of load.request_size."""
 BYTES_MAX = 1 << 40
-"""Of a request or a reply: 1 TiB."""
+"""Of a reply: 1 TiB."""
 
 
 class Terms:
@@ -58,7 +60,7 @@ class Terms:
         if reply_size is None:
             reply_size = self._load.reply_bytes
         return (
-            check_bytes("size", size, REQUEST_MIN),
+            check_bytes("size", size, REQUEST_MIN, REQUEST_MAX),
             check_bytes("reply_size", reply_size, REPLY_MIN),
         )
 
@@ -75,7 +77,7 @@ class Terms:
         return self.clock.duration_ns("timeout", timeout)
 
 
-def check_bytes(name: str, value: Any, least: int) -> int:
+def check_bytes(name: str, value: Any, least: int, most: int = BYTES_MAX) -> int:
     """Return *value*, a number of bytes.
 
     Raises
@@ -84,9 +86,8 @@ def check_bytes(name: str, value: Any, least: int) -> int:
         With *name*, rule and value, unless it is whole and within bounds.
     """
     is_whole = isinstance(value, int) and not isinstance(value, bool)
-    if not (is_whole and least <= value <= BYTES_MAX):
+    if not (is_whole and least <= value <= most):
         raise UserError(
-            f"{name}: must be a whole number of bytes from {least} to {BYTES_MAX}, "
-            f"got {shown(value)}"
+            f"{name}: must be a whole number of bytes from {least} to {most}, got {shown(value)}"
         )
     return int(value)

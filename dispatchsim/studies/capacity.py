@@ -30,6 +30,7 @@ from ..scenario.errors import ScenarioError, UserError
 from ..scenario.metrics import metrics_of
 from ..scenario.quantities import DURATION
 from ..scenario.scenario import Scenario, check_scenario
+from ..sim.figures.summary import OVERLOADED_SHARE, Verdict
 from ..sim.files.parallel import run_all
 from ..sim.output_analysis.interval import prediction_interval
 from .axis import RATE_FIELD, Axis, axis_of
@@ -347,10 +348,22 @@ def _are_near(task: SearchTask, low: float, high: float) -> bool:
     return high - low <= max(task.precision * high, 1.0 if task.axis.is_whole else 0.0)
 
 
+def _falls_behind(verdict: Verdict, errors: float) -> bool:
+    """Return whether more comes than is served though few have failed yet.
+
+    A bound on errors alone is kept then in a run that is shorter than the patience of its clients.
+    """
+    return verdict is Verdict.OVERLOADED and errors <= OVERLOADED_SHARE
+
+
 def try_at(task: SearchTask, x: float) -> Tried:
     """Return what the task's objective says of its scenario at another load."""
     job = job_of(task.axis.at(task.scenario, x), task.profile, task.seed, draw=task.draw)
-    figures = metrics_of(run_job(job).summary)
-    broken = task.objective.broken_by(figures)
+    summary = run_job(job).summary
+    figures = metrics_of(summary)
+    clause = task.objective.broken_by(figures)
+    broken = str(clause) if clause else None
+    if broken is None and _falls_behind(summary.verdict, figures["failed_share"]):
+        broken = "the server falls behind"
     names = {clause.figure for clause in task.objective.clauses}
-    return Tried({name: figures[name] for name in sorted(names)}, str(broken) if broken else None)
+    return Tried({name: figures[name] for name in sorted(names)}, broken)

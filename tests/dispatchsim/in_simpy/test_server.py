@@ -437,7 +437,7 @@ REFUSED: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
     (
         lambda env: quiet(env).request(size=0),
         ds.UserError,
-        "size: must be a whole number of bytes from 1 to 1099511627776, got 0",
+        "size: must be a whole number of bytes from 1 to 65536, got 0",
     ),
     (
         lambda env: quiet(env).request(reply_size=63),
@@ -445,9 +445,14 @@ REFUSED: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
         "reply_size: must be a whole number of bytes from 64 to 1099511627776, got 63",
     ),
     (
+        lambda env: quiet(env).request(size=65_537),
+        ds.UserError,
+        "size: must be a whole number of bytes from 1 to 65536, got 65537",
+    ),
+    (
         lambda env: quiet(env).request(size=cast(Any, 1.5)),
         ds.UserError,
-        "size: must be a whole number of bytes from 1 to 1099511627776, got 1.5",
+        "size: must be a whole number of bytes from 1 to 65536, got 1.5",
     ),
     (
         lambda env: quiet(env).request(timeout=0),

@@ -56,6 +56,15 @@ def test_idle_connections_are_searched_in_whole_numbers(profile: ds.Profile) -> 
     assert "idle connections" in answer.sentence
 
 
+def test_a_bound_on_errors_breaks_where_the_server_falls_behind(profile: ds.Profile) -> None:
+    # Nobody gives up within the run, so nothing has failed yet at any load.
+    answer = ds.capacity(scenario(**SEARCHED), "errors < 1%", profile=profile, replications=2)
+    for found in answer.searches:
+        assert found.found is Found.BETWEEN
+        assert found.tried[found.high].broken == "the server falls behind"
+    assert answer.high < 200_000
+
+
 def test_what_is_never_kept_and_what_is_never_broken_are_said(profile: ds.Profile) -> None:
     asked = scenario(**SEARCHED)
     never = ds.capacity(asked, "p99 < 100 ns", profile=profile, replications=1)
