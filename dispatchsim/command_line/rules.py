@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +14,13 @@ from .door import notes, people
 
 if TYPE_CHECKING:
     from ..calibration.rules.asked import Answers, Source
+    from ..validation.rules.comparison import Compared
+
+_QUESTIONS_MAX = 10
+"""So many rules are printed with their questions; the page of --output has all of them."""
+_WITH_SOURCES_COLUMNS_MIN = 110
+"""A narrower terminal would fold answers to pieces beside the names of the kernel's files."""
+_MANY = "Questions and lines of the kernel: --only with fewer rules, or the page of --output."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,36 +63,45 @@ def validate_rules(of_rules: OfRules, output: Path | None) -> None:
         If there is no such rule or family, or no answers of a release are kept.
     """
     from ..calibration.rules.asked import FOLDER, keep
-    from ..sim.files.tables import rich_table
     from ..sim.files.whole_files import write_whole
-    from ..validation.rules.comparison import (
-        Verdict,
-        compare,
-        differences_table,
-        families_table,
-        not_asked_table,
-        rules_page,
-        rules_table,
-    )
+    from ..validation.rules.comparison import compare, rules_page
 
     _check(of_rules, output)
     answers, source = _answers(of_rules)
     left_out = ("left out by --quick",) * of_rules.quick
     rows = compare(answers, source.release, of_rules.only, *left_out)
-    console = people()
-    console.print(rich_table(rules_table(rows)))
-    differing = [row for row in rows if row.verdict is Verdict.DIFFERS]
-    if differing:
-        console.print(rich_table(differences_table(differing)))
-    not_asked = not_asked_table(rows)
-    if not_asked.rows:
-        console.print(rich_table(not_asked))
-    console.print(rich_table(families_table(rows)))
+    _print(rows)
     if output is not None:
         output.mkdir(parents=True, exist_ok=True)
         write_whole(output / "rules.md", rules_page(rows, source.release))
     if of_rules.keep:
         notes().print(f"kept in {keep(answers, source, output or FOLDER)}")
+
+
+def _print(rows: Sequence[Compared]) -> None:
+    """Print the questions, if they are few, both answers, and why they differ or are missing."""
+    from ..sim.files.tables import rich_table
+    from ..validation.rules.comparison import (
+        Verdict,
+        differences_table,
+        families_table,
+        not_asked_table,
+        questions_table,
+        rules_table,
+    )
+
+    console = people()
+    few = len(rows) <= _QUESTIONS_MAX
+    sources = not few and console.width >= _WITH_SOURCES_COLUMNS_MIN
+    tables = [questions_table(rows)] * few + [
+        replace(rules_table(rows, sources=sources), note="" if few else _MANY),
+        differences_table(row for row in rows if row.verdict is Verdict.DIFFERS),
+        not_asked_table(rows),
+        families_table(rows),
+    ]
+    for table in tables:
+        if table.rows:
+            console.print(rich_table(table))
 
 
 def _check(of_rules: OfRules, output: Path | None) -> None:

@@ -39,6 +39,8 @@ class Column(Generic[Record]):
         Returns the text of a value.
     words:
         Whether it holds words, which begin at the left; figures end at the right.
+    whole:
+        Whether its words are never folded: the column is as wide as the longest of them.
     means:
         What a short heading stands for: in the note below the table, and in a page where one
         points at the heading.
@@ -48,6 +50,7 @@ class Column(Generic[Record]):
     of: Callable[[Record], Any]
     shown: Callable[[Any], str] = str
     words: bool = False
+    whole: bool = False
     means: str = ""
 
     def cell(self, record: Record) -> str:
@@ -122,11 +125,13 @@ def rich_table(table: Table, styles: Mapping[str, str] | None = None) -> rich.ta
     for index, column in enumerate(table.columns):
         # Headings may wrap between words, and so may words where a terminal is narrow; figures not.
         cells = [*column.heading.split(), *(row[index] for row in table.rows)]
+        if column.whole:
+            cells = [word for cell in cells for word in cell.split()]
         width = max(map(len, cells), default=0)
         drawn.add_column(
             Text(column.heading),
             justify="left" if column.words else "right",
-            width=None if column.words else width,
+            width=width if column.whole or not column.words else None,
             max_width=width if column.words else None,
             overflow="fold",
         )

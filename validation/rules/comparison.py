@@ -127,17 +127,27 @@ def _shown(value: Value | None) -> str:
     return "" if value is None else json.dumps(value)
 
 
-_RULE = Column[Compared]("Rule", lambda row: row.rule.name, words=True)
+_RULE = Column[Compared]("Rule", lambda row: row.rule.name, words=True, whole=True)
 _LINUX = Column[Compared]("Linux", lambda row: row.linux.value, _shown, words=True)
 _OURS = Column[Compared]("Ours", lambda row: row.ours, _shown, words=True)
 _VERDICT = Column[Compared]("Verdict", lambda row: str(row.verdict), words=True)
-_SOURCE = Column[Compared]("Kernel", lambda row: row.rule.source, words=True)
+_SOURCE = Column[Compared]("Kernel", lambda row: row.rule.source, words=True, whole=True)
 _WHY = Column[Compared]("Why", lambda row: row.why, words=True)
 
 
-def rules_table(rows: Iterable[Compared]) -> Table:
-    """Return the table of both answers to each rule, with the lines of the kernel that decide."""
-    return Table.of("Rules of the kernel", rows, (_RULE, _LINUX, _OURS, _VERDICT, _SOURCE))
+def rules_table(rows: Iterable[Compared], *, sources: bool = True) -> Table:
+    """Return the table of both answers to each rule; with *sources*, the lines of the kernel."""
+    columns = (_RULE, _LINUX, _OURS, _VERDICT, *(_SOURCE,) * sources)
+    return Table.of("Rules of the kernel", rows, columns)
+
+
+def questions_table(rows: Iterable[Compared]) -> Table:
+    """Return the table of what is asked, what an answer consists of, and where Linux decides."""
+    cells = []
+    for row in rows:
+        cells += [(row.rule.name, row.rule.question)]
+        cells += [("", f"Answer: {row.rule.answer}"), ("", f"Kernel: {row.rule.source}")]
+    return Table.of_cells("Questions", ("Rule", "Question"), cells, n_words=2)
 
 
 def differences_table(rows: Iterable[Compared]) -> Table:

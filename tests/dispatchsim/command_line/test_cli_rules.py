@@ -10,7 +10,7 @@ from typer.testing import Result
 
 from dispatchsim.calibration.records import kernel_files
 from dispatchsim.calibration.rules import asked
-from dispatchsim.calibration.rules.asked import Answer, Source, kept
+from dispatchsim.calibration.rules.asked import Answer, Source, catalogue, kept
 
 Call = Callable[..., Result]
 KEPT = ("validate", "rules", "--kept", "6.18.44")
@@ -22,6 +22,27 @@ def test_a_rule_is_printed_with_both_answers_and_the_lines_of_the_kernel(call: C
     words = " ".join(result.stdout.split())
     assert '"EMFILE" "EMFILE" agrees' in words
     assert "__sys_accept4_file()" in words
+
+
+def test_few_rules_are_printed_with_their_questions(call: Call) -> None:
+    words = " ".join(call(*KEPT, "--only", "read_after_reset").stdout.split())
+    assert catalogue()["read_after_reset"].question in words
+    assert f"Answer: {catalogue()['read_after_reset'].answer}" in words
+    many = call(*KEPT, "--only", "scans").stdout
+    assert catalogue()["select_order"].question[:20] not in many
+    assert "Questions and lines of the kernel: --only with fewer rules" in many
+
+
+@pytest.mark.parametrize("columns", ["80", "110"])
+def test_names_of_rules_and_files_are_not_folded(
+    call: Call, monkeypatch: pytest.MonkeyPatch, columns: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    lines = call(*KEPT).stdout.splitlines()
+    assert {line.split(" ")[0] for line in lines} >= set(catalogue())
+    words = {word.rstrip(":") for line in lines for word in line.split()}
+    assert ("net/ipv4/inet_connection_sock.c" in words) == (columns == "110")
+    assert max(map(len, lines)) <= int(columns)
 
 
 def test_a_rule_that_differs_has_its_reason(call: Call) -> None:
