@@ -21,7 +21,7 @@ import tarfile
 import tempfile
 import time
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -73,6 +73,34 @@ def catalogue() -> Mapping[str, Rule]:
     }
 
 
+def selected(texts: Iterable[str]) -> list[str]:
+    """Return the rules that *texts* name: all that have one as a part of their name or family.
+
+    A text that is a whole name, or a whole family, stands for nothing else.
+
+    Raises
+    ------
+    LookupError
+        With the first text that names none.
+
+    >>> selected(["epoll_oneshot", "order_of"])
+    ['epoll_oneshot', 'signal_order_of_numbers']
+    """
+    found = set[str]()
+    for text in texts:
+        part = text.casefold()
+        named = {
+            name: (name.casefold(), rule.family.casefold()) for name, rule in catalogue().items()
+        }
+        rules = [name for name, names in named.items() if part in names] or [
+            name for name, names in named.items() if any(part in each for each in names)
+        ]
+        if not part or not rules:
+            raise LookupError(text)
+        found.update(rules)
+    return [name for name in catalogue() if name in found]
+
+
 def read_answers(lines: Iterable[str]) -> Answers:
     """Return the answers that the program printed.
 
@@ -94,8 +122,8 @@ def read_answers(lines: Iterable[str]) -> Answers:
     return answers
 
 
-def ask(*, only: str | None = None, quick: bool = False, program: Path | None = None) -> Answers:
-    """Return what the running kernel answers to *only* a rule or a family, or to all.
+def ask(*, only: Sequence[str] = (), quick: bool = False, program: Path | None = None) -> Answers:
+    """Return what the running kernel answers to *only* some rules or families; if empty, to all.
 
     A *quick* round leaves out the rules that take 4 s or longer. The whole takes 80 s.
     *program* is the one that asks; None: the library's, built if need be.
@@ -105,16 +133,20 @@ def ask(*, only: str | None = None, quick: bool = False, program: Path | None = 
     BuildError
         If the program has to be built and cannot be.
     ValueError
-        If the program fails or does not end, or *only* is neither a rule nor a family.
+        If the program fails or does not end, or *only* names neither a rule nor a family.
     """
     path = program or Path(build().path("rules"))
-    options = [*(("--only", only) if only else ()), *(("--quick",) if quick else ())]
-    if quick and only in set(catalogue()) & _waiting(path):
-        raise ValueError(f"--quick leaves out {only}, which takes 4 s or longer")
+    options = [*_naming(only), *(("--quick",) if quick else ())]
+    if quick and only and set(only) <= _waiting(path):
+        raise ValueError(f"--quick leaves out {', '.join(only)}, which takes 4 s or longer")
     code, output, words = _finished([str(path), *options], _SECONDS_MAX)
     if code != 0:
         raise ValueError(words.strip() or "the program that asks failed without a word")
     return read_answers(output.splitlines())
+
+
+def _naming(only: Sequence[str]) -> tuple[str, ...]:
+    return ("--only", ",".join(only)) if only else ()
 
 
 def _waiting(program: Path) -> set[str]:
@@ -158,7 +190,7 @@ def _end_group(process: subprocess.Popen[str]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def ask_guest(*, only: str | None = None) -> Answers:
+def ask_guest(*, only: Sequence[str] = ()) -> Answers:
     """Return what the kernel of the emulated target answers; it has one CPU, and no namespaces.
 
     Raises
@@ -173,7 +205,7 @@ def ask_guest(*, only: str | None = None) -> Answers:
     shared = [SOURCE_FOLDER / "c/servers" / name for name in ("program.c", "io_uring.c")]
     sources = [*sorted((SOURCE_FOLDER / "c/rules").glob("*.c")), *shared]
     program = build_program(f"rules-{source_hash()}", sources)
-    options = ("--alone", *(("--only", only) if only else ()))
+    options = ("--alone", *_naming(only))
     job = Job("exec", program, options, modules=(_tun_module(),))
     output = run_guest(job, kernel=kernel(), init=init_program())
     return read_answers(output.text("stdout").splitlines())

@@ -28,7 +28,12 @@ class OfRules:
     """What is asked of the kernel's rules alone."""
 
     only: Annotated[
-        str | None, typer.Option(help="Of rules: ask this one, or this family, such as epoll.")
+        list[str] | None,
+        typer.Option(
+            metavar="TEXT",
+            help="Of rules: ask those with this in the name or the family, such as epoll. "
+            "Repeatable.",
+        ),
     ] = None
     quick: Annotated[
         bool,
@@ -66,10 +71,11 @@ def validate_rules(of_rules: OfRules, output: Path | None) -> None:
     from ..sim.files.whole_files import write_whole
     from ..validation.rules.comparison import compare, rules_page
 
+    only = _only(of_rules.only or [])
     _check(of_rules, output)
-    answers, source = _answers(of_rules)
+    answers, source = _answers(of_rules, only)
     left_out = ("left out by --quick",) * of_rules.quick
-    rows = compare(answers, source.release, of_rules.only, *left_out)
+    rows = compare(answers, source.release, only, *left_out)
     _print(rows)
     if output is not None:
         output.mkdir(parents=True, exist_ok=True)
@@ -104,15 +110,23 @@ def _print(rows: Sequence[Compared]) -> None:
             console.print(rich_table(table))
 
 
+def _only(texts: Sequence[str]) -> list[str]:
+    from ..calibration.rules.asked import catalogue, selected
+
+    try:
+        return selected(texts)
+    except LookupError as error:
+        families = {rule.family for rule in catalogue().values()}
+        near = nearest(str(error), [*catalogue(), *families])
+        raise UserError(
+            f'--only: must be a part of the name of a rule or of a family{near}, got "{error}"'
+        ) from None
+
+
 def _check(of_rules: OfRules, output: Path | None) -> None:
     from ..calibration.records.kernel_files import is_checkout
-    from ..calibration.rules.asked import FOLDER, catalogue
+    from ..calibration.rules.asked import FOLDER
 
-    families = {rule.family for rule in catalogue().values()}
-    names = [*catalogue(), *families]
-    if of_rules.only not in (None, *names):
-        near = nearest(of_rules.only or "", names)
-        raise UserError(f'--only: must be a rule or a family{near}, got "{of_rules.only}"')
     if of_rules.kept and (of_rules.emulated or of_rules.quick or of_rules.keep):
         raise UserError("--kept: must be absent where Linux is asked")
     if of_rules.keep and (of_rules.only or of_rules.quick):
@@ -123,7 +137,7 @@ def _check(of_rules: OfRules, output: Path | None) -> None:
         raise UserError("--quick: must be absent with --emulated, whose clock does not wait")
 
 
-def _answers(of_rules: OfRules) -> tuple[Answers, Source]:
+def _answers(of_rules: OfRules, only: Sequence[str]) -> tuple[Answers, Source]:
     from ..calibration.rules.asked import (
         Source,
         ask,
@@ -140,9 +154,9 @@ def _answers(of_rules: OfRules) -> tuple[Answers, Source]:
             raise UserError(f"--kept: {error}") from None
     try:
         if of_rules.emulated:
-            return ask_guest(only=of_rules.only), guest()
+            return ask_guest(only=only), guest()
         notes().print("asking Linux: that takes 80 s, or some seconds with --quick")
-        answers = ask(only=of_rules.only, quick=of_rules.quick)
+        answers = ask(only=only, quick=of_rules.quick)
     except ValueError as error:
         raise UserError(f"Linux cannot be asked: {error}") from None
     return answers, this_machine()

@@ -13,7 +13,7 @@ import functools
 import json
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -85,17 +85,17 @@ def in_models_words(rule: str, value: Value) -> Value:
 def compare(
     answers: Mapping[str, Answer],
     release: str,
-    only: str | None = None,
+    only: Collection[str] = (),
     left_out: str = "it was left out",
 ) -> list[Compared]:
     """Set the *answers* of Linux of a *release* beside the simulator's.
 
-    For *only* a rule or a family, or for all. Where there is no answer, the reason is *left_out*.
+    For *only* some rules; if empty, for all. Where there is no answer, the reason is *left_out*.
     """
     return [
         _compared(rule, release, answers.get(name, Answer(not_asked=left_out)))
         for name, rule in catalogue().items()
-        if only in (None, name, rule.family)
+        if not only or name in only
     ]
 
 

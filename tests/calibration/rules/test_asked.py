@@ -27,6 +27,7 @@ from dispatchsim.calibration.rules.asked import (
     kept_answers,
     kept_files,
     read_answers,
+    selected,
     this_machine,
 )
 
@@ -118,7 +119,41 @@ def test_another_line_is_refused(line: str) -> None:
 
 def test_neither_a_rule_nor_a_family_is_refused(program: Path) -> None:
     with pytest.raises(ValueError, match='no family or rule is called "selct" '):
-        ask(program=program, only="selct")
+        ask(program=program, only=["selct"])
+
+
+def test_several_rules_and_families_can_be_asked(program: Path) -> None:
+    command = [str(program), "--list", "--only", "accept_empty,no_such,TCP timers"]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    timers = {name for name, rule in catalogue().items() if rule.family == "TCP timers"}
+    assert sorted(listed) == sorted({"accept_empty", *timers})
+    answers = ask(program=program, only=["select_order", "poll_order"])
+    assert set(answers) == {"select_order", "poll_order"}
+
+
+@pytest.mark.parametrize(
+    ("texts", "rules"),
+    [
+        ([], []),
+        (["accept_empty"], ["accept_empty"]),
+        (["select_c", "select_b"], ["select_closed", "select_beyond_1024"]),
+        (["SELECT_CLOSED"], ["select_closed"]),
+    ],
+)
+def test_rules_are_selected_by_a_part_of_their_names(texts: list[str], rules: list[str]) -> None:
+    assert selected(texts) == rules
+
+
+def test_a_part_of_a_family_selects_its_rules() -> None:
+    of_family = [name for name, rule in catalogue().items() if rule.family == "TCP timers"]
+    assert selected(["TCP"]) == selected(["tcp timers"]) == of_family
+    assert {catalogue()[name].family for name in selected(["epoll"])} == {"epoll"}
+
+
+@pytest.mark.parametrize("text", ["selct", ""])
+def test_what_is_no_part_of_a_name_selects_nothing(text: str) -> None:
+    with pytest.raises(LookupError, match=f"^{text}$"):
+        selected(["epoll", text])
 
 
 def test_a_forbidden_question_is_not_asked(program: Path) -> None:

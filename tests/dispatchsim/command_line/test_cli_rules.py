@@ -33,6 +33,11 @@ def test_few_rules_are_printed_with_their_questions(call: Call) -> None:
     assert "Questions and lines of the kernel: --only with fewer rules" in many
 
 
+def test_several_parts_of_names_select_rules(call: Call) -> None:
+    words = call(*KEPT, "--only", "accept_empty", "--only", "select_c").stdout.split()
+    assert {"accept_empty", "select_closed"} == set(words) & set(catalogue())
+
+
 @pytest.mark.parametrize("columns", ["80", "110"])
 def test_names_of_rules_and_files_are_not_folded(
     call: Call, monkeypatch: pytest.MonkeyPatch, columns: str
@@ -107,7 +112,10 @@ def test_a_program_that_fails_is_said_in_a_sentence(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("rules", "--only", "epol"), '--only: must be a rule or a family (did you mean "epoll"?)'),
+        (
+            ("rules", "--only", "eppol"),
+            '--only: must be a part of the name of a rule or of a family (did you mean "epoll"?)',
+        ),
         (("rules", "--kept", "2.2"), "--kept: must be one of 6.1.192-2, 6.18.44-fc"),
         (("rules", "--kept", "6.18.44", "--quick"), "--kept: must be absent where Linux is asked"),
         (("rules", "--keep", "--quick"), "--keep: must be absent unless all rules are asked"),

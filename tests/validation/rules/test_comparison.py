@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dispatchsim.calibration.rules.asked import Answer, catalogue, kept_answers
+from dispatchsim.calibration.rules.asked import Answer, catalogue, kept_answers, selected
 from dispatchsim.sim.files.tables import markdown
 from dispatchsim.validation.rules.comparison import (
     SCENES,
@@ -56,7 +56,9 @@ def test_what_the_model_declares_does_not_count_as_agreement(rows: list[Compared
 
 
 def test_a_rule_that_was_not_asked_does_not_agree() -> None:
-    (row,) = compare({"select_order": Answer(not_asked="no sockets here")}, "6.18", "select_order")
+    (row,) = compare(
+        {"select_order": Answer(not_asked="no sockets here")}, "6.18", ["select_order"]
+    )
     assert row.verdict == Verdict.NOT_ASKED
     assert row.why == "no sockets here"
     assert {row.verdict for row in compare({}, "6.18")} == {Verdict.NOT_ASKED}
@@ -78,12 +80,12 @@ def test_rules_that_share_a_reason_not_to_be_asked_share_a_row() -> None:
 
 
 def test_another_answer_of_linux_differs() -> None:
-    (row,) = compare({"select_order": Answer([3, 1, 2])}, "6.18", "select_order")
+    (row,) = compare({"select_order": Answer([3, 1, 2])}, "6.18", ["select_order"])
     assert (row.linux.value, row.ours, row.verdict) == ([3, 1, 2], [1, 2, 3], Verdict.DIFFERS)
 
 
 def test_a_family_can_be_compared_alone() -> None:
-    assert {row.rule.family for row in compare(LINUX, "6.18.44", "scans")} == {"scans"}
+    assert {row.rule.family for row in compare(LINUX, "6.18.44", selected(["scans"]))} == {"scans"}
 
 
 @pytest.mark.parametrize(
