@@ -155,7 +155,9 @@ def _answers(of_rules: OfRules, only: Sequence[str]) -> tuple[Answers, Source]:
     try:
         if of_rules.emulated:
             return ask_guest(only=only), guest()
-        notes().print("asking Linux: that takes 80 s, or some seconds with --quick")
+        all_of_them = not only and not of_rules.quick
+        takes = ": all rules take 80 s, or some seconds with --quick" if all_of_them else ""
+        notes().print(f"asking Linux{takes}")
         answers = ask(only=only, quick=of_rules.quick)
     except ValueError as error:
         raise UserError(f"Linux cannot be asked: {error}") from None

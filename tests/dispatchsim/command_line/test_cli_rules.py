@@ -67,6 +67,17 @@ def test_a_rule_that_was_not_asked_has_its_reason(
     assert "left out by --quick" in words
 
 
+def test_the_time_of_all_rules_is_announced_for_all_of_them_only(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asked, "ask", lambda **_: {})
+    monkeypatch.setattr(asked, "this_machine", lambda: Source("9.9", "a command", {}))
+    time = "asking Linux: all rules take 80 s, or some seconds with --quick\n"
+    assert call("validate", "rules").stderr == time
+    assert call("validate", "rules", "--only", "scans").stderr == "asking Linux\n"
+    assert call("validate", "rules", "--quick").stderr == "asking Linux\n"
+
+
 def test_a_page_holds_the_questions(call: Call, tmp_path: Path) -> None:
     result = call(*KEPT, "--only", "scans", "--output", tmp_path / "out")
     assert result.exit_code == 0, result.stderr
