@@ -9,6 +9,7 @@ Programs are run, perhaps by root, only from where nobody else can have put them
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import shutil
@@ -35,6 +36,7 @@ PROGRAM_NAMES = (
 )
 _DEBIAN_PACKAGES = {"gcc": "gcc", "make": "make"}
 _BUILD_SECONDS_MAX = 300
+_NOT_WRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR)
 
 
 class BuildError(RuntimeError):
@@ -95,8 +97,8 @@ def build(folder: Path = SOURCE_FOLDER) -> Programs:
     Raises
     ------
     BuildError
-        If gcc or make is missing, if a source does not compile, or if others may write to the
-        cache.
+        If gcc or make is missing, if a source does not compile, or if the cache cannot be written,
+        or others may write to it.
     """
     code = f"c-{source_hash(folder)}"
     try:
@@ -111,7 +113,12 @@ def build(folder: Path = SOURCE_FOLDER) -> Programs:
                     _is_built(target)
             cache.tidy(target.parent, "c-*")
     except OSError as error:
-        raise BuildError(f"the C programs cannot be kept: {cache.sentence(error)}") from None
+        cure = (
+            ": set XDG_CACHE_HOME to a folder that this user can write to"
+            if error.errno in _NOT_WRITABLE
+            else ""
+        )
+        raise BuildError(f"the C programs cannot be kept: {cache.sentence(error)}{cure}") from None
     return Programs(folder=target / "build", code=code)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import signal
@@ -12,6 +13,7 @@ import pytest
 from tests import children
 
 from dispatchsim.calibration.testbed.c_build import BuildError, Programs, build
+from dispatchsim.sim.native import cache
 from dispatchsim.sim.native.cache import CacheWarning
 
 NAMES = ("server", "load", "idle", "micro", "flood", "progress", "keeper", "rules", "memory")
@@ -134,6 +136,22 @@ def test_nothing_is_run_from_a_cache_that_others_may_write_to(sources: Sources) 
     sources.cache.chmod(0o700)
     sources.build()
     assert sources.n_builds == 1
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EROFS])
+def test_a_cache_that_cannot_be_written_is_refused_with_the_cure(
+    sources: Sources, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def refuse(path: Path) -> None:
+        raise OSError(number, os.strerror(number), str(path))
+
+    monkeypatch.setattr(cache, "make_folder", refuse)
+    with pytest.raises(BuildError) as caught:
+        sources.build()
+    assert str(caught.value) == (
+        f"the C programs cannot be kept: {sources.cache}: {os.strerror(number).lower()}: "
+        "set XDG_CACHE_HOME to a folder that this user can write to"
+    )
 
 
 def test_an_error_of_make_is_one_sentence(sources: Sources) -> None:
