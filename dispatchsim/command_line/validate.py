@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -117,6 +118,7 @@ def validate(
     check_absent(options_given(of_runs), "without --runs")
     if not folders:
         raise UserError("FOLDER: must be given, or --profile and --runs")
+    _refuse_names_of_rules(folders)
     if folders == [Path(RULES)]:
         check_absent(options_given(of_papers), _NOT_OF_PAPERS)
         simulated = {"--profile": profile, "--draws": draws, "--workers": workers}
@@ -144,6 +146,17 @@ def validate(
     check_absent(options_given(of_papers), _NOT_OF_PAPERS)
     to_folder = output or Path("report")
     _validate_machines(folders, profile or [], to_folder, draws=n_draws, workers=n_workers)
+
+
+def _refuse_names_of_rules(folders: Sequence[Path]) -> None:
+    """Refuse what follows the word rules, unless *folders* are all there: then one is so named."""
+    first, *others = folders
+    if first == Path(RULES) and others and not all(folder.is_dir() for folder in folders):
+        only = " ".join(f"--only {shlex.quote(str(other))}" for other in others)
+        raise UserError(
+            f"FOLDER: must be absent after rules, got {others[0]}: "
+            f"dispatchsim validate rules {only} asks these rules alone"
+        )
 
 
 def _validate_machines(

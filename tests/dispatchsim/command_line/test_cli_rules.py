@@ -127,6 +127,12 @@ def test_a_program_that_fails_is_said_in_a_sentence(
             ("rules", "--only", "eppol"),
             '--only: must be a part of the name of a rule or of a family (did you mean "epoll"?)',
         ),
+        (
+            ("rules", "syn_times", "TCP timers"),
+            "FOLDER: must be absent after rules, got syn_times: dispatchsim validate rules "
+            "--only syn_times --only 'TCP timers' asks these rules alone",
+        ),
+        (("rules", "scans", "--quick"), "FOLDER: must be absent after rules, got scans: "),
         (("rules", "--kept", "2.2"), "--kept: must be one of 6.1.192-2, 6.18.44-fc"),
         (("rules", "--kept", "6.18.44", "--quick"), "--kept: must be absent where Linux is asked"),
         (("rules", "--keep", "--quick"), "--keep: must be absent unless all rules are asked"),
