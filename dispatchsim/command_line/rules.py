@@ -11,6 +11,7 @@ import typer
 
 from ..scenario.errors import UserError, nearest
 from .door import notes, people
+from .working import writable
 
 if TYPE_CHECKING:
     from ..calibration.rules.asked import Answers, Source
@@ -65,7 +66,8 @@ def validate_rules(of_rules: OfRules, output: Path | None) -> None:
     Raises
     ------
     UserError
-        If there is no such rule or family, or no answers of a release are kept.
+        If there is no such rule or family, if *output* cannot be written, or if no answers of a
+        release are kept.
     """
     from ..calibration.rules.asked import FOLDER, keep
     from ..sim.files.whole_files import write_whole
@@ -135,6 +137,8 @@ def _check(of_rules: OfRules, output: Path | None) -> None:
         raise UserError("--keep: needs --output FOLDER: an installed library keeps nothing itself")
     if of_rules.quick and of_rules.emulated:
         raise UserError("--quick: must be absent with --emulated, whose clock does not wait")
+    if output is not None:
+        writable(output, "--output")
 
 
 def _answers(of_rules: OfRules, only: Sequence[str]) -> tuple[Answers, Source]:

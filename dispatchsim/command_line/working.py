@@ -240,19 +240,19 @@ def varied_mechanisms(vary: Sequence[str] | None) -> list[str]:
     return [str(value) for f in factors if f.field == MECHANISM for value in f.values]
 
 
-def writable(folder: Path) -> Path:
-    """Return *folder* if runs can be kept in it, which is asked before they are made.
+def writable(folder: Path, option: str = "--store") -> Path:
+    """Return *folder* if results can be kept in it, which is asked before they are made.
 
     Raises
     ------
     UserError
-        If not.
+        With the *option* that names it, if not.
     """
     place = folder
     while not place.exists():
         place = place.parent
     if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
-        raise UserError(f"--store: must be a folder that can be written, got {folder}")
+        raise UserError(f"{option}: must be a folder that can be written, got {folder}")
     return folder
 
 

@@ -87,6 +87,22 @@ def test_a_page_holds_the_questions(call: Call, tmp_path: Path) -> None:
     assert "Which does select report" in page
 
 
+@pytest.mark.parametrize("name", ["file", "file/out"])
+def test_a_folder_that_cannot_be_written_is_refused_before_linux_is_asked(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    def fail(**_: object) -> None:
+        raise AssertionError("Linux was asked")
+
+    monkeypatch.setattr(asked, "ask", fail)
+    (tmp_path / "file").touch()
+    result = call("validate", "rules", "--output", tmp_path / name)
+    assert result.exit_code == 2
+    assert result.stderr == (
+        f"error: --output: must be a folder that can be written, got {tmp_path / name}\n"
+    )
+
+
 def test_answers_are_kept_and_read_again(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
