@@ -40,6 +40,8 @@ _SCALING_STEPS = 4
 _SCALED_CLOSE = 0.0002
 _SLOPE_MIN, _SLOPE_MAX = 0.3, 2.0  # of CPU time by costs; a batch more or less must not mislead
 _NAN = float("nan")
+_ON_THE_WIRE = 65_536
+"""Packets that the device of the target may hold: more than any run has at once."""
 
 COUNTED = {"interrupts": "interrupts", "packets": "packets_in", "switches": "switches"}
 """Field of a run's result by the name of the count that it is compared with."""
@@ -158,8 +160,13 @@ class RunForecast:
 
 
 def noise_free_job(point: Point, seed: int, lengths: Lengths, profile: CostSource) -> RunJob:
-    """Return the job of a run at *point*, whose clients cost nothing."""
-    asked = point.lasting(*lengths).with_values(machine={"clients": "free"})
+    """Return the job of a run at *point*, whose clients cost nothing, on a wire that loses nothing.
+
+    The device of the target polls its own list of packets (calibration/emulated/wire): however many
+    come at once, none finds a queue full.
+    """
+    machine = {"clients": "free", "receive_queue": _ON_THE_WIRE}
+    asked = point.lasting(*lengths).with_values(machine=machine)
     return RunJob(job_of(asked, profile, seed))
 
 

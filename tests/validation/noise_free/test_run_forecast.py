@@ -11,6 +11,7 @@ from tests.validation.synthetic_runs import SHORT, toy_profile
 
 from dispatchsim.calibration.points.point import Point, point_at, trace_to_replay
 from dispatchsim.calibration.profiles.cost_profile import Profile
+from dispatchsim.calibration.running.preparation import run_job
 from dispatchsim.sim.state.costs import curve_ns
 from dispatchsim.validation.noise_free.run_forecast import (
     measured_counts,
@@ -69,6 +70,15 @@ def test_a_longer_trace_begins_with_the_shorter_one() -> None:
 def test_clients_of_the_target_are_free(profile: Profile) -> None:
     job = noise_free_job(OPEN, 1, SHORT, profile).job
     assert set(job.costs.client) == {0}
+
+
+def test_the_wire_of_the_target_loses_nothing_of_a_burst(profile: Profile) -> None:
+    burst = point_at(mechanism="poll", loop="open", rate_per_s=40_000, burst=2_000, backlog=4_096)
+    job = noise_free_job(burst, 1, SHORT, profile).job
+    assert run_job(job).summary.dropped["receive_queue"] == 0
+    queue = job.scenario.machine.model_copy(update={"receive_queue": 1_000})
+    short = job.scenario.model_copy(update={"machine": queue})
+    assert run_job(job._replace(scenario=short)).summary.dropped["receive_queue"] > 0
 
 
 def test_forecasts_come_in_the_order_of_their_jobs(profile: Profile) -> None:
