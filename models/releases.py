@@ -4,8 +4,8 @@
                                                                  scheduler and of softirqs
 
 Linux 6.1 and 6.18 have been asked (`dispatchsim validate rules`); of the other releases these rules
-were read in the source. They are the server's: clients are other machines, and their time-outs are
-`network.syn_timeouts`.
+were read in the source. They are rules of the server's machine. Clients are other machines:
+`network.syn_timeouts` sets their time-outs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..sim.state.settings import RunSettings
 from ..sim.state.units import MILLISECOND_NS
 
 RELEASE = r"(\d+)\.(\d+)(\D.*)?"
-"""A release, as "6.1", "6.18.44-cloud" or "2.6.5": its first two numbers count."""
+"""A release, as "6.1", "6.18.44-cloud" or "2.6.5": its first two numbers decide."""
 
 _CPUS_MAX = 8
 

@@ -114,8 +114,8 @@ class Machine(SettingsSection, settings=(MachineSettings, KernelSettings, Memory
     )
     kernel: Release | None = Field(
         default=None,
-        description='Release of the server\'s Linux, such as "6.1": rules hold that have changed '
-        "since. Absent: the profile's.",
+        description='Release of Linux whose rules hold for the server, such as "6.1". Absent: '
+        "the profile's.",
     )
     clients: Literal["free", "generator"] = Field(
         default="free",

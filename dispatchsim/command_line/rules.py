@@ -71,13 +71,13 @@ def validate_rules(of_rules: OfRules, output: Path | None) -> None:
     """
     from ..calibration.rules.asked import FOLDER, keep
     from ..sim.files.whole_files import write_whole
-    from ..validation.rules.comparison import compare, rules_page
+    from ..validation.rules.comparison import LEFT_OUT, compare, rules_page
 
     only = _only(of_rules.only or [])
     _check(of_rules, output)
     answers, source = _answers(of_rules, only)
-    left_out = ("left out by --quick",) * of_rules.quick
-    rows = compare(answers, source.release, only, *left_out)
+    left_out = "left out by --quick" if of_rules.quick else LEFT_OUT
+    rows = compare(answers, source.release, only, left_out)
     _print(rows)
     if output is not None:
         output.mkdir(parents=True, exist_ok=True)
@@ -101,7 +101,8 @@ def _print(rows: Sequence[Compared]) -> None:
     console = people()
     few = len(rows) <= _QUESTIONS_MAX
     sources = not few and console.width >= _WITH_SOURCES_COLUMNS_MIN
-    tables = [questions_table(rows)] * few + [
+    tables = [
+        *([questions_table(rows)] if few else []),
         replace(rules_table(rows, sources=sources), note="" if few else _MANY),
         differences_table(row for row in rows if row.verdict is Verdict.DIFFERS),
         not_asked_table(rows),

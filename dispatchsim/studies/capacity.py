@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 PRECISION = 0.02
 """Relative width at which a search ends."""
 RUNS_MAX = 24
+FALLS_BEHIND = "the server falls behind"
+"""Why a load breaks an objective of which every clause is kept."""
 _SEARCHES_MIN = 5
 """For an interval with 95%: Student's t of fewer is wider than anybody can use."""
 
@@ -133,7 +135,10 @@ class Capacity:
     @property
     def _why_broken(self) -> str:
         broken = {t.broken for s in self.searches for t in s.tried.values() if t.broken}
-        hint = "" if len(self.objective.clauses) == 1 else f" ({', '.join(sorted(broken))} broken)"
+        clauses = ", ".join(sorted(broken - {FALLS_BEHIND}))
+        parts = [f"{clauses} broken"] if clauses and len(self.objective.clauses) > 1 else []
+        parts += [FALLS_BEHIND] if FALLS_BEHIND in broken else []
+        hint = f" ({'; '.join(parts)})" if parts else ""
         return (
             hint + " (who fails or is still open counts as late: `dispatchsim run` says how many)"
         )
@@ -364,6 +369,6 @@ def try_at(task: SearchTask, x: float) -> Tried:
     clause = task.objective.broken_by(figures)
     broken = str(clause) if clause else None
     if broken is None and _falls_behind(summary.verdict, figures["failed_share"]):
-        broken = "the server falls behind"
+        broken = FALLS_BEHIND
     names = {clause.figure for clause in task.objective.clauses}
     return Tried({name: figures[name] for name in sorted(names)}, broken)

@@ -48,7 +48,7 @@ def handle_packet(world: World, cpu: Cpu, packet_ns: int) -> int:
 def interrupt_cpu(world: World, cpu: Cpu, packet_ns: int, by_itself: bool) -> int:
     """Interrupt *cpu* now; return the time at which that has been handled.
 
-    One that comes *by_itself* interrupts for itself, even if others are being handled.
+    An interrupt *by_itself* pays for entering, even if others are being handled.
     """
     begin_ns = cpu.irq_free_ns
     cost_ns = packet_ns

@@ -37,6 +37,7 @@ _WORDS: dict[str, Mapping[Any, Value]] = {
     "ring_link_broken": _FAILS,
 }
 
+LEFT_OUT = "it was left out"
 _NO_TRACEFS = "/sys/kernel/tracing/instances: No such file or directory"
 
 
@@ -86,7 +87,7 @@ def compare(
     answers: Mapping[str, Answer],
     release: str,
     only: Collection[str] = (),
-    left_out: str = "it was left out",
+    left_out: str = LEFT_OUT,
 ) -> list[Compared]:
     """Set the *answers* of Linux of a *release* beside the simulator's.
 

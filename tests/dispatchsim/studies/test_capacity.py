@@ -65,6 +65,15 @@ def test_a_bound_on_errors_breaks_where_the_server_falls_behind(profile: ds.Prof
     assert answer.high < 200_000
 
 
+def test_a_load_that_is_never_served_is_said_apart_from_broken_bounds(profile: ds.Profile) -> None:
+    asked = scenario(**SEARCHED, network={"up": "1 kbit/s"})
+    answer = ds.capacity(
+        asked, "errors < 1% and cpu < 99%", of="idle.connections", profile=profile, replications=2
+    )
+    assert " is never kept" in answer.sentence
+    assert " (the server falls behind) (" in answer.sentence
+
+
 def test_what_is_never_kept_and_what_is_never_broken_are_said(profile: ds.Profile) -> None:
     asked = scenario(**SEARCHED)
     never = ds.capacity(asked, "p99 < 100 ns", profile=profile, replications=1)
