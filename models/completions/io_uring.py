@@ -11,19 +11,23 @@ whole batch has been served: fewer crossings into the kernel, and a later reply.
 sent before anything is closed; a close after the client's reset has nothing to send.
 
 Accept is multishot: armed once, each connection completes, the last one as the last (before Linux
-6.10 the kernel checked once more, and found none). Receive is armed for each request anew, after
-the reply, to which it is linked, or else the close: an armed receive holds the socket, so a close
-would wait until it is cancelled, which completes, too. A receive that is submitted is tried at
-once, and armed if there is nothing. The kernel finishes a send that does not fit.
+6.10 the kernel checked once more, and found none); while it is at work it sees by itself what
+comes. An accept that is submitted again is tried at once, as any call. Receive is armed for each
+request anew, after the reply, to which it is linked, or else the close: an armed receive holds the
+socket, so a close would wait until it is cancelled, which completes, too. A receive that is
+submitted is tried at once, and armed if there is nothing. The kernel finishes a send that does not
+fit.
 
 All is done inside the call (IORING_SETUP_DEFER_TASKRUN): the interrupt of what becomes ready only
-queues work, and so does a submission whose successor is linked. What is due is done in the order of
-the queue. Since Linux 6.13 it is at most 20 pieces after the submissions, as many before the call
-would sleep, and one after it has slept: what is left waits for the next call, and completions come
-in small batches. Before, all of it was done; and before 6.5 from the end of the queue, what was
-queued last first, and what came meanwhile in the next turn.
+queues work, once until it is armed again. What is linked to a send is queued when its round is
+over: behind all submissions, or behind the other work of its batch. What is due is done in the
+order of the queue. Since Linux 6.13 it is at most 20 pieces after the submissions, as many before
+the call would sleep, and one after it has slept: what is left waits for the next call, and
+completions come in small batches. Before, all of it was done; and before 6.5 from the end of the
+queue, what was queued last first, and what came meanwhile in the next turn.
 Sources: io_uring(7), io_uring_setup(2); Axboe 2019, "Efficient IO with io_uring"; Linux 6.1
-io_uring/net.c io_accept(), io_recv(), io_sendmsg(), io_uring/poll.c, io_uring/io_uring.c
+io_uring/net.c io_accept(), io_recv(), io_sendmsg(), io_uring/poll.c io_poll_wake(),
+io_poll_check_events(), io_uring/io_uring.c
 __io_run_local_work(), io_free_batch_list(), opdef.c (an accept waits exclusively); commits
 "io_uring: maintain ordering for DEFER_TASKRUN tw list" (2023), "io_uring: limit local tw done"
 (2024); calibration/c/servers/completion_loop.c is the server in C.
@@ -39,13 +43,12 @@ What is due is a queue: the ready list, which holds what follows a send, too.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from ...sim.cpu.interrupts import lengthen_interrupt
 from ...sim.kernel import interest_set, sockets
-from ...sim.kernel.descriptors import no_fd_left
 from ...sim.kernel.sleeping import sleep
 from ...sim.state.columns import I8, I32, per_descriptor
 from ...sim.state.kinds import NONE, READABLE, WRITABLE, activity, count
@@ -66,8 +69,7 @@ class Submissions:
     """Descriptors of which something is under way in the server or the ring; each list in order."""
 
     fds: list[int] = per_descriptor(NONE, I32)  # to be submitted; their state determines what
-    # What follows their last send is to be done, where the last is the first.
-    linked: list[int] = per_descriptor(NONE, I32)
+    linked: list[int] = per_descriptor(NONE, I32)  # sent, and what follows is not queued yet
     turn: list[int] = per_descriptor(NONE, I32)  # to be done in this turn, the last one first
     done: list[int] = per_descriptor(NONE, I32)  # completed, and not seen by the server: a ring
     under_way: list[int] = per_descriptor(NOTHING, I8)  # in which of these, or with the server
@@ -152,20 +154,23 @@ def _wait_for_rest(world: World, worker: Worker, fd: int, n_left: int) -> Iterat
 def _queue_what_follows(world: World, worker: Worker, fd: int) -> None:
     ring: Submissions = worker.interests.own
     ring.under_way[fd] = WHAT_FOLLOWS
-    if world.completions.due_last_first:
-        ring.linked[ring.n_linked] = fd
-        ring.n_linked += 1
-    else:
-        interest_set.list_ready(world, worker.interests, fd)
+    ring.linked[ring.n_linked] = fd
+    ring.n_linked += 1
+
+
+def _end_round(world: World, worker: Worker) -> None:
+    """Queue what is linked to the sends of a round: their completions are flushed together."""
+    ring: Submissions = worker.interests.own
+    if not world.completions.due_last_first:
+        for i in range(ring.n_linked):
+            interest_set.list_ready(world, worker.interests, ring.linked[i])
+        ring.n_linked = 0
 
 
 def do_submitted(world: World, worker: Worker, fd: int) -> Iterator[int]:
     """Do what was submitted for *fd*: its state determines what that is."""
-    if fd == worker.listener_fd and no_fd_left(world):
-        sockets.accept(world, worker)  # it takes a descriptor before it looks at the queue
-        _complete(worker, fd)
-    elif fd == worker.listener_fd:
-        _arm(world, worker, fd, READABLE)
+    if fd == worker.listener_fd:
+        yield from _accept(world, worker)
     elif world.watched_by[fd] == NONE:
         yield from _begin(world, worker, fd)
     elif sockets.reply_unsent(world, fd):
@@ -202,34 +207,48 @@ def _do_linked(world: World, worker: Worker, fd: int) -> Iterator[int]:
         yield from _receive(world, worker, fd)
 
 
+def _accept(world: World, worker: Worker) -> Iterator[int]:
+    """Accept what waits, and arm the accept, unless it has ended."""
+    yield from _accept_all(world, worker)
+    if world.interest[worker.listener_fd] != 0:
+        yield from spend(worker, activity.WATCH, world.costs.mechanism.add_ns)
+        _arm(world, worker, worker.listener_fd, READABLE)
+
+
 def _accept_all(world: World, worker: Worker) -> Iterator[int]:
     """Accept all that wait; without a free descriptor the accept ends, with a completion.
 
     The completion of the last connection reports that it is the last; before Linux 6.10 the kernel
-    checked once more. The server then submits the accept again, which fails at once until there is
-    a descriptor; that of calibration/c/servers waits for another completion, or 10 ms.
+    checked once more. Connections that come meanwhile are accepted at once. A server submits an
+    accept that has ended again, which fails at once until there is a descriptor; that of
+    calibration/c/servers waits for another completion, or 10 ms.
     """
-    costs, listener = world.costs.mechanism, worker.listener
-    checks_again = True
-    while checks_again and listener.n_queued > 0:
-        accept_ns = _uncrossed_ns(world, world.costs.call.accept_ns)
-        yield from spend(worker, activity.ACCEPT, accept_ns)
-        fd = sockets.accept(world, worker)
-        if fd < 0:
-            world.interest[worker.listener_fd] = 0
-            _complete(worker, worker.listener_fd)
+    listener, listener_fd = worker.listener, worker.listener_fd
+    world.interest[listener_fd] = READABLE
+    checks = True
+    while checks or listener.n_queued > 0:
+        fd = yield from _accept_one(world, worker)
+        if fd == sockets.NO_FD:
+            world.interest[listener_fd] = 0
+            _complete(worker, listener_fd)
             return
-        checks_again = world.completions.accept_looks_again or listener.n_queued > 0
-        _complete(worker, fd)
-        yield from spend(worker, activity.ACCEPT, costs.complete_ns)
-    if checks_again:
-        check_ns = _uncrossed_ns(world, world.costs.call.accept_again_ns)
-        yield from spend(worker, activity.ACCEPT, check_ns)
-    worker.interests.own.under_way[worker.listener_fd] = NOTHING
-    if listener.n_queued > 0:
-        interest_set.list_ready(world, worker.interests, worker.listener_fd)
-    elif checks_again:
-        sockets.accept(world, worker)  # counts the check that found nothing
+        checks = fd != NONE and (world.completions.accept_looks_again or listener.n_queued > 0)
+        if fd != NONE:
+            _complete(worker, fd)
+            yield from spend(worker, activity.ACCEPT, world.costs.mechanism.complete_ns)
+    worker.interests.own.under_way[listener_fd] = NOTHING
+
+
+def _accept_one(world: World, worker: Worker) -> Generator[int, None, int]:
+    """Accept once; return the descriptor, NONE or NO_FD, either of which costs a look in vain."""
+    call, found_none = world.costs.call, sockets.accepts_none(world, worker)
+    check_ns = _uncrossed_ns(world, call.accept_again_ns)
+    accept_ns = _uncrossed_ns(world, call.accept_ns)
+    yield from spend(worker, activity.ACCEPT, check_ns if found_none else accept_ns)
+    fd = sockets.accept(world, worker)
+    if fd >= 0 and found_none:  # one came just before the check
+        yield from spend(worker, activity.ACCEPT, max(0, accept_ns - check_ns))
+    return fd
 
 
 def _do_ready(world: World, worker: Worker, fd: int) -> Iterator[int]:
@@ -280,8 +299,12 @@ def do_due(world: World, worker: Worker, n_most: int) -> Iterator[int]:
     """Do what is queued: at most *n_most* pieces of it; with 0 all, until the queue is empty."""
     if world.completions.due_last_first:
         yield from _do_last_first(world, worker)
-    else:
+        return
+    yield from _do_first_first(world, worker, n_most)
+    _end_round(world, worker)
+    while n_most == 0 and worker.interests.n_ready > 0:
         yield from _do_first_first(world, worker, n_most)
+        _end_round(world, worker)
 
 
 def _do_first_first(world: World, worker: Worker, n_most: int) -> Iterator[int]:
@@ -328,8 +351,16 @@ def tells(world: World, fd: int) -> bool:
 
 
 def notify(world: World, fd: int) -> bool:
-    """Have what is armed on *fd* done by the server's next call, or the one that it sleeps in."""
-    if interest_set.is_ready(world, fd) and world.listed[fd] == 0:
+    """Have what is armed on *fd* done by the server's next call, or the one that it sleeps in.
+
+    Nothing is armed on a descriptor that is at work, and an accept sees what comes meanwhile.
+    """
+    if not interest_set.is_ready(world, fd):
+        return False
+    ring: Submissions = interest_set.set_of(world, fd).own
+    if ring.under_way[fd] != NOTHING:
+        return False
+    if world.listed[fd] == 0:
         lengthen_interrupt(world, world.costs.mechanism.post_ns)
     return notify_of_state(world, fd)
 
@@ -364,6 +395,7 @@ def enter(world: World, worker: Worker) -> Iterator[int]:
     ring.n = 0
     for i in range(n_submitted):
         yield from do_submitted(world, worker, ring.fds[i])
+    _end_round(world, worker)
     # The kernel does what is due after the submissions, if there are any, and before it sleeps.
     for _ in range(1 if n_submitted == 0 else 2):
         yield from do_due(world, worker, world.completions.due_at_once)
