@@ -35,18 +35,24 @@ def no_fd_left(world: World) -> bool:
 
 
 def no_file_left(world: World) -> bool:
-    """Return whether the open files of all processes are more than their bound (ENFILE)."""
-    return _n_files(world) > world.kernel.files_max
+    """Return whether all processes together may open no further file (ENFILE)."""
+    files_max = world.kernel.files_max
+    return (
+        files_max > 0 and world.next_fd - world.n_free + world.kernel.files_elsewhere >= files_max
+    )
 
 
 def accept_fails(world: World) -> bool:
     """Return whether an accept would fail at once, even if a connection waits: EMFILE or ENFILE."""
-    files_max = world.kernel.files_max
-    return no_fd_left(world) or (files_max > 0 and _n_files(world) >= files_max)
+    return no_fd_left(world) or no_file_left(world)
 
 
-def _n_files(world: World) -> int:
-    return world.next_fd - world.n_free + world.kernel.files_elsewhere
+def touch_fd(world: World) -> None:
+    """Take the lowest free descriptor and give it back: there is one."""
+    if world.n_free == 0:
+        heap_push(world.free_fds, 0, world.next_fd)
+        world.n_free = 1
+        world.next_fd += 1
 
 
 def close_fd(world: World, fd: int) -> None:

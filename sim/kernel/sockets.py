@@ -29,7 +29,7 @@ from ..state.world import Worker, World
 from ..tcp import windows
 from ..tcp.listen_queue import take_connection
 from ..wire.network import send_down, send_reset_down, send_up
-from .descriptors import close_fd, no_fd_left, no_file_left, open_fd
+from .descriptors import close_fd, no_fd_left, no_file_left, open_fd, touch_fd
 from .request_timeouts import waits_for_request
 
 END_OF_FILE = 0
@@ -48,19 +48,19 @@ def accept(world: World, worker: Worker) -> int:
     Descriptor and file are taken before the queue is looked at: at a limit EAGAIN is never seen.
     Source: Linux net/socket.c __sys_accept4_file(), do_accept().
     """
-    fd = open_fd(world)
-    if fd == NONE:
+    if no_fd_left(world):
         world.counts[count.ACCEPT_NO_FD] += 1
         return NO_FD
-    if world.kernel.files_max > 0 and no_file_left(world):
-        close_fd(world, fd)
+    if no_file_left(world):
+        touch_fd(world)
         world.counts[count.ACCEPT_NO_FILE] += 1
         return NO_FD
     if worker.listener.n_queued == 0:
-        close_fd(world, fd)
+        touch_fd(world)
         world.counts[count.ACCEPT_AGAIN] += 1
         worker.cpu.left_work = True  # the file that it had made is freed by RCU
         return NONE
+    fd = open_fd(world)
     worker.n_accepts += 1
     world.counts[count.ACCEPTS] += 1
     world.counts[count.CONNECTIONS_OPEN] += 1

@@ -58,7 +58,12 @@ def drops_syn(world: World, listener: Listener) -> bool:
 
 
 def why_dropped(world: World, listener: Listener) -> int:
-    """Return the count of the first rule that drops a connection request; NONE: it has room."""
+    """Return the count of the first rule that drops a connection request; NONE: it has room.
+
+    Linux asks about half-open connections first, tcp_conn_request().
+    """
+    if half_open_full(world, listener) and not world.limits.syn_cookies:
+        return count.SYN_DROPS_HALF_OPEN
     if accept_queue_full(world, listener):
         return count.SYN_DROPS_ACCEPT_QUEUE
     n_open = world.counts[count.CONNECTIONS_OPEN] + listener.n_queued
@@ -66,8 +71,6 @@ def why_dropped(world: World, listener: Listener) -> int:
         return count.SYN_DROPS_ABOVE
     if world.kernel.memory_bytes > 0 and no_memory_left(world, listener):
         return count.NO_MEMORY
-    if half_open_full(world, listener) and not world.limits.syn_cookies:
-        return count.SYN_DROPS_HALF_OPEN
     return NONE
 
 

@@ -102,3 +102,21 @@ def test_signals_of_several_numbers_come_lowest_first(numbers: int, order: list[
     expected = ORACLES["rt_signals"][0](story).run()
     assert [each[:3] for each in found] == [each[:3] for each in expected]
     assert len({fd for each in found[-5:] for fd, _ in each.events}) >= 3
+
+
+@pytest.mark.parametrize(
+    ("state", "at_ns", "ends_ns"),
+    [
+        (OUT, 35, 80),  # the first scan, of 40, has passed it: the next one finds it
+        (OUT, 5, 40),
+        (IN | OUT, 35, 40),  # more of what it was ready for is no news
+    ],
+)
+def test_a_scan_misses_what_was_ready_for_other_things_when_it_passed(
+    state: int, at_ns: int, ends_ns: int
+) -> None:
+    """Readable while poll scans four descriptors, 10 ns each; writable from the beginning."""
+    acts = (*(Act("add", fd, IN) for fd in (1, 2, 3)), Act("wait"))
+    arrives = (Arrival(at_ns, 1, IN),)
+    story = Story((0, state, 0, 0), acts, arrives, 9, {"scan": 10}, 0, 0)
+    assert Driven("poll", story).run()[-1][:3] == ("wait", ends_ns, ((1, IN),))

@@ -6,16 +6,17 @@ import pytest
 from tests.served import on_server
 from tests.toy import arrivals, toy_costs
 
-from dispatchsim.models.simulate import simulate
+from dispatchsim.models.simulate import prepare_world, simulate
 from dispatchsim.scenario.metrics import METRICS
 from dispatchsim.sim.figures.outcome import Outcome
 from dispatchsim.sim.figures.summary import DROPS, summarise
 from dispatchsim.sim.state.client_settings import ClientSettings, NetworkSettings, PathSettings
 from dispatchsim.sim.state.costs import ApplicationCosts
 from dispatchsim.sim.state.kernel_settings import KernelSettings, Packets
-from dispatchsim.sim.state.kinds import Count
+from dispatchsim.sim.state.kinds import NONE, Count
 from dispatchsim.sim.state.settings import RunSettings
 from dispatchsim.sim.state.units import MILLISECOND_NS, SECOND_NS
+from dispatchsim.sim.tcp.listen_queue import why_dropped
 
 FOUR = arrivals(10_000, 20_000, 20_001, 30_000)
 SIX = arrivals(*[10_000] * 6, requests=2, think_ns=SECOND_NS // 2)
@@ -87,6 +88,18 @@ def test_too_many_half_open_ones_are_a_cause_of_their_own() -> None:
         assert n > 0
         assert dropped["half_open"] + dropped["accept_queue"] == n
         assert dropped["half_open"] >= 3  # of six at once, a bound of 1 lets no more than three in
+
+
+def test_where_both_queues_are_full_too_many_half_open_ones_are_the_cause() -> None:
+    """Linux tcp_conn_request() asks inet_csk_reqsk_queue_is_full() before sk_acceptq_is_full()."""
+    settings = RunSettings(**on_server(backlog=1, syn_cookies=False))
+    world = prepare_world("epoll_level", arrivals(10_000), toy_costs("epoll_level"), settings)
+    listener = world.listeners[0]
+    causes = []
+    for listener.n_half, listener.n_queued in ((1, 1), (1, 2), (2, 1), (2, 2)):
+        causes.append(why_dropped(world, listener))
+    half_open, queue = Count.SYN_DROPS_HALF_OPEN, Count.SYN_DROPS_ACCEPT_QUEUE
+    assert causes == [NONE, queue, half_open, half_open]
 
 
 def test_a_receive_queue_without_room_is_a_cause_of_its_own() -> None:
