@@ -10,14 +10,15 @@ import json
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictInt
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool
 from pydantic.fields import FieldInfo
 
 from ..sim.state.rules import Broken
 from ..sim.state.setting import DeclaredSetting, declared
 from ..sim.state.settings import Given
 from ..sim.state.units import PERMILLE
-from .quantities import BANDWIDTH, DURATION, SIZE, Bounded, Unit
+from .key_types import Bounded, Share, Whole
+from .quantities import BANDWIDTH, DURATION, SIZE, Unit
 
 _UNITS = {"duration": DURATION, "size": SIZE, "bandwidth": BANDWIDTH}
 Record = TypeVar("Record")
@@ -29,8 +30,8 @@ def _in_thousandths(value: float) -> float:
     return value
 
 
-Thousandths = Annotated[float, AfterValidator(_in_thousandths)]
-"""A share that a run knows in whole thousandths: what is finer would not be what it says."""
+ShareOfSome = Annotated[float, Share(above=0, most=1), AfterValidator(_in_thousandths)]
+"""A share above 0, which a run knows in whole thousandths: a finer one would be rounded."""
 
 
 class Section(BaseModel):
@@ -92,10 +93,12 @@ def _type_in_file(each: DeclaredSetting) -> Any:
         unit = _UNITS[each.unit]
         kind = Annotated[int, Bounded(unit, str(setting.file_least or _zero(unit)), str(most))]
     elif each.unit == "share":
-        bounds = Field(ge=_share(least), le=_share(most))
-        kind = Annotated[float, bounds, AfterValidator(_in_thousandths)]
+        share = Share(least=_share(least), most=_share(most))
+        kind = Annotated[float, share, AfterValidator(_in_thousandths)]
     else:
-        kind = Annotated[StrictInt, Field(ge=least, le=most)]
+        assert not isinstance(least, str), f"{each.name} has no unit"
+        assert not isinstance(most, str), f"{each.name} has no unit"
+        kind = Annotated[int, Whole(least, most)]
     return kind | None if each.setting.absent_is_0 else kind
 
 

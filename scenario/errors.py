@@ -1,6 +1,6 @@
 """Errors that are the user's to mend, and what a misspelt name was perhaps meant to be.
 
-Each is one sentence, with exit code 2 and no traceback.
+Each is one sentence a mistake, with exit code 2 and no traceback.
 """
 
 from __future__ import annotations
@@ -10,11 +10,24 @@ from collections.abc import Iterable
 
 
 class UserError(ValueError):
-    """Something asked for cannot be done; the message is one sentence for the one who asked."""
+    """Something asked for cannot be done: a sentence for each mistake, one a line.
+
+    >>> UserError("load.rate: is missing", "run.seed: must be at least 0, got -1").mistakes
+    ['load.rate: is missing', 'run.seed: must be at least 0, got -1']
+    """
+
+    def __str__(self) -> str:
+        """Return all mistakes, one a line."""
+        return "\n".join(self.mistakes)
+
+    @property
+    def mistakes(self) -> list[str]:
+        """A sentence for each mistake."""
+        return [str(each) for each in self.args]
 
 
 class ScenarioError(UserError):
-    """A scenario that breaks a rule; the message names file, key, rule and value."""
+    """A scenario that breaks rules; each sentence names file, key, rule and value."""
 
 
 _LIKENESS_MIN = 0.6
@@ -27,6 +40,12 @@ def nearest(name: str, known: Iterable[str]) -> str:
     >>> nearest("epol", ["select", "poll", "epoll_level"])
     ' (did you mean "epoll_level"?)'
     """
+    close = closest(name, known)
+    return "" if close is None else f' (did you mean "{close}"?)'
+
+
+def closest(name: str, known: Iterable[str]) -> str | None:
+    """Return which of the *known* names *name* is a near miss of, None if it is of none."""
 
     def likeness(known_name: str) -> tuple[float, float]:
         # Many leave out the end of a long name: "epol" is nearer to epoll_level than to poll.
@@ -38,9 +57,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
         return max(whole, beginning), whole
 
     close = max(known, key=likeness, default=None)
-    if close is None or likeness(close)[0] < _LIKENESS_MIN:
-        return ""
-    return f' (did you mean "{close}"?)'
+    return None if close is None or likeness(close)[0] < _LIKENESS_MIN else close
 
 
 def unknown_key(name: str, known: Iterable[str]) -> str:

@@ -9,7 +9,8 @@ from pydantic import Field, StrictInt, model_validator
 from ..sim.state.kernel_settings import CPUS_MAX
 from ..sim.state.settings import Fault, FaultKind, FloodSettings
 from ..sim.state.units import PERMILLE, SECOND_NS
-from .declared import SettingsSection, Thousandths, settings_from
+from .declared import SettingsSection, ShareOfSome, settings_from
+from .key_types import Whole
 from .load import Rate
 from .quantities import BANDWIDTH
 from .sections import Bandwidth, Pause
@@ -50,10 +51,10 @@ class FaultSection(SettingsSection, settings=(Fault,)):
     bandwidth: Bandwidth | None = Field(
         default=None, description="Of a link: what it has meanwhile, each way."
     )
-    signals: StrictInt | None = Field(
-        default=None, ge=1, le=10_000_000, description="Of signals: how many are held meanwhile."
+    signals: Annotated[int, Whole(1, 10_000_000)] | None = Field(
+        default=None, description="Of signals: how many are held meanwhile."
     )
-    share: Annotated[Thousandths, Field(gt=0, le=1)] | None = Field(
+    share: ShareOfSome | None = Field(
         default=None,
         description="Of clients that stop reading: which share of all, to a thousandth.",
     )

@@ -6,7 +6,7 @@ import itertools
 import math
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, StrictInt, StrictStr, model_validator
+from pydantic import Field, StrictStr, model_validator
 
 from ..sim.load import workload
 from ..sim.load.arrivals import Bursts, Crowd, Pattern, Ramp, Wave
@@ -14,7 +14,8 @@ from ..sim.load.reply_sizes import MIXES
 from ..sim.state.client_settings import ClientSettings
 from ..sim.state.units import SECOND_NS
 from .declared import SettingsSection
-from .quantities import DURATION, RATE, SIZE, Bounded
+from .key_types import Bounded, Share, Whole
+from .quantities import DURATION, RATE, SIZE
 from .sections import Pause
 
 Rate = Annotated[float, Bounded(RATE, "1/min", "10000000/s", whole=False)]
@@ -56,8 +57,8 @@ class Load(SettingsSection, settings=(ClientSettings,)):
     wave_period: Phase | None = Field(
         default=None, description="From one highest rate to the next, as of a day."
     )
-    wave_swing: float | None = Field(
-        default=None, ge=0, le=1, description="Share of load.rate by which it rises and falls."
+    wave_swing: Annotated[float, Share(least=0, most=1)] | None = Field(
+        default=None, description="Share of load.rate by which it rises and falls."
     )
     ramp: Annotated[tuple[RampPoint, ...], Field(min_length=2, max_length=10_000)] | None = Field(
         default=None,
@@ -65,17 +66,15 @@ class Load(SettingsSection, settings=(ClientSettings,)):
         'straight lines between: [["0 s", 0.2], ["10 s", 1.0]]; after the last one it stays.',
     )
     rate: Rate | None = Field(default=None, description="Connections offered in an open loop.")
-    users: StrictInt | None = Field(
+    users: Annotated[int, Whole(1, 1_000_000)] | None = Field(
         default=None,
-        ge=1,
-        le=1_000_000,
         description="Users of a closed loop, each with one connection.",
     )
     trace: StrictStr | None = Field(
         default=None, description="A trace file instead of all that; relative to the scenario file."
     )
-    requests: StrictInt = Field(
-        default=1, ge=1, le=100_000, description="Requests on each connection."
+    requests: Annotated[int, Whole(1, 100_000)] = Field(
+        default=1, description="Requests on each connection."
     )
     request_size: RequestSize = Field(default=64, description="Size of a request.")
     reply_size: ReplySize = Field(default=128, description="Size of a reply, its header included.")
@@ -93,10 +92,8 @@ class Load(SettingsSection, settings=(ClientSettings,)):
         description="How think times of a closed loop spread; constant: users begin one after the "
         "other in the course of the first, and go on in that order.",
     )
-    descriptors: StrictInt | None = Field(
+    descriptors: Annotated[int, Whole(1, 2**40)] | None = Field(
         default=None,
-        ge=1,
-        le=2**40,
         description="Connections that all clients together can have open at once, as one process "
         "of httperf has 1024 descriptors; absent: without bound.",
     )

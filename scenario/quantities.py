@@ -1,7 +1,11 @@
-"""Quantities with their unit: "50 ms", "6 KiB", "2000/s", "1 Gbit/s".
+"""Quantities with their unit: "50 ms", "6 KiB", "20k/s", "1 Gbit/s".
 
 A bare number is an error wherever a unit exists: 50 could be milliseconds or seconds, and the
 reader of a scenario file should not have to know which.
+
+A unit has other spellings that people type (KB, Gb/s, usec). One that has two readings is refused
+with both: "5m" (minutes, milliseconds), "8K" (1000 bytes, 1024), "10 GBps" (bytes, bits).
+k, K and M multiply counts and rates by a thousand and a million. What is printed has one spelling.
 
 Arithmetic is exact (fractions), so that "0.1 s" is 100,000,000 ns and nothing near it.
 """
@@ -9,13 +13,11 @@ Arithmetic is exact (fractions), so that "0.1 s" is 100,000,000 ns and nothing n
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, NamedTuple
-
-from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
-from pydantic_core import CoreSchema, core_schema
+from typing import NamedTuple
 
 from .errors import UserError
 
@@ -24,14 +26,37 @@ class QuantityError(UserError):
     """A text that is not a quantity of the kind that is expected."""
 
 
+class Reading(NamedTuple):
+    """One of two things that a doubtful unit may mean: so many of a unit, and in words."""
+
+    size: Fraction
+    words: str
+
+
 @dataclass(frozen=True, eq=False)
 class Unit:
-    """A kind of quantity: its name, an example, and its units in the base unit, largest last."""
+    """A kind of quantity.
+
+    Attributes
+    ----------
+    name, example:
+        For errors.
+    units:
+        Each with its size in the base unit, largest last.
+    base:
+        The base unit.
+    spellings:
+        What people type -> the unit that it is.
+    doubtful:
+        What people type -> both things that it may be; it is refused.
+    """
 
     name: str
     example: str
     units: dict[str, Fraction]
     base: str
+    spellings: Mapping[str, str] = field(default_factory=dict)
+    doubtful: Mapping[str, tuple[Reading, Reading]] = field(default_factory=dict)
 
     def parse(self, text: object) -> Fraction:
         """Return *text* in the base unit.
@@ -43,7 +68,7 @@ class Unit:
         """
         written = read_number(text)
         if written is None or written.unit not in self.units:
-            raise QuantityError(f"must be {self.expected}, got {shown(text)}")
+            raise QuantityError(f"must be {self._must_be(text)}, got {shown(text)}")
         if written.digits.startswith("-"):
             raise QuantityError(f"must not be negative, got {shown(text)}")
         return Fraction(written.digits) * self.units[written.unit]
@@ -63,6 +88,18 @@ class Unit:
         """What a text should be, for an error."""
         return f'a {self.name} such as "{self.example}" (units: {", ".join(self.units)})'
 
+    def _must_be(self, text: object) -> str:
+        """Return what *text* should be: one of two readings, without a comma, or a quantity."""
+        match = _WRITTEN.fullmatch(text) if isinstance(text, str) else None
+        if match is not None and match[2] in self.doubtful:
+            number = Fraction(match[1].replace("_", ""))
+            readings = (
+                f'"{self.format(number * each.size)}" ({each.words})'
+                for each in self.doubtful[match[2]]
+            )
+            return f"either {' or '.join(readings)}"
+        return _without_comma(text) or self.expected
+
 
 class Written(NamedTuple):
     """A number as it is written: its digits, and its unit, which is "" of a bare number."""
@@ -77,22 +114,104 @@ class Written(NamedTuple):
 
 
 # Thirty digits are more than any quantity needs, and bound the work on hostile input.
-_WRITTEN = re.compile(r"(-?[0-9][0-9_]{0,30}(?:\.[0-9]{1,30})?) ?(/?[A-Za-zµμ]*(?:/[a-z]+)?)", re.A)
+_WRITTEN = re.compile(
+    r"(-?[0-9][0-9_]{0,30}(?:\.[0-9]{1,30})?) ?(%|/?[A-Za-zµμ]*(?:/[a-z]+)?)", re.A
+)
+_GROUPED = re.compile(r"-?[0-9]{1,3}(?:,[0-9]{3}){1,9}(?:\.[0-9]{1,30})?(?![0-9,]).{0,10}", re.A)
+_COMMA_FRACTION = re.compile(r"-?[0-9]{1,30},[0-9]{1,30}(?![0-9,.]).{0,10}", re.A)
 _SHARE = re.compile(r"([0-9]{1,30}(?:\.[0-9]{1,30})?) ?(%?)", re.A)
+
+
+THOUSANDS = {"k": 3, "K": 3, "M": 6}
+"""Multipliers of counts and rates, as powers of ten."""
 
 
 def read_number(text: object) -> Written | None:
     """Return the number and the unit of *text*, None if it is something else.
 
-    The micro sign and the Greek letter are the same unit as the "us" of scenario files.
+    The unit has the spelling that is printed, and a multiplier of a count or a rate is in the
+    number.
 
     >>> read_number("2_000/s"), read_number("50 µs"), read_number("poll")
     (Written(digits='2000', unit='/s'), Written(digits='50', unit='us'), None)
+    >>> read_number("1.5k/s"), read_number("20k"), read_number("10 Gb/s")
+    (Written(digits='1500', unit='/s'), Written(digits='20000', unit=''), \
+Written(digits='10', unit='Gbit/s'))
     """
     match = _WRITTEN.fullmatch(text) if isinstance(text, str) else None
     if match is None:
         return None
-    return Written(match[1].replace("_", ""), match[2].replace("µ", "u").replace("μ", "u"))
+    digits, unit = match[1].replace("_", ""), match[2].replace("µ", "u").replace("μ", "u")
+    if unit in _SPELLINGS:
+        return Written(digits, _SPELLINGS[unit])
+    rest = _SPELLINGS.get(unit[1:], unit[1:])
+    if unit[:1] in THOUSANDS and (not rest or rest in RATE.units):
+        return Written(_shifted(digits, THOUSANDS[unit[0]]), rest)
+    return Written(digits, unit)
+
+
+def _shifted(digits: str, places: int) -> str:
+    """Return a decimal number times 10 to the power of *places*, exactly.
+
+    >>> _shifted("1.5", 3), _shifted("-0.25", 1), _shifted("20", 3)
+    ('1500', '-2.5', '20000')
+    """
+    sign, number = ("-", digits[1:]) if digits.startswith("-") else ("", digits)
+    whole, _, fraction = number.partition(".")
+    fraction = fraction.ljust(places, "0")
+    whole = (whole + fraction[:places]).lstrip("0") or "0"
+    rest = fraction[places:].rstrip("0")
+    return sign + (f"{whole}.{rest}" if rest else whole)
+
+
+def _without_comma(text: object) -> str:
+    """Return how a number with a comma in it is written; "" if it is none.
+
+    >>> _without_comma("61,000/s"), _without_comma("5,5 ms")
+    ('without a comma, such as "61_000/s" or "61.000/s"', 'without a comma, such as "5.5 ms"')
+    """
+    if not isinstance(text, str):
+        return ""
+    ways = []
+    if _GROUPED.fullmatch(text):
+        ways.append(shown(text.replace(",", "_")))
+    if _COMMA_FRACTION.fullmatch(text):
+        ways.append(shown(text.replace(",", ".")))
+    return f"without a comma, such as {' or '.join(ways)}" if ways else ""
+
+
+def read_count(text: str) -> int:
+    """Return a whole number with a multiplier.
+
+    Raises
+    ------
+    QuantityError
+        If it is none.
+
+    >>> read_count("20k"), read_count("1.5M")
+    (20000, 1500000)
+    """
+    written = read_number(text)
+    if written is None or not written.is_whole or text[-1] not in THOUSANDS:
+        raise QuantityError(f'must be a whole number (20000, or "20k"), got {shown(text)}')
+    return int(written.digits)
+
+
+def read_percentage(text: str) -> float:
+    """Return the share that a percentage is.
+
+    Raises
+    ------
+    QuantityError
+        If it is none.
+
+    >>> read_percentage("12.5%")
+    0.125
+    """
+    written = read_number(text)
+    if written is None or written.unit != "%":
+        raise QuantityError(f"must be a share such as 0.5 or 50%, got {shown(text)}")
+    return float(Fraction(written.digits) / 100)
 
 
 def parse_share(text: str) -> float:
@@ -118,54 +237,115 @@ def parse_share(text: str) -> float:
 def with_unit(number: str, unit: str) -> str:
     """Return *number* with its unit as a scenario file has it: "2000/s", but "50 ms".
 
-    >>> with_unit("2000", "/s"), with_unit("50", "ms"), with_unit("3", "")
-    ('2000/s', '50 ms', '3')
+    >>> with_unit("2000", "/s"), with_unit("50", "ms"), with_unit("3", ""), with_unit("5", "%")
+    ('2000/s', '50 ms', '3', '5%')
     """
-    return number + ("" if not unit or unit.startswith("/") else " ") + unit
+    return number + ("" if not unit or unit[0] in "/%" else " ") + unit
 
 
-_SECOND = Fraction(1_000_000_000)
+def _spelled(unit: str, spellings: str) -> dict[str, str]:
+    return dict.fromkeys(spellings.split(), unit)
+
+
+_KILO, _MEGA, _GIGA = Fraction(10**3), Fraction(10**6), Fraction(10**9)
+_BITS = Fraction(1, 8)  # bytes in a bit
+
+
+def _bytes_or_bits(prefixes: Iterable[tuple[str, Fraction]]) -> dict[str, tuple[Reading, Reading]]:
+    """Return the sizes that may be bytes or bits: "8 Kb"."""
+    return {
+        f"{prefix}b": (Reading(size, "bytes"), Reading(size * _BITS, "bits"))
+        for prefix, size in prefixes
+    }
+
+
+_SECOND = _GIGA
 DURATION = Unit(
     "duration",
     "50 ms",
     {
         "ns": Fraction(1),
-        "us": Fraction(1_000),
-        "ms": Fraction(1_000_000),
+        "us": _KILO,
+        "ms": _MEGA,
         "s": _SECOND,
         "min": 60 * _SECOND,
         "h": 3600 * _SECOND,
     },
     "ns",
+    {
+        **_spelled("ns", "nsec"),
+        **_spelled("us", "usec"),
+        **_spelled("ms", "msec"),
+        **_spelled("s", "sec secs second seconds"),
+        **_spelled("min", "mins minute minutes"),
+        **_spelled("h", "hr hour hours"),
+    },
+    {"m": (Reading(60 * _SECOND, "minutes"), Reading(_MEGA, "milliseconds"))},
+)
+_PREFIXES = (
+    *(("k", _KILO), ("K", _KILO), ("M", _MEGA), ("G", _GIGA)),
+    *(("m", _MEGA), ("g", _GIGA)),
 )
 SIZE = Unit(
     "size",
     "6 KiB",
     {
         "B": Fraction(1),
-        "kB": Fraction(1_000),
+        "kB": _KILO,
         "KiB": Fraction(2**10),
-        "MB": Fraction(1_000_000),
+        "MB": _MEGA,
         "MiB": Fraction(2**20),
-        "GB": Fraction(1_000_000_000),
+        "GB": _GIGA,
         "GiB": Fraction(2**30),
     },
     "B",
+    {**_spelled("B", "byte bytes"), **_spelled("kB", "KB")},
+    {
+        **_bytes_or_bits(_PREFIXES),
+        **{
+            prefix: (Reading(size, "powers of 1000"), Reading(two, "powers of 1024"))
+            for prefix, size, two in (
+                ("k", _KILO, Fraction(2**10)),
+                ("K", _KILO, Fraction(2**10)),
+                ("M", _MEGA, Fraction(2**20)),
+                ("G", _GIGA, Fraction(2**30)),
+            )
+        },
+    },
 )
 RATE = Unit(
-    "rate", "2000/s", {"/h": Fraction(1, 3600), "/min": Fraction(1, 60), "/s": Fraction(1)}, "/s"
+    "rate",
+    "2000/s",
+    {"/h": Fraction(1, 3600), "/min": Fraction(1, 60), "/s": Fraction(1)},
+    "/s",
+    {
+        **_spelled("/s", "/sec /second"),
+        **_spelled("/min", "/minute"),
+        **_spelled("/h", "/hr /hour"),
+    },
 )
 BANDWIDTH = Unit(
     "bandwidth",
     "1 Gbit/s",
-    {
-        "bit/s": Fraction(1),
-        "kbit/s": Fraction(1_000),
-        "Mbit/s": Fraction(1_000_000),
-        "Gbit/s": Fraction(1_000_000_000),
-    },
+    {"bit/s": Fraction(1), "kbit/s": _KILO, "Mbit/s": _MEGA, "Gbit/s": _GIGA},
     "bit/s",
+    {
+        **_spelled("bit/s", "b/s bps"),
+        **_spelled("kbit/s", "kbit Kbit Kbit/s kb/s Kb/s kb Kb kbps Kbps"),
+        **_spelled("Mbit/s", "Mbit mbit mbit/s Mb/s Mb Mbps mbps"),
+        **_spelled("Gbit/s", "Gbit gbit gbit/s Gb/s Gb Gbps gbps"),
+    },
+    {
+        f"{prefix}{end}": (Reading(8 * size, "bytes"), Reading(size, "bits"))
+        for prefix, size in _PREFIXES
+        for end in (("b/s", "b") if prefix in "mg" else ("B/s", "Bps"))
+    },
 )
+SHARE = Unit("share", "50%", {"%": Fraction(1, 100)}, "%")
+_KINDS = (DURATION, SIZE, RATE, BANDWIDTH, SHARE)
+_SPELLINGS: dict[str, str] = {
+    spelling: unit for kind in _KINDS for spelling, unit in kind.spellings.items()
+}
 
 
 def kind_of_unit(unit: str) -> Unit | None:
@@ -174,7 +354,7 @@ def kind_of_unit(unit: str) -> Unit | None:
     >>> kind_of_unit("ms").name
     'duration'
     """
-    return next((k for k in (DURATION, SIZE, RATE, BANDWIDTH) if unit in k.units), None)
+    return next((kind for kind in _KINDS if unit in kind.units), None)
 
 
 def parse_duration_ns(text: object) -> int:
@@ -183,7 +363,7 @@ def parse_duration_ns(text: object) -> int:
     >>> parse_duration_ns("1.5 s")
     1500000000
     """
-    return _whole(DURATION, text)
+    return whole(DURATION, text)
 
 
 def parse_size_bytes(text: object) -> int:
@@ -192,7 +372,7 @@ def parse_size_bytes(text: object) -> int:
     >>> parse_size_bytes("6 KiB")
     6144
     """
-    return _whole(SIZE, text)
+    return whole(SIZE, text)
 
 
 def parse_rate_per_s(text: object) -> float:
@@ -210,10 +390,17 @@ def parse_bandwidth_bits_per_s(text: object) -> int:
     >>> parse_bandwidth_bits_per_s("1 Gbit/s")
     1000000000
     """
-    return _whole(BANDWIDTH, text)
+    return whole(BANDWIDTH, text)
 
 
-def _whole(unit: Unit, text: object) -> int:
+def whole(unit: Unit, text: object) -> int:
+    """Return a quantity in whole base units.
+
+    Raises
+    ------
+    QuantityError
+        If it is none.
+    """
     value = unit.parse(text)
     if value.denominator != 1:
         raise QuantityError(f"must be a whole number of {unit.base}, got {shown(text)}")
@@ -231,46 +418,3 @@ def shown(value: object) -> str:
     text = f'"{value}"' if isinstance(value, str) else str(value)
     text = " ".join(text.split())
     return text if len(text) <= 60 else text[:57] + "..."
-
-
-@dataclass(frozen=True)
-class Bounded:
-    """The type of a scenario's field: a quantity of *unit* from *least* to *most*."""
-
-    unit: Unit
-    least: str
-    most: str
-    whole: bool = True
-
-    def parse(self, text: object) -> int | float:
-        """Return *text* in the base unit, within the bounds."""
-        value = _whole(self.unit, text) if self.whole else float(self.unit.parse(text))
-        if value < self.unit.parse(self.least):
-            raise QuantityError(f"must be at least {self.least}, got {shown(text)}")
-        if value > self.unit.parse(self.most):
-            raise QuantityError(f"must be at most {self.most}, got {shown(text)}")
-        return value
-
-    def __get_pydantic_core_schema__(
-        self, source: Any, handler: GetCoreSchemaHandler
-    ) -> CoreSchema:
-        """Read by `parse`, write by the unit's `format`: a dumped model can be read again."""
-        return core_schema.no_info_plain_validator_function(
-            self.parse,
-            serialization=core_schema.plain_serializer_function_ser_schema(
-                self.unit.format, return_schema=core_schema.str_schema()
-            ),
-        )
-
-    def __get_pydantic_json_schema__(
-        self, schema: CoreSchema, handler: GetJsonSchemaHandler
-    ) -> dict[str, Any]:
-        """Describe the text, its units and its bounds."""
-        units = "|".join(re.escape(unit) for unit in self.unit.units)
-        units = units.replace("us|", "us|µs|μs|")  # as `read_number` takes them
-        return {
-            "type": "string",
-            "pattern": rf"^[0-9][0-9_]*(\.[0-9]+)? ?({units})$",
-            "description": f"{self.unit.name} from {self.least} to {self.most}",
-            "examples": [self.unit.example],
-        }

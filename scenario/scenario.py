@@ -31,7 +31,7 @@ from .load import Load
 from .programs import without_program
 from .quantities import DURATION, SIZE, shown
 from .sections import Idle, Machine, Network, PathSection, Run, check_paths
-from .sentences import sentence
+from .sentences import sentences
 from .server import Server
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -209,12 +209,14 @@ class Scenario(Section):
         Raises
         ------
         ScenarioError
-            With source, key, rule and value, in one sentence.
+            With source, key, rule and value, a sentence for each mistake. A rule between keys is
+            looked at where the keys by themselves are right.
         """
         try:
             scenario = cls.model_validate(content)
         except ValidationError as error:
-            raise ScenarioError(f"{source}: {sentence(error, cls)}") from None
+            found = sentences(error, cls, content)
+            raise ScenarioError(*(f"{source}: {each}" for each in found)) from None
         scenario._source = source
         return scenario
 

@@ -16,8 +16,9 @@ from ..sim.state.client_settings import NetworkSettings, PathSettings
 from ..sim.state.kernel_settings import KernelSettings, MachineSettings
 from ..sim.state.memory_settings import MemorySettings
 from ..sim.state.units import MILLIONTHS, PERMILLE
-from .declared import Section, SettingsSection, Thousandths, settings_from
-from .quantities import BANDWIDTH, DURATION, SIZE, Bounded
+from .declared import Section, SettingsSection, ShareOfSome, settings_from
+from .key_types import Bounded, Share, Whole
+from .quantities import BANDWIDTH, DURATION, SIZE
 
 Pause = Annotated[int, Bounded(DURATION, "0 s", "1 h")]
 Delay = Annotated[int, Bounded(DURATION, "0 s", "10 s")]
@@ -41,7 +42,7 @@ Release = Annotated[StrictStr, AfterValidator(_is_release)]
 class Idle(Section):
     """Connections that are open and silent during the whole run."""
 
-    connections: StrictInt = Field(default=0, ge=0, le=10_000_000, description="How many.")
+    connections: Annotated[int, Whole(0, 10_000_000)] = Field(default=0, description="How many.")
     life: Life | None = Field(
         default=None,
         description="Mean time until a client closes one and opens another; absent: for ever.",
@@ -83,10 +84,8 @@ class Run(Section):
         default=500_000_000, description="What is not measured at the beginning."
     )
     seed: StrictInt = Field(default=1, ge=0, le=2**31, description="Of the first replication.")
-    replications: StrictInt = Field(
+    replications: Annotated[int, Whole(1, 1000)] = Field(
         default=5,
-        ge=1,
-        le=1000,
         description="Runs that differ in nothing but their random arrivals.",
     )
     engine: Engine = Field(
@@ -176,10 +175,10 @@ class PathSection(SettingsSection, settings=(PathSettings,)):
         max_length=40,
         description="What its figures are called; absent: its number.",
     )
-    share: Annotated[Thousandths, Field(gt=0, le=1)] = Field(
+    share: ShareOfSome = Field(
         description="Of all connections, to a thousandth; those of all paths add up to 1."
     )
-    loss: Annotated[float, Field(ge=0, lt=1)] = Field(
+    loss: Annotated[float, Share(least=0, below=1)] = Field(
         default=0.0, description="Share of segments that are lost, each way, to a millionth."
     )
 

@@ -1,18 +1,22 @@
-"""From what pydantic found wrong to one sentence: key, rule, value, and what was perhaps meant."""
+"""From what pydantic found wrong to sentences: key, rule, value, and what was perhaps meant."""
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Iterable, Mapping
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from .errors import unknown_key
+from .errors import closest, unknown_key
 from .quantities import shown
 
 
-def sentence(error: ValidationError, model: type[BaseModel]) -> str:
-    """Return what is wrong first, as "section.key: rule, got value".
+def sentences(
+    error: ValidationError, model: type[BaseModel], content: Mapping[str, Any] | None = None
+) -> list[str]:
+    """Return all that is wrong, each as "section.key: rule, got value".
 
     Parameters
     ----------
@@ -20,10 +24,44 @@ def sentence(error: ValidationError, model: type[BaseModel]) -> str:
         What pydantic raised.
     model:
         What it was to become: the source of known keys.
+    content:
+        What was checked: mistakes are in its order. What is missing comes last in its section.
     """
-    # An unknown key is named before a missing one: it is often the same one, misspelt.
-    details = sorted(error.errors(), key=lambda detail: detail["type"] == "missing")
-    detail = details[0]
+    details = [each for each in error.errors() if not _is_misspelt(each, error, model)]
+    if content is not None:
+        details.sort(key=lambda detail: _place(detail["loc"], content))
+    found = (" ".join(_sentence(detail, model).split()) for detail in details)
+    return list(dict.fromkeys(found))
+
+
+def _is_misspelt(detail: Any, error: ValidationError, model: type[BaseModel]) -> bool:
+    """Return whether a key is missing because another one is it, misspelt: that is said once."""
+    if detail["type"] != "missing":
+        return False
+    *above, key = detail["loc"]
+    known = _keys(model, _location(tuple(above)))
+    return any(
+        closest(str(other["loc"][-1]), known) == key
+        for other in error.errors()
+        if other["type"] == "extra_forbidden" and other["loc"][:-1] == tuple(above)
+    )
+
+
+def _place(parts: tuple[Any, ...], content: Any) -> tuple[float, ...]:
+    """Return where in *content* a key is, as the position in each table above it."""
+    place = []
+    for part in parts:
+        names: Iterable[Any] = content if isinstance(content, dict) else ()
+        position = part if isinstance(part, int) else math.inf
+        place.append(next((n for n, name in enumerate(names) if name == part), position))
+        try:
+            content = content[part]
+        except (KeyError, IndexError, TypeError):
+            content = None
+    return tuple(place)
+
+
+def _sentence(detail: Any, model: type[BaseModel]) -> str:
     location = _location(detail["loc"])
     if not location or (detail["type"] == "value_error" and _names_its_key(detail["msg"])):
         # A rule between keys names the key itself, of a list of sections not which.
@@ -62,8 +100,8 @@ def _rule(detail: Any, location: list[str], model: type[BaseModel]) -> str:
     if kind == "missing":
         return "is missing"
     rules = {
-        "greater_than_equal": f"must be at least {context.get('ge')}",
-        "less_than_equal": f"must be at most {context.get('le')}",
+        "greater_than_equal": f"must be at least {_bound(context, 'ge')}",
+        "less_than_equal": f"must be at most {_bound(context, 'le')}",
         "int_type": "must be a whole number",
         "bool_type": "must be true or false",
         "string_type": "must be a text in quotes",
@@ -72,14 +110,20 @@ def _rule(detail: Any, location: list[str], model: type[BaseModel]) -> str:
         "tuple_type": f"must be a list of sections, [[{location[0]}]] and their keys"
         if len(location) == 1
         else "must be a list",
-        "greater_than": f"must be above {context.get('gt')}",
-        "less_than": f"must be below {context.get('lt')}",
+        "greater_than": f"must be above {_bound(context, 'gt')}",
+        "less_than": f"must be below {_bound(context, 'lt')}",
         "float_type": "must be a number",
         "float_parsing": "must be a number without unit, such as 0.5",
     }
     if kind in rules:
         return f"{rules[kind]}, got {shown(value)}"
     return _own_words(detail["msg"])
+
+
+def _bound(context: Mapping[str, Any], name: str) -> object:
+    """Return a bound as a file has it: 1, not 1.0."""
+    bound = context.get(name)
+    return int(bound) if isinstance(bound, float) and bound.is_integer() else bound
 
 
 def _own_words(message: str) -> str:

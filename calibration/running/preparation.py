@@ -391,7 +391,7 @@ def _from_file(path: str, loop: str, rows: int) -> Trace:
 
 def rule_of(error: ScenarioError) -> str:
     """Return what *error* says of keys and values, without the file: that is not at fault."""
-    return str(error).split(": ", 1)[-1]
+    return "; ".join(each.split(": ", 1)[-1] for each in error.mistakes)
 
 
 def check_mechanisms(names: Sequence[str], key: str = "mechanisms") -> None:

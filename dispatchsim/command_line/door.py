@@ -84,7 +84,8 @@ class Door(TyperGroup):
             sentence = sentence_of(error)
             if sentence is None:
                 raise
-            typer.echo(f"error: {' '.join(sentence.split())}", err=True)
+            for each in error.mistakes if isinstance(error, UserError) else [sentence]:
+                typer.echo(f"error: {' '.join(each.split())}", err=True)
             raise typer.Exit(2) from None
 
 

@@ -15,7 +15,7 @@ import typer
 from ..calibration.profiles.cost_profile import Profile
 from ..calibration.profiles.hardware_change import CHANGED_FROM, HardwareChange, changed
 from ..calibration.running.compiling import Side, compile_engines
-from ..calibration.running.preparation import check_mechanisms, find_profile, rule_of, with_engine
+from ..calibration.running.preparation import check_mechanisms, find_profile, with_engine
 from ..models.catalogue import MECHANISMS
 from ..scenario.errors import ScenarioError, UserError, nearest
 from ..scenario.examples import scenario_path
@@ -131,10 +131,16 @@ def with_settings(
         If the scenario's file has a value that breaks a rule beside them.
     """
     sections: dict[str, dict[str, Value]] = {}
+    mistakes: list[str] = []
     for text in settings or []:
-        factor = read_factor(text, "--set")
+        try:
+            factor = read_factor(text, "--set")
+        except UserError as error:
+            mistakes += error.mistakes
+            continue
         if len(factor.values) != 1:
-            raise UserError(f"--set {factor.field}: must be one value, got {len(factor.values)}")
+            mistakes.append(f"--set {factor.field}: must be one value, got {len(factor.values)}")
+            continue
         sections.setdefault(factor.section, {})[factor.key] = factor.values[0]
     given = {f"{section}.{key}" for section, keys in sections.items() for key in keys}
     if mechanism is not None:
@@ -143,15 +149,20 @@ def with_settings(
                 f"--mechanism: must be absent where --set {MECHANISM} is, got {mechanism}"
             )
         sections.setdefault("server", {})["mechanism"] = mechanism
-    if not sections:
-        return scenario
     try:
-        return scenario.with_values(**sections)
+        changed_scenario = scenario.with_values(**sections) if sections else scenario
     except ScenarioError as error:
-        rule = rule_of(error)
-        if rule.partition(":")[0] in given:
-            raise UserError(f"--set {rule}") from None
-        raise
+        rules = [(each, each.split(": ", 1)[-1]) for each in error.mistakes]
+        is_given = [rule.partition(":")[0] in given for _, rule in rules]
+        if not mistakes and not any(is_given):
+            raise
+        mistakes += [
+            f"--set {rule}" if is_set else each
+            for (each, rule), is_set in zip(rules, is_given, strict=True)
+        ]
+    if mistakes:
+        raise UserError(*mistakes)
+    return changed_scenario
 
 
 def quantity(option: str, parse: Callable[[object], Any], text: str) -> Any:

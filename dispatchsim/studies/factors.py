@@ -25,7 +25,7 @@ from typing import Any, NamedTuple, TypeAlias, get_args
 from ..calibration.profiles.cost_profile import Profile
 from ..calibration.running.preparation import find_profile, warnings_of
 from ..scenario.errors import ScenarioError, UserError, unknown_key
-from ..scenario.quantities import RATE, Written, kind_of_unit, read_number, shown, with_unit
+from ..scenario.quantities import RATE, SHARE, Written, kind_of_unit, read_number, shown, with_unit
 from ..scenario.scenario import Scenario
 
 Value: TypeAlias = str | int | float | bool
@@ -59,7 +59,7 @@ class Range(NamedTuple):
         kind = kind_of_unit(self.unit)
         if kind is None:
             return number
-        if kind is not RATE:
+        if kind not in (RATE, SHARE):
             # A scenario takes whole nanoseconds, bytes and bits a second.
             number = float(
                 round(Fraction(repr(number)) * kind.units[self.unit]) / kind.units[self.unit]
@@ -325,7 +325,8 @@ def points_of(scenario: Scenario, levels: Iterator[Levels]) -> list[Point]:
         try:
             point = Point(level, scenario.with_values(**sections))
         except ScenarioError as error:
-            raise ScenarioError(f"{error} (at {words_of(level)})") from None
+            where = words_of(level)
+            raise ScenarioError(*(f"{each} (at {where})" for each in error.mistakes)) from None
         found.setdefault(repr(sorted(level.items())), point)
     return list(found.values())
 

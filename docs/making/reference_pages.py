@@ -27,8 +27,8 @@ from dispatchsim.calibration.profiles.cost import (
 from dispatchsim.calibration.profiles.cost_profile import Profile, default_profile
 from dispatchsim.command_line.app import app
 from dispatchsim.scenario.declared import section_of
+from dispatchsim.scenario.key_types import Bounded
 from dispatchsim.scenario.metrics import METRICS
-from dispatchsim.scenario.quantities import Bounded
 from dispatchsim.scenario.scenario import Scenario, scenario_schema
 from dispatchsim.sim.state.costs import Curve
 
@@ -95,8 +95,10 @@ _SCENARIO_HEAD = """# Scenario fields
 
 A scenario is one TOML file. Each field below is read from the model that checks the file, so this
 page cannot differ from it; `dispatchsim schema` prints the same as JSON Schema, for an editor.
-Quantities carry their unit. What is misspelt, absurd, or does not go with another field is refused
-by name, with the rule and what was found:
+Quantities carry their unit: kB and KB are 1000 bytes, KiB 1024; Gb/s, Gbps and Gbit/s are one;
+20k/s is 20000/s. A whole number may be written `"20k"`, and a share `"50%"`. A unit with two
+readings, such as GBps, is refused with both. What is misspelt, absurd, or does not go with another
+field is refused by name, with the rule and what was found, all mistakes at once:
 
 ```{command} dispatchsim run poll_10k_idle --set load.rate=2000
 :refused:
@@ -178,7 +180,9 @@ def _kind(field: FieldInfo, schema: dict[str, Any]) -> str:
     if choices:
         return " or ".join(f"`{toml(choice)}`" for choice in choices)
     names = {"integer": "whole number", "number": "number", "string": "text", "array": "list"}
-    kind = "true or false" if schema.get("type") == "boolean" else names[schema["type"]]
+    # Of a number that a text may stand for ("20k", "50%"), the number comes first.
+    first = schema["type"] if isinstance(schema["type"], str) else schema["type"][0]
+    kind = "true or false" if first == "boolean" else names[first]
     return " ".join([kind, *_bounds(schema)])
 
 

@@ -10,7 +10,7 @@ from docs.making.reference_pages import section_entries
 from pydantic import ValidationError
 
 from dispatchsim.scenario.declared import SettingsSection, properties_in_file, settings_from
-from dispatchsim.scenario.sentences import sentence
+from dispatchsim.scenario.sentences import sentences
 from dispatchsim.sim.state.setting import Setting, check_bounds
 
 
@@ -50,7 +50,8 @@ class Toy(SettingsSection, settings=(ToySettings,)):
 def _error_of(**keys: object) -> str:
     with pytest.raises(ValidationError) as caught:
         Toy.model_validate(keys)
-    return sentence(caught.value, Toy)
+    (found,) = sentences(caught.value, Toy)
+    return found
 
 
 def test_keys_are_read_into_the_record() -> None:
@@ -98,8 +99,9 @@ def test_schema_help_and_page_follow() -> None:
         "description": "How often it sleeps.",
         "maximum": 50,
         "minimum": 1,
+        "pattern": r"^[0-9][0-9_]*(\.[0-9]+)? ?[kKM]$",
         "title": "Naps",
-        "type": "integer",
+        "type": ["integer", "string"],
     }
     assert schema["properties"]["nap"]["default"] == "2 ms"
     assert schema["properties"]["order"]["enum"] == ["as it comes", "last first"]

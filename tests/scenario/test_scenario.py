@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 import tomllib
 from pathlib import Path
@@ -32,12 +33,22 @@ def changed(section: str, **values: Any) -> dict[str, Any]:
 
 
 WRONG = [
-    ({}, "the section [server] is missing"),
+    ({"load": MINIMAL["load"]}, "the section [server] is missing"),
     ({**MINIMAL, "idel": {}}, 'idel: unknown key (did you mean "idle"?)'),
     ({**MINIMAL, "idle": 5}, "idle: must be a section, [idle] and its keys, got 5"),
     (changed("server", backlog=0), "server.backlog: must be at least 1, got 0"),
     (changed("server", backlog=70_000), "server.backlog: must be at most 65535, got 70000"),
-    (changed("server", backlog="5"), 'server.backlog: must be a whole number, got "5"'),
+    (
+        changed("server", backlog="5"),
+        'server.backlog: must be a whole number (20000, or "20k"), got "5"',
+    ),
+    (changed("server", backlog="1.2345k"), "server.backlog: must be a whole number (20000, or"),
+    (changed("server", backlog="70k"), "server.backlog: must be at most 65535, got 70000"),
+    (changed("load", retry_jitter="101%"), "load.retry_jitter: must be at most 1, got 1.01"),
+    (
+        changed("network", up="10 GBps"),
+        'network.up: must be either "80 Gbit/s" (bytes) or "10 Gbit/s" (bits), got "10 GBps"',
+    ),
     (changed("server", backlog=True), "server.backlog: must be a whole number, got true"),
     (
         changed("server", concurrency_tolerance=0.5),
@@ -218,6 +229,52 @@ def test_a_wrong_scenario_is_refused_in_one_sentence(content: dict[str, Any], ru
     assert "\n" not in message
 
 
+def test_all_mistakes_are_named_in_the_order_of_the_file() -> None:
+    content = {
+        "load": {"rate": 5, "uzers": 4, "loop": "open", "reply_size": "8K"},
+        "server": {"mechansim": "poll", "backlog": 0},
+        "fault": [{"kind": "stall", "at": "1 s"}, {"at": "1 s", "length": "1 s", "kind": "fire"}],
+        "idel": {},
+        "run": 7,
+    }
+    with pytest.raises(ScenarioError) as caught:
+        Scenario.check(content, "x.toml")
+    assert caught.value.mistakes == str(caught.value).splitlines()
+    assert caught.value.mistakes == [
+        'x.toml: load.rate: must be a rate such as "2000/s" (units: /h, /min, /s), got 5',
+        'x.toml: load.uzers: unknown key (did you mean "users"?)',
+        'x.toml: load.reply_size: must be either "8 kB" (powers of 1000) or "8 KiB" (powers of '
+        '1024), got "8K"',
+        'x.toml: server.mechansim: unknown key (did you mean "mechanism"?)',
+        "x.toml: server.backlog: must be at least 1, got 0",
+        "x.toml: fault 1.length: is missing",
+        'x.toml: fault 2.kind: must be "stall", "link", "signals" or "stops reading", got "fire"',
+        'x.toml: idel: unknown key (did you mean "idle"?)',
+        "x.toml: run: must be a section, [run] and its keys, got 7",
+    ]
+
+
+def test_a_rule_between_keys_is_named_where_the_keys_are_right() -> None:
+    with pytest.raises(ScenarioError) as caught:
+        Scenario.check({**changed("load", users=3), "run": {"warm_up": "9 s", "seed": 1}}, "x")
+    assert caught.value.mistakes == [
+        'x: load.users: must be absent where load.loop is "open"',
+        "x: run.warm_up: must be shorter than run.duration (2500 ms), got 9 s",
+    ]
+    with pytest.raises(ScenarioError) as caught:
+        Scenario.check({**changed("load", users=0), "run": {"warm_up": "9 s", "seed": -1}}, "x")
+    assert caught.value.mistakes == [
+        "x: load.users: must be at least 1, got 0",
+        "x: run.seed: must be at least 0, got -1",
+    ]
+
+
+def test_mistakes_survive_the_way_between_processes() -> None:
+    error = ScenarioError("x: a", "x: b")
+    assert pickle.loads(pickle.dumps(error)).mistakes == ["x: a", "x: b"]
+    assert (str(ScenarioError("x: a")), str(ScenarioError())) == ("x: a", "")
+
+
 def test_one_worker_may_name_what_several_would_share() -> None:
     server = {"mechanism": "epoll_level", "share": "ready list", "read_after_accept": True}
     assert Scenario.of(server=server, load=MINIMAL["load"]).server.workers == 1
@@ -304,13 +361,15 @@ def test_anything_is_a_scenario_or_a_scenario_error(content: dict[str, Any]) -> 
     try:
         scenario = Scenario.check({**MINIMAL, **content}, "x.toml")
     except ScenarioError as error:
-        message = str(error)
+        mistakes = error.mistakes
     else:
         again = Scenario.check(scenario.to_dict(), "x.toml")
         assert again.to_dict() == scenario.to_dict()
-        message = "x.toml: right"
-    assert message.startswith("x.toml: ")
-    assert "\n" not in message
+        mistakes = ["x.toml: none"]
+    assert mistakes
+    for each in mistakes:
+        assert each.startswith("x.toml: ")
+        assert "\n" not in each
 
 
 @given(text=st.text(max_size=200))
@@ -331,7 +390,10 @@ def valid(schema: dict[str, Any], value: object, root: dict[str, Any]) -> bool:
         items = value if isinstance(value, list) else [None]
         return all(valid(schema["items"], item, root) for item in items)
     kinds = {"object": dict, "string": str, "integer": int, "boolean": bool, "number": int | float}
-    if not isinstance(value, kinds[schema.get("type", "object")]):
+    named = schema.get("type", "object")
+    if not isinstance(
+        value, tuple(kinds[n] for n in ([named] if isinstance(named, str) else named))
+    ):
         return False
     if isinstance(value, dict):
         known = schema["properties"]
@@ -362,6 +424,34 @@ def test_the_schema_allows_the_examples_and_refuses_the_wrong() -> None:
     assert not valid(schema, changed("server", backlog=0), schema)
     assert not valid(schema, changed("load", rate="2000 ms"), schema)
     assert not valid(schema, changed("server", backlg=1), schema)
+
+
+def test_the_schema_allows_what_people_type() -> None:
+    schema = scenario_schema()
+    for content in (
+        changed("server", workers="1k", descriptors=20_000),
+        changed("load", rate="20k/s", reply_size="8 KB", retries=1, retry_jitter="50%"),
+        changed("network", up="10 Gb/s", delay="50 µsec"),
+    ):
+        assert valid(schema, content, schema)
+        Scenario.check(content, "x.toml")
+    assert not valid(schema, changed("server", workers="1x"), schema)
+    assert not valid(schema, changed("network", up="10 GBps"), schema)
+
+
+def test_counts_shares_and_rates_are_written_with_their_numbers() -> None:
+    scenario = Scenario.of(
+        server={"mechanism": "poll", "workers": "1k"},
+        load={"loop": "open", "rate": "20k/s", "retries": 1, "retry_jitter": "50%"},
+        idle={"connections": "1.5k"},
+        path=[{"share": "25%", "loss": "0.1%"}, {"share": 0.75}],
+    )
+    content = scenario.to_dict()
+    assert content["server"]["workers"] == 1_000
+    assert content["load"]["rate"] == "20000/s"
+    assert content["load"]["retry_jitter"] == 0.5
+    assert content["idle"]["connections"] == 1_500
+    assert content["path"] == ({"share": 0.25, "loss": 0.001}, {"share": 0.75})
 
 
 def test_the_schema_states_defaults_as_a_file_would() -> None:

@@ -16,7 +16,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from ...scenario.sentences import sentence
+from ...scenario.sentences import sentences
 from ...sim.files.tables import DASH, Column, Table
 
 SHIPPED = Path(__file__).parents[1] / "effects.toml"
@@ -88,7 +88,7 @@ def read_effects(path: Path = SHIPPED) -> tuple[Effect, ...]:
     except OSError as error:
         raise EffectsError(f"{path}: must be readable, got {error.strerror}") from error
     except ValidationError as error:
-        raise EffectsError(f"{path}: {sentence(error, _List)}") from error
+        raise EffectsError(f"{path}: {sentences(error, _List)[0]}") from error
     except ValueError as error:
         raise EffectsError(f"{path}: must be TOML, got {error}") from error
 

@@ -145,6 +145,32 @@ def test_settings_hold_together_in_any_order(
     assert "--set run.warm_up: must be shorter than run.duration" in sentence(result)
 
 
+def test_all_wrong_settings_are_named_at_once(
+    call: Call, scenario_path: Path, profile_path: Path
+) -> None:
+    wrong = ("load.rate=20k", "server.backlogg=2", "server.backlog=0", "idle.connections=1,2")
+    options = [option for text in wrong for option in ("--set", text)]
+    result = call("run", scenario_path, "--profile", profile_path, *options)
+    assert result.exit_code == 2
+    assert result.stderr.splitlines() == [
+        'error: --set server.backlogg: unknown key (did you mean "backlog"?)',
+        "error: --set idle.connections: must be one value, got 2",
+        "error: --set server.backlog: must be at least 1, got 0",
+        'error: --set load.rate: must be a rate such as "2000/s" (units: /h, /min, /s), got 20000',
+    ]
+
+
+def test_settings_are_read_as_people_type_them(
+    call: Call, scenario_path: Path, profile_path: Path
+) -> None:
+    typed = ("load.rate=3k/s", "idle.connections=0.1k", "network.up=1Gbps", "load.reply_size=8KB")
+    options = [option for text in typed for option in ("--set", text)]
+    asked = ("run", scenario_path, "--profile", profile_path, *SMALL, "--json", "--draws", 0)
+    found = json.loads(call(*asked, *options).stdout)["scenario"]
+    assert (found["load"]["rate"], found["load"]["reply_size"]) == ("3000/s", "8 kB")
+    assert (found["idle"]["connections"], found["network"]["up"]) == (100, "1 Gbit/s")
+
+
 def test_a_store_that_cannot_be_written_is_said_before_anything_runs(
     call: Call, scenario_path: Path, profile_path: Path
 ) -> None:

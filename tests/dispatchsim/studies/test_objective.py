@@ -30,6 +30,20 @@ def test_all_bounds_must_be_kept() -> None:
         assert broken.figure == figure
 
 
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("p99 <= 20 ms", "p99 < 20 ms"),
+        ("p99≤20ms and errors<0.1 %", "p99 < 20 ms and errors < 0.1%"),
+        ("p99.9 < 3msec", "p999 < 3 ms"),
+        ("throughput >= 2k/s", "throughput > 2,000/s"),
+        ("throughput≥20/min", "throughput > 0.333333/s"),
+    ],
+)
+def test_a_bound_is_understood_as_people_type_it(text: str, meant: str) -> None:
+    assert str(read_objective(text)) == meant
+
+
 def test_every_figure_of_an_objective_is_one_of_a_run() -> None:
     assert {metric.name for metric in ASKED_AS.values()} <= set(METRICS)
 
@@ -38,6 +52,8 @@ def test_every_figure_of_an_objective_is_one_of_a_run() -> None:
     ("text", "message"),
     [
         ("", r'objective: must be such as "p99 < 50 ms and errors < 0.1%", got ""'),
+        ("p99 < 5m", r'p99: must be either "5 min" \(minutes\) or "5 ms" \(milliseconds\)'),
+        ("throughput > 20,000/s", r'must be without a comma, such as "20_000/s" or "20.000/s"'),
         ("p99 = 5 ms", "must be such as"),
         ("p98 < 5 ms", r'objective: p98: unknown key \(did you mean "p9'),
         ("p99 < 50", 'objective: p99: must be a duration such as "50 ms"'),
