@@ -37,7 +37,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...sim.cpu.scheduling import wake
+from ...sim.cpu.scheduling import begin_thread, wake
 from ...sim.kernel import interest_set
 from ...sim.kernel.request_timeouts import times_its_read
 from ...sim.kernel.sleeping import fall_asleep, on_cpu_ns
@@ -121,7 +121,7 @@ def spawn(world: World, interests: InterestSet, fd: int) -> None:
     threads.first_gone = (threads.first_gone + 1) & (len(threads.gone) - 1)
     threads.n_gone -= 1
     _take(world, threads, fd, number)
-    wake(world, world.workers[number])
+    begin_thread(world, world.workers[number])
 
 
 def end(worker: Worker) -> None:

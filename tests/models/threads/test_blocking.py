@@ -13,7 +13,8 @@ from tests.served import on_server
 from tests.steps import Step, timelines
 from tests.toy import arrivals, timeline, toy_costs
 
-from dispatchsim.models.simulate import simulate
+from dispatchsim.models.simulate import prepare_world, simulate
+from dispatchsim.sim.cpu.scheduling import begin_thread, boot
 from dispatchsim.sim.figures.fates import Missing
 from dispatchsim.sim.figures.outcome import Outcome
 from dispatchsim.sim.figures.summary import Verdict, summarise
@@ -210,8 +211,8 @@ def test_a_thread_is_begun_for_a_connection_and_ends_with_it() -> None:
 
 
 def test_a_process_costs_more_to_begin_to_end_and_to_switch_to() -> None:
-    # The child that was forked, or the thread, waits until the one that began it sleeps.
-    server = on_server(workers=2, threads=int(Threads.PROCESSES), wake_preemption=False)
+    # The child that was forked takes the CPU from nobody: it waits until its parent sleeps.
+    server = on_server(workers=2, threads=int(Threads.PROCESSES))
     steps, _ = timelines(ONE, server, 30_000, "blocking")
     assert steps[0] == [
         (11_430, 12_080, "WAKE"),  # 500; the other was the last to sleep, nobody is runnable: 150
@@ -232,8 +233,26 @@ def test_a_process_costs_more_to_begin_to_end_and_to_switch_to() -> None:
     ]
 
 
+def test_a_thread_that_is_begun_has_had_what_others_have_had_on_average() -> None:
+    server = on_server(workers=4, threads=int(Threads.ON_DEMAND))
+    world = prepare_world("blocking", ONE, toy_costs("blocking"), RunSettings(**server))
+    cpu, first, second, third, begun = world.cpus[0], *world.workers
+    cpu.awaits_turn = True  # the clock will tick
+    for worker in world.workers:
+        boot(world, worker)  # the first runs
+    first.had_ns, second.had_ns, third.had_ns, begun.had_ns = 100, 400, 700, 10_000
+    cpu.n_runnable -= 1
+    begun.blocked = True
+    begin_thread(world, begun)
+    assert begun.had_ns == 400
+    places = (cpu.first_runnable + i for i in range(cpu.n_runnable))
+    assert [cpu.runnable[place % len(cpu.runnable)] for place in places] == [1, 3, 2]
+    assert not cpu.leaves
+    assert world.counts[Count.PREEMPTIONS] == 0
+
+
 def test_a_switch_costs_more_the_more_threads_are_runnable() -> None:
-    server = on_server(workers=4, threads=int(Threads.ON_DEMAND), wake_preemption=False)
+    server = on_server(workers=4, threads=int(Threads.ON_DEMAND))
     steps, _ = timelines(arrivals(*[10_000] * 3), server, 60_000, "blocking")
     # All three are begun before the first of them runs: behind it two are runnable, one, none.
     # Beyond the last knot (1: 17) the last slope goes on.
@@ -245,7 +264,7 @@ def test_a_handover_costs_what_was_measured_however_little_of_it_is_falling_asle
     costs = toy_costs("blocking")
     assert (costs.interrupt.sleep_ns, costs.interrupt.wake_ns) == (40, 500)
     costs = costs._replace(mechanism=costs.mechanism._replace(saved_ns=340))
-    server = on_server(workers=2, threads=int(Threads.ON_DEMAND), wake_preemption=False)
+    server = on_server(workers=2, threads=int(Threads.ON_DEMAND))
     steps, _ = timelines(ONE, server, 60_000, "blocking", costs=costs)
     slept = next(step for step in steps[0][1:] if step[2] == "SLEEP")
     woken = steps[1][0]
