@@ -5,6 +5,7 @@ A mechanism is described in its file (models/entry.py); its file is named here.
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Iterable
 from types import ModuleType
@@ -53,11 +54,28 @@ CATALOGUE: dict[str, Entry] = catalogue_of(_FILES)
 MECHANISMS: dict[str, Mechanism] = {name: entry.mechanism for name, entry in CATALOGUE.items()}
 """The mechanisms themselves."""
 
+ALIASES: dict[str, str] = {
+    alias: name for name, entry in CATALOGUE.items() for alias in entry.aliases
+}
+"""What people call mechanisms -> their names."""
+
 CLIENTS: tuple[str, ...] = tuple(name for name, entry in CATALOGUE.items() if entry.client)
 """Those that a client may wait with, too."""
 
 making_programs = threading.Lock()
 """Held while a program is made: threads that each made one of their own would each compile it."""
+
+
+def named(name: str) -> str:
+    """Return the name of the mechanism that people call *name*, and *name* itself of no mechanism.
+
+    >>> named("epoll"), named("IO-uring"), named("poll"), named("carrier pigeon")
+    ('epoll_level', 'io_uring', 'poll', 'carrier pigeon')
+    """
+    plain = "_".join(re.split(r"[-_ ]+", name.strip().lower()))
+    if name in CATALOGUE or plain not in {*CATALOGUE, *ALIASES}:
+        return name
+    return ALIASES.get(plain, plain)
 
 
 def server_of(entry: Entry) -> Program:
@@ -80,7 +98,8 @@ def client_with(name: str) -> Program:
     ValueError
         If there is none.
     """
-    client = client_of(CATALOGUE[name]) if name in CATALOGUE else None
+    entry = CATALOGUE.get(named(name))
+    client = client_of(entry) if entry else None
     if client is None:
         raise ValueError(f'a client\'s mechanism must be one of {", ".join(CLIENTS)}, got "{name}"')
     return client

@@ -56,6 +56,8 @@ class Entry(NamedTuple):
     words:
         What each of its costs is of, where a name does not mean what it means in most tables
         (docs/making/cost_words.py).
+    aliases:
+        What people call it, in small letters and with underscores: "epoll" of epoll_level.
     borrowed:
         What its costs are where nobody has measured them: those of what does the same work.
     """
@@ -72,6 +74,7 @@ class Entry(NamedTuple):
     client: str
     words: Mapping[str, str]
     borrowed: Borrowed
+    aliases: tuple[str, ...]
 
     @property
     def runs_event_loop(self) -> bool:
@@ -93,6 +96,7 @@ def entry(
     client: str = "",
     words: Mapping[str, str] | None = None,
     borrowed: Borrowed | None = None,
+    aliases: tuple[str, ...] = (),
 ) -> Entry:
     """Return the entry of *mechanism*, which *module* holds (`__name__`).
 
@@ -114,4 +118,5 @@ def entry(
         client=client,
         words=words or {},
         borrowed=borrowed or {},
+        aliases=aliases,
     )

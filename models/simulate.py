@@ -21,7 +21,7 @@ from ..sim.state.costs import Costs
 from ..sim.state.mechanism import Mechanism, Program, Trait
 from ..sim.state.settings import RunSettings
 from ..sim.state.world import World
-from .catalogue import CATALOGUE, MECHANISMS, client_of, making_programs, server_of
+from .catalogue import CATALOGUE, MECHANISMS, client_of, making_programs, named, server_of
 from .client_settings import client_settings
 from .epoll.other_kernels import without_crossing
 from .programs.event_loop import event_loop
@@ -60,7 +60,8 @@ def simulate(
     Parameters
     ----------
     mechanism:
-        A name of `MECHANISMS`, a mechanism of one's own, in the event loop; or a whole program.
+        A name of `MECHANISMS`, or what people call one ("epoll"); a mechanism of one's own, in the
+        event loop; or a whole program.
     trace, costs, settings:
         What the clients do, what things cost, and everything else.
     engine:
@@ -232,6 +233,7 @@ def program_of(mechanism: str | Mechanism | Program) -> Program:
     if isinstance(mechanism, Program):
         return mechanism
     if isinstance(mechanism, str):
+        mechanism = named(mechanism)
         if mechanism not in MECHANISMS:
             names = ", ".join(MECHANISMS)
             raise ValueError(f'mechanism must be one of {names}, got "{mechanism}"')

@@ -78,6 +78,7 @@ class Scenario(Section):
     path: tuple[PathSection, ...] = ()
     _source: str = PrivateAttr("scenario")  # where it came from, for messages
     _given: frozenset[str] = PrivateAttr(frozenset())  # keys of [server] that it was given later
+    _alias: str = PrivateAttr("")  # what its mechanism was called; empty: by its name
 
     @model_validator(mode="after")
     def _can_go_wrong(self) -> Self:
@@ -218,6 +219,9 @@ class Scenario(Section):
             found = sentences(error, cls, content)
             raise ScenarioError(*(f"{source}: {each}" for each in found)) from None
         scenario._source = source
+        server = content["server"]
+        called = server.get("mechanism", "") if isinstance(server, dict) else ""
+        scenario._alias = "" if called == scenario.server.mechanism else called
         return scenario
 
     @classmethod
@@ -267,11 +271,18 @@ class Scenario(Section):
             content[name] = {**content.get(name, {}), **values}
         scenario = type(self).check(content, self._source)
         scenario._given = self._given | frozenset(given)
+        if not {"mechanism", "program"} & set(given):
+            scenario._alias = self._alias
         return scenario
 
     def to_dict(self) -> dict[str, Any]:
         """Return the sections as a file would hold them: only what was set, with units."""
         return self.model_dump(exclude_unset=True, exclude_none=True)
+
+    @property
+    def alias(self) -> str:
+        """What the mechanism was called instead of by its name, "epoll"; empty: by its name."""
+        return self._alias
 
     @property
     def is_random(self) -> bool:

@@ -6,14 +6,15 @@ from typing import Any, NamedTuple, Self
 
 from pydantic import Field, StrictStr, field_validator, model_validator
 
-from ..models.catalogue import CATALOGUE, MECHANISMS
+from ..models.catalogue import ALIASES, CATALOGUE, MECHANISMS, named
 from ..models.suitable_settings import broken_rule, ignored_settings, threads_max
 from ..sim.state.mechanism import Trait
 from ..sim.state.rules import broken_rules, too_few_epoll_sets, too_many_workers
 from ..sim.state.settings import FOR_SERVER, RunSettings
 from .declared import SettingsSection, refuse, settings_from, written
 from .errors import nearest
-from .programs import with_program
+from .programs import PROGRAMS, with_program
+from .quantities import shown
 
 _RECORDS = {field: type(RunSettings._field_defaults[field]) for field in FOR_SERVER}
 """Records of settings that make the keys of [server], by field of `RunSettings`."""
@@ -34,22 +35,29 @@ class Server(SettingsSection, settings=_RECORDS.values()):
     program: StrictStr | None = Field(
         default=None,
         description="A server of the literature, which sets mechanism and other keys: phhttpd, ...",
+        json_schema_extra={"enum": list(PROGRAMS)},
     )
     mechanism: StrictStr = Field(
-        description="How it learns of readiness: select, poll, ... May be left to program."
+        description="How it learns of readiness: select, poll, ... May be left to program.",
+        json_schema_extra={"enum": [*MECHANISMS, *ALIASES]},
     )
 
     @model_validator(mode="before")
     @classmethod
     def _is_its_program(cls, content: Any) -> Any:
-        return with_program(content) if isinstance(content, dict) else content
+        if not isinstance(content, dict):
+            return content
+        if isinstance(content.get("mechanism"), str):
+            content = content | {"mechanism": named(content["mechanism"])}
+        return with_program(content)
 
     @field_validator("mechanism")
     @classmethod
     def _known(cls, name: str) -> str:
         if name not in MECHANISMS:
             raise ValueError(
-                f'must be one of {", ".join(MECHANISMS)}{nearest(name, MECHANISMS)}, got "{name}"'
+                f"must be one of {', '.join(MECHANISMS)}{nearest(name, (*MECHANISMS, *ALIASES))}, "
+                f"got {shown(name)}"
             )
         return name
 

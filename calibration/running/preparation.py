@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ...models.catalogue import CATALOGUE, MECHANISMS, client_with
+from ...models.catalogue import ALIASES, CATALOGUE, MECHANISMS, client_with, named
 from ...models.simulate import Engine, InterruptedRun, simulate, simulate_stream
 from ...scenario.errors import ScenarioError, UserError, nearest
 from ...scenario.run_settings import settings_of
@@ -394,21 +394,22 @@ def rule_of(error: ScenarioError) -> str:
     return "; ".join(each.split(": ", 1)[-1] for each in error.mistakes)
 
 
-def check_mechanisms(names: Sequence[str], key: str = "mechanisms") -> None:
-    """Refuse *names* that cannot be compared; *key* is what the user gave them as.
+def check_mechanisms(names: Sequence[str], key: str = "mechanisms") -> list[str]:
+    """Return the mechanisms that people call *names*; *key* is what the user gave them as.
 
     Raises
     ------
     UserError
         If one is unknown or named twice, or there is none.
     """
-    for name in names:
+    found = [named(name) for name in names]
+    for name in found:
         if name not in CATALOGUE:
-            raise UserError(
-                f'{key}: must be of {", ".join(CATALOGUE)}{nearest(name, CATALOGUE)}, got "{name}"'
-            )
-    if not names or len(set(names)) != len(names):
+            hint = nearest(name, (*CATALOGUE, *ALIASES))
+            raise UserError(f'{key}: must be of {", ".join(CATALOGUE)}{hint}, got "{name}"')
+    if not found or len(set(found)) != len(found):
         raise UserError(f"{key}: must be one or more, each once, got {', '.join(names)}")
+    return found
 
 
 def comparable(scenario: Scenario, profile: CostSource) -> tuple[list[str], dict[str, list[str]]]:

@@ -79,7 +79,7 @@ def import_runs(
         columns=parse_columns(column or ()),
     )
     if mechanism is not None:
-        check_mechanisms([mechanism], "--mechanism")
+        (mechanism,) = check_mechanisms([mechanism], "--mechanism")
     if output is not None:
         check_folder("--output", output)
         if output.exists():

@@ -51,6 +51,7 @@ def mechanisms(*, as_json: AsJson = False) -> None:
     content = {
         name: {
             "about": entry.about,
+            "aliases": list(entry.aliases),
             "source": entry.source,
             "engines": engines,
             "c_support": str(entry.c_support),
@@ -62,12 +63,23 @@ def mechanisms(*, as_json: AsJson = False) -> None:
         typer.echo(to_json(content))
         return
     rows = [
-        (name, entry.about.split(": ", 1)[-1], entry.source, str(entry.c_support), prices[name])
+        (
+            _also(name, entry.aliases),
+            entry.about.split(": ", 1)[-1],
+            entry.source,
+            str(entry.c_support),
+            prices[name],
+        )
         for name, entry in CATALOGUE.items()
     ]
-    _print("mechanism | what it does | source | C server runs on | prices", rows)
+    _print("mechanism (also called) | what it does | source | C server runs on | prices", rows)
     people().print("prices: the best that a shipped profile has (`dispatchsim profiles`)")
     people().print(f"engines of each: {', '.join(engines)}")
+
+
+def _also(name: str, aliases: Sequence[str]) -> str:
+    """Return a mechanism's name and what else it is called."""
+    return f"{name} ({', '.join(aliases)})" if aliases else name
 
 
 def programs(*, as_json: AsJson = False) -> None:

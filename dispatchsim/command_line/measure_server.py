@@ -347,10 +347,11 @@ def _environment(settings: Sequence[str]) -> dict[str, str]:
 def _said(options: ServerOptions) -> ObservedServer:
     from ..calibration.observed.observed_run import ObservedServer
 
-    if options.said.mechanism is not None:
-        check_mechanisms([options.said.mechanism], "--mechanism")
+    mechanism = options.said.mechanism
+    if mechanism is not None:
+        (mechanism,) = check_mechanisms([mechanism], "--mechanism")
     return ObservedServer(
-        mechanism=options.said.mechanism,
+        mechanism=mechanism,
         accept_limit=options.said.accept_limit,
         reads_after_accept=options.said.reads_after_accept,
         closes_first=options.said.closes_first,

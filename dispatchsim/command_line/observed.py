@@ -85,8 +85,9 @@ def habits_told(runs: Sequence[ObservedRun], told: Told) -> tuple[Habits, list[s
     """
     from ..calibration.observed.observed_run import Habits, ObservedServer, habits_of
 
-    if told.mechanism is not None:
-        check_mechanisms([told.mechanism], "--mechanism")
+    mechanism = told.mechanism
+    if mechanism is not None:
+        (mechanism,) = check_mechanisms([mechanism], "--mechanism")
     else:
         silent = [run for run in runs if run.server.mechanism is None]
         if silent:
@@ -112,7 +113,7 @@ def habits_told(runs: Sequence[ObservedRun], told: Told) -> tuple[Habits, list[s
         if given is None and any(getattr(run.server, name) is None for run in asked):
             notes.append(f"{option}: neither runs nor you say it, so it is taken to be {value}")
     said = ObservedServer(
-        mechanism=told.mechanism,
+        mechanism=mechanism,
         accept_limit=told.accept_limit,
         reads_after_accept=told.reads_after_accept,
         workers=told.server_workers,

@@ -64,6 +64,7 @@ from .working import (
     forced,
     profile_of,
     share_of,
+    tell_names,
     with_settings,
     working,
 )
@@ -168,8 +169,9 @@ def compare(
     if mechanisms is None:
         names = _comparable(known)
     else:
-        names = [name.strip() for name in mechanisms.split(",")]
-        check_mechanisms(names, "--mechanisms")
+        called = [name.strip() for name in mechanisms.split(",")]
+        names = check_mechanisms(called, "--mechanisms")
+        tell_names(called)
     if not vary and (within or plot or place.cluster_address or figure != LEVEL_METRIC):
         raise UserError("--figure, --within, --plot, --cluster: must be absent without --vary")
     if vary:

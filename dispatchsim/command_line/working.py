@@ -16,7 +16,7 @@ from ..calibration.profiles.cost_profile import Profile
 from ..calibration.profiles.hardware_change import CHANGED_FROM, HardwareChange, changed
 from ..calibration.running.compiling import Side, compile_engines
 from ..calibration.running.preparation import check_mechanisms, find_profile, with_engine
-from ..models.catalogue import MECHANISMS
+from ..models.catalogue import CATALOGUE, MECHANISMS, named
 from ..scenario.errors import ScenarioError, UserError, nearest
 from ..scenario.examples import scenario_path
 from ..scenario.quantities import BANDWIDTH, DURATION, QuantityError
@@ -106,9 +106,20 @@ def scenario_asked(name: str, changes: Changes, *, engine: str | None = None) ->
     if changes.mechanism is not None:
         check_mechanisms([changes.mechanism], "--mechanism")
     scenario = with_settings(scenario, changes.settings, changes.mechanism)
+    tell_names([scenario.alias] if scenario.alias else [])
     for key, what in scenario.server.ignored:
         notes().print(f"server.{key} is {what}: {scenario.server.mechanism} does not look at it")
     return scenario
+
+
+def tell_names(called: Iterable[str]) -> None:
+    """Say which mechanism is meant by each name that is *called* and that is not its own."""
+    for name in called:
+        if named(name) != name:
+            about = CATALOGUE[named(name)].about.removesuffix(".")
+            notes().print(
+                f'mechanism "{name}" is {named(name)}: {about}', markup=False, soft_wrap=True
+            )
 
 
 def profile_of(scenario: Scenario, name: str | None) -> Profile:
@@ -142,9 +153,10 @@ def with_settings(
             mistakes.append(f"--set {factor.field}: must be one value, got {len(factor.values)}")
             continue
         sections.setdefault(factor.section, {})[factor.key] = factor.values[0]
+        tell_names(_mechanisms_in(text))
     given = {f"{section}.{key}" for section, keys in sections.items() for key in keys}
     if mechanism is not None:
-        if sections.get("server", {}).get("mechanism", mechanism) != mechanism:
+        if sections.get("server", {}).get("mechanism", named(mechanism)) != named(mechanism):
             raise UserError(
                 f"--mechanism: must be absent where --set {MECHANISM} is, got {mechanism}"
             )
@@ -247,8 +259,15 @@ def _opened(folder: Path) -> Iterator[Store]:
 
 def varied_mechanisms(vary: Sequence[str] | None) -> list[str]:
     """Return the mechanisms that are varied."""
+    tell_names(name for each in vary or [] for name in _mechanisms_in(each))
     factors = [read_factor(each) for each in vary or []]
     return [str(value) for f in factors if f.field == MECHANISM for value in f.values]
+
+
+def _mechanisms_in(text: str) -> list[str]:
+    """Return the names of mechanisms in what --set or --vary was given, as they were typed."""
+    field, _, said = text.partition("=")
+    return [name.strip() for name in said.split(",")] if field.strip() == MECHANISM else []
 
 
 def writable(folder: Path, option: str = "--store") -> Path:

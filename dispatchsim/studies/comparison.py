@@ -32,6 +32,7 @@ from ..calibration.running.preparation import (
     trace_of,
     with_engine,
 )
+from ..models.catalogue import named
 from ..models.simulate import Engine
 from ..scenario.errors import ScenarioError, UserError
 from ..scenario.metrics import ASKED_AS, LEVEL_METRIC, MAIN, METRICS
@@ -329,11 +330,11 @@ def variants_of(scenario: Scenario, mechanisms: Sequence[str]) -> dict[str, Scen
     ScenarioError, TraceError, OSError
         If the scenario's trace file cannot be used.
     """
-    check_mechanisms(mechanisms)
+    names = check_mechanisms(mechanisms)
     if scenario.load.trace is not None:
         trace_of(scenario, scenario.run.seed, rows=1)
     found = {}
-    for name in mechanisms:
+    for name in names:
         try:
             found[name] = scenario.with_values(server={"mechanism": name})
         except ScenarioError as error:
@@ -378,6 +379,8 @@ def contest(
             f"figure: must be one of which is known what is better ({', '.join(sorted(known))}), "
             f"got {figure}"
         )
+    if field == MECHANISM:
+        contenders = [named(str(each)) for each in contenders]
     if len(set(contenders)) < 2:
         raise UserError(f"{field}: must be at least two to be compared, got {len(set(contenders))}")
     swept = sweep(

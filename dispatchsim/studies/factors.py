@@ -24,6 +24,7 @@ from typing import Any, NamedTuple, TypeAlias, get_args
 
 from ..calibration.profiles.cost_profile import Profile
 from ..calibration.running.preparation import find_profile, warnings_of
+from ..models.catalogue import named
 from ..scenario.errors import ScenarioError, UserError, unknown_key
 from ..scenario.quantities import RATE, SHARE, Written, kind_of_unit, read_number, shown, with_unit
 from ..scenario.scenario import Scenario
@@ -124,6 +125,8 @@ def read_factor(text: str, option: str = "--vary") -> Factor:
         return Factor(field, range=_range(low, high, f"{option} {field}"))
     is_text = _is_text(field)
     values = {each.strip() if is_text else _value(each.strip()): None for each in said.split(",")}
+    if field == MECHANISM:
+        values = {named(str(each)): None for each in values}
     if "" in values:
         raise UserError(f"{option} {field}: must be values with commas between, got {shown(said)}")
     return Factor(field, tuple(values))

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ..calibration.profiles.cost_profile import Prices, Profile, period_profiles, shipped_profiles
-from ..models.catalogue import CATALOGUE
+from ..models.catalogue import CATALOGUE, named
 from ..scenario.errors import UserError, nearest
 from ..scenario.quantities import shown
 
@@ -247,7 +247,7 @@ def read_mechanisms(text: str) -> tuple[str, ...]:
     UserError
         With key, rule and value.
     """
-    names = [_one_of("mechanisms", name, CATALOGUE) for name in text[:1000].split(",")]
+    names = [_one_of("mechanisms", named(name), CATALOGUE) for name in text[:1000].split(",")]
     if len(set(names)) != len(names) or len(names) > MECHANISMS_MAX:
         raise UserError(
             f"mechanisms: must be 1 to {MECHANISMS_MAX} different ones, got {shown(text)}"

@@ -69,8 +69,8 @@ def mechanism_page(name: str, *, picture: str) -> str:
     lines = [
         f"# `{name}`\n",
         f"{escaped(entry.about)}\n",
-        f"**Source**: {escaped(entry.source)}. **Program**: {_program(entry)}. "
-        f"**C server**: {_c_server(entry)}.\n",
+        f"{_also_called(entry)}**Source**: {escaped(entry.source)}. "
+        f"**Program**: {_program(entry)}. **C server**: {_c_server(entry)}.\n",
         "## How it works\n",
         text_of_mechanism(module, entry),
         _timeline(name, picture, profile),
@@ -79,6 +79,12 @@ def mechanism_page(name: str, *, picture: str) -> str:
     lines += [cost_table(name, entry.costs, profile)]
     lines += ["## In the source\n", _in_the_source(module, file)]
     return "\n".join(lines)
+
+
+def _also_called(entry: Entry) -> str:
+    """Return the names that a scenario may have for the mechanism besides its own."""
+    names = ", ".join(f"`{alias}`" for alias in entry.aliases)
+    return f"**Also called**: {names}. " if names else ""
 
 
 def priced_by(name: str) -> Profile:

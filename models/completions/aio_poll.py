@@ -147,6 +147,7 @@ ENTRIES = (
         AIO_POLL,
         AioPollCosts,
         "io_submit(2), IOCB_CMD_POLL",
+        aliases=("aio", "libaio"),
         wait_call="io_getevents",
         c_support=CSupport.LINUX,
         words={

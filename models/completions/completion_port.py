@@ -305,6 +305,7 @@ ENTRIES = (
         COMPLETION_PORT,
         CompletionPortCosts,
         "Microsoft, CreateIoCompletionPort; Chandra and Mosberger 2001",
+        aliases=("iocp",),
         wait_call="GetQueuedCompletionStatus",
         program="port_pool",
         words={

@@ -433,6 +433,7 @@ ENTRIES = (
         IO_URING,
         IoUringCosts,
         "io_uring(7)",
+        aliases=("iouring", "uring"),
         wait_call="io_uring_enter",
         c_support=CSupport.LINUX,
         program="completion_loop",

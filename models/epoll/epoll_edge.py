@@ -149,6 +149,7 @@ ENTRIES = (
         EPOLL_EDGE,
         EpollEdgeCosts,
         "Gammo et al. 2004, §3.2",
+        aliases=("epoll_et", "epollet", "epoll_edge_triggered"),
         wait_call="epoll_wait",
         c_support=CSupport.LINUX,
         words={"event_ns": "the server's own, for each event"},

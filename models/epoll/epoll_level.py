@@ -191,6 +191,7 @@ ENTRIES = (
         EPOLL_LEVEL,
         EpollCosts,
         "epoll(7); Gammo et al. 2004, §2",
+        aliases=("epoll", "epoll_lt"),
         wait_call="epoll_wait",
         c_support=CSupport.LINUX,
         client="client_loop",

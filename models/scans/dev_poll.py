@@ -366,6 +366,7 @@ ENTRIES = (
         DEV_POLL,
         DevPollCosts,
         "Provos and Lever 2000, §3",
+        aliases=("/dev/poll", "devpoll"),
         wait_call="DP_POLL",
         c_support=CSupport.INSERTED,
         words={

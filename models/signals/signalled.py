@@ -258,6 +258,7 @@ ENTRIES = (
         RT_SIGNALS,
         signal_queue.SignalCosts,
         "Chandra and Mosberger 2001, §3.4",
+        aliases=("signals", "sigio", "rtsig"),
         wait_call="sigwaitinfo",
         about="RT signals: each event on a descriptor queues a signal, and sigwaitinfo takes one a "
         "call.",

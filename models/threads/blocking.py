@@ -295,6 +295,7 @@ ENTRIES = (
         BLOCKING,
         BlockingCosts,
         "Chandra and Mosberger 2001, §1; accept(2)",
+        aliases=("threads", "thread", "thread_pool", "thread_per_connection"),
         wait_call="wait",
         c_support=CSupport.LINUX,
         program="thread_per_connection",

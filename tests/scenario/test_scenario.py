@@ -64,7 +64,7 @@ WRONG = [
         changed("server", mechanism="pol"),
         '(did you mean "poll"?), got "pol"',
     ),
-    (changed("server", mechanism="epol"), '(did you mean "epoll_edge"?), got "epol"'),
+    (changed("server", mechanism="epol"), '(did you mean "epoll"?), got "epol"'),
     (changed("server", workers=0), "server.workers: must be at least 1, got 0"),
     (changed("server", workers=2000), "server.workers: must be at most 1024, got 2000"),
     (
@@ -227,6 +227,44 @@ def test_a_wrong_scenario_is_refused_in_one_sentence(content: dict[str, Any], ru
     assert message.startswith("x.toml: ")
     assert rule in message
     assert "\n" not in message
+
+
+@pytest.mark.parametrize(
+    ("called", "name"),
+    [
+        ("epoll", "epoll_level"),
+        ("threads", "blocking"),
+        ("thread-per-connection", "blocking"),
+        ("IO-uring", "io_uring"),
+        ("/dev/poll", "dev_poll"),
+        ("poll", "poll"),
+    ],
+)
+def test_a_mechanism_may_be_called_as_people_do(called: str, name: str) -> None:
+    scenario = Scenario.check(changed("server", mechanism=called), "x.toml")
+    assert scenario.server.mechanism == scenario.to_dict()["server"]["mechanism"] == name
+    assert scenario.alias == ("" if called == name else called)
+    assert scenario.with_values(run={"seed": 2}).alias == scenario.alias
+    assert scenario.with_values(server={"mechanism": "select"}).alias == ""
+    again = scenario.with_values(server={"mechanism": "epoll"})
+    assert (again.server.mechanism, again.alias) == ("epoll_level", "epoll")
+
+
+def test_a_program_goes_with_another_name_of_its_mechanism() -> None:
+    content = changed("server", program="userver_epoll_level", mechanism="epoll")
+    assert Scenario.check(content, "x.toml").server.mechanism == "epoll_level"
+    content = changed("server", program="userver_epoll_level", mechanism="epoll_et")
+    with pytest.raises(ScenarioError, match=r'mechanism: must be "epoll_level" where server.prog'):
+        Scenario.check(content, "x.toml")
+
+
+def test_the_schema_lists_mechanisms_and_programs_for_editors() -> None:
+    server = scenario_schema()["$defs"]["Server"]["properties"]
+    assert {"poll", "epoll_level", "epoll", "threads"} <= set(server["mechanism"]["enum"])
+    assert {"phhttpd", "thttpd"} <= set(server["program"]["enum"])
+    schema = scenario_schema()
+    assert valid(schema, changed("server", mechanism="epoll"), schema)
+    assert not valid(schema, changed("server", mechanism="epol"), schema)
 
 
 def test_all_mistakes_are_named_in_the_order_of_the_file() -> None:

@@ -171,6 +171,35 @@ def test_settings_are_read_as_people_type_them(
     assert (found["idle"]["connections"], found["network"]["up"]) == (100, "1 Gbit/s")
 
 
+@pytest.mark.parametrize(
+    ("command", "options"),
+    [
+        ("run", ("--mechanism", "epoll", "--draws", 0)),
+        ("run", ("--set", "server.mechanism=epoll", "--draws", 0)),
+        ("compare", ("--mechanisms", "epoll,poll")),
+    ],
+)
+def test_a_mechanism_that_is_called_otherwise_is_named_once(
+    call: Call, scenario_path: Path, profile_path: Path, command: str, options: tuple[object, ...]
+) -> None:
+    result = call(command, scenario_path, "--profile", profile_path, *SMALL, "--json", *options)
+    notes = [line for line in result.stderr.splitlines() if line.startswith("mechanism ")]
+    assert notes == [
+        'mechanism "epoll" is epoll_level: Level-triggered epoll: the kernel keeps the set, the '
+        "server pays for what is ready"
+    ]
+    content = json.loads(result.stdout)
+    first = content if command == "run" else next(iter(content["results"].values()))
+    assert first["scenario"]["server"]["mechanism"] == "epoll_level"
+
+
+def test_one_mechanism_under_two_names_is_refused(
+    call: Call, scenario_path: Path, profile_path: Path
+) -> None:
+    asked = ("compare", scenario_path, "--profile", profile_path, "--mechanisms")
+    assert "each once, got epoll, epoll_level" in sentence(call(*asked, "epoll,epoll_level"))
+
+
 def test_a_store_that_cannot_be_written_is_said_before_anything_runs(
     call: Call, scenario_path: Path, profile_path: Path
 ) -> None:
