@@ -190,7 +190,8 @@ def properties_in_file(section: type[BaseModel], schema: dict[str, Any]) -> dict
         properties[key] = _without_null(schema["properties"][key])
         units = [m.unit for m in field.metadata if isinstance(m, Bounded)]
         if units and "default" in properties[key]:
-            properties[key]["default"] = units[0].format(field.default)
+            default, unit = field.default, units[0]
+            properties[key]["default"] = unit.format(default) if default else _zero(unit)
     return properties
 
 

@@ -46,6 +46,15 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 def closest(name: str, known: Iterable[str]) -> str | None:
     """Return which of the *known* names *name* is a near miss of, None if it is of none."""
+    return next(iter(nearest_names(name, known)), None)
+
+
+def nearest_names(name: str, known: Iterable[str], n: int = 3) -> list[str]:
+    """Return up to *n* of the *known* names that *name* is a near miss of, the nearest first.
+
+    >>> nearest_names("mech", ["mechanism", "memory", "workers"])
+    ['mechanism']
+    """
 
     def likeness(known_name: str) -> tuple[float, float]:
         # Many leave out the end of a long name: "epol" is nearer to epoll_level than to poll.
@@ -56,8 +65,9 @@ def closest(name: str, known: Iterable[str]) -> str | None:
         )
         return max(whole, beginning), whole
 
-    close = max(known, key=likeness, default=None)
-    return None if close is None or likeness(close)[0] < _LIKENESS_MIN else close
+    close = [(likeness(each), each) for each in known]
+    close = [each for each in close if each[0][0] >= _LIKENESS_MIN]
+    return [each for _, each in sorted(close, key=lambda pair: pair[0], reverse=True)[:n]]
 
 
 def unknown_key(name: str, known: Iterable[str]) -> str:

@@ -58,6 +58,7 @@ COMMANDS = {
     "mechanisms": "information.mechanisms",
     "programs": "information.programs",
     "profiles": "information.profiles",
+    "fields": "information.fields",
     "schema": "information.schema",
     "measure": "machine.measure",
     "calibrate": "calibrate.calibrate",

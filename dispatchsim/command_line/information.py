@@ -1,7 +1,8 @@
-"""Commands that only tell: examples, mechanisms, profiles, the schema of scenario files."""
+"""Commands that only tell: examples, mechanisms, profiles, keys and schema of scenario files."""
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ from .options import AsJson
 
 if TYPE_CHECKING:  # each command imports what it tells of, and none what the others need
     from ..calibration.profiles.cost_profile import Profile
+    from ..scenario.key_texts import KeyText
 
 
 def scenarios(
@@ -154,6 +156,63 @@ def schema(
         typer.echo(to_json(content))
     else:
         write_json(output, content)
+
+
+def fields(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[SECTION|KEY]", help="A section, load, or a key, load.rate."),
+    ] = None,
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Print the keys of scenario files: what each takes, its default, what it is."""
+    from ..scenario.key_texts import KeyText, find_text, section_texts
+
+    found = None if name is None else find_text(name)
+    if isinstance(found, KeyText):
+        if as_json:
+            typer.echo(to_json(_of_key(found)))
+            return
+        for line in (
+            f"{found.field}: {found.takes()}",
+            f"default: {found.begins_as}",
+            found.about,
+        ):
+            people().print(line, markup=False)
+        return
+    sections = section_texts().values() if found is None else [found]
+    if as_json:
+        typer.echo(to_json({key.field: _of_key(key) for each in sections for key in each.keys}))
+        return
+    for each in sections:
+        people().print(f"{each.heading}: {each.about.splitlines()[0]}", markup=False)
+        rows = [(key.field, _short(key), key.begins_as, key.line) for key in each.keys]
+        _print("key | takes | default | what it is", rows)
+    people().print("all of one: `dispatchsim fields load.rate`", markup=False)
+
+
+_CHOICES_SHOWN = 8
+
+
+def _short(key: KeyText) -> str:
+    """Return what a key takes, without a long list of choices."""
+    n = len(key.choices)
+    if n > _CHOICES_SHOWN:
+        return f"one of {n} names"
+    return key.takes() if n else f"{key.kind} {key.bounds}".strip()
+
+
+def _of_key(key: KeyText) -> dict[str, Any]:
+    return {
+        "takes": key.kind,
+        "bounds": key.bounds,
+        "units": list(key.units),
+        "choices": [json.loads(choice) for choice in key.choices],
+        "default": json.loads(key.default) if key.default else None,
+        "must_be_given": key.must_be_given,
+        "about": key.about,
+    }
 
 
 def _tell(rows: dict[str, str], *, as_json: bool) -> None:

@@ -1,7 +1,7 @@
 """The reference pages, each made from what it describes, so that it cannot differ from it.
 
 command line   Typer's app ─► a section a command: its help, arguments, options with defaults
-scenario       Scenario    ─► a section for each [section], an entry for each key
+scenario       key_texts   ─► a section for each [section], an entry for each key
 profile        TABLES      ─► a section for each table of costs, an entry for each cost
 figures        METRICS     ─► a row for each metric: name, unit, meaning
 Python         __all__     ─► every public name, from its docstring
@@ -11,11 +11,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_type_hints
 
 import typer
-from pydantic import BaseModel
-from pydantic.fields import FieldInfo
 
 import dispatchsim as ds
 from dispatchsim.calibration.profiles.cost import (
@@ -26,10 +24,8 @@ from dispatchsim.calibration.profiles.cost import (
 )
 from dispatchsim.calibration.profiles.cost_profile import Profile, default_profile
 from dispatchsim.command_line.app import app
-from dispatchsim.scenario.declared import section_of
-from dispatchsim.scenario.key_types import Bounded
+from dispatchsim.scenario.key_texts import KeyText, section_texts
 from dispatchsim.scenario.metrics import METRICS
-from dispatchsim.scenario.scenario import Scenario, scenario_schema
 from dispatchsim.sim.state.costs import Curve
 
 from .cost_words import about_cost
@@ -90,11 +86,11 @@ def escaped(text: str) -> str:
     return "`".join(parts)
 
 
-_REPEATED = ("fault", "path")
 _SCENARIO_HEAD = """# Scenario fields
 
 A scenario is one TOML file. Each field below is read from the model that checks the file, so this
-page cannot differ from it; `dispatchsim schema` prints the same as JSON Schema, for an editor.
+page cannot differ from it; `dispatchsim fields` prints the same, and `dispatchsim schema` the JSON
+Schema for an editor.
 Quantities carry their unit: kB and KB are 1000 bytes, KiB 1024; Gb/s, Gbps and Gbit/s are one;
 20k/s is 20000/s. A whole number may be written `"20k"`, and a share `"50%"`. A unit with two
 readings, such as GBps, is refused with both. What is misspelt, absurd, or does not go with another
@@ -114,100 +110,31 @@ those of the default profile, {profile}: of a cost that grows with a count, the 
 
 def scenario_page() -> str:
     """Return the page on the fields of a scenario file."""
-    schema = scenario_schema()
     parts = [_SCENARIO_HEAD]
-    for name, field in Scenario.model_fields.items():
-        section = section_of(field)
-        heading = f"[[{name}]]" if name in _REPEATED else f"[{name}]"
-        need = " It must be given." if field.is_required() else ""
-        repeated = " There may be as many as there are." if name in _REPEATED else ""
+    for section in section_texts().values():
+        need = " It must be given." if section.must_be_given else ""
+        repeated = " There may be as many as there are." if section.is_list else ""
         parts += [
-            f"(scenario-{name})=",
-            f"## `{heading}`\n",
-            f"{inspect.getdoc(section)}{need}{repeated}\n",
+            f"(scenario-{section.name})=",
+            f"## `{section.heading}`\n",
+            f"{section.about}{need}{repeated}\n",
+            *map(key_entry, section.keys),
         ]
-        parts += section_entries(name, section, schema["$defs"][section.__name__])
     return "\n".join(parts)
 
 
-def section_entries(name: str, section: type[BaseModel], schema: dict[str, Any]) -> list[str]:
-    """Return the entry of each key of *section*, whose JSON Schema is *schema*."""
-    return [
-        _field(f"{name}.{key}", field, schema["properties"][key], needed=key in required)
-        for required in [schema.get("required", [])]
-        for key, field in section.model_fields.items()
-    ]
-
-
-def _field(name: str, field: FieldInfo, schema: dict[str, Any], *, needed: bool) -> str:
+def key_entry(key: KeyText) -> str:
     """Return the entry of one key."""
-    if field.description is None:
-        raise ValueError(f"{name}: must have a description, got none")
-    default = "must be given" if needed else _default(schema)
     return "\n".join(
         [
-            f"```{{confval}} {name}",
-            f":type: {_kind(field, schema)}",
-            f":default: {default}",
+            f"```{{confval}} {key.field}",
+            f":type: {key.takes('`')}",
+            f":default: {f'`{key.default}`' if key.default else key.begins_as}",
             "",
-            field.description,
+            key.about,
             "```\n",
         ]
     )
-
-
-def _default(schema: dict[str, Any]) -> str:
-    if "default" not in schema or schema["default"] is None:
-        return "absent"
-    return f"`{toml(schema['default'])}`"
-
-
-def toml(value: object) -> str:
-    """Return a value as a TOML file has it."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    return f'"{value}"' if isinstance(value, str) else str(value)
-
-
-def _kind(field: FieldInfo, schema: dict[str, Any]) -> str:
-    """Return what a value of the field is, with unit and bounds."""
-    quantity = _quantity(field)
-    if quantity is not None:
-        unit = quantity.unit
-        bounds = f"from {quantity.least} to {quantity.most}"
-        return f'{unit.name} {bounds}, such as `"{unit.example}"` (units {", ".join(unit.units)})'
-    choices = schema.get("enum", [schema["const"]] if "const" in schema else [])
-    if choices:
-        return " or ".join(f"`{toml(choice)}`" for choice in choices)
-    names = {"integer": "whole number", "number": "number", "string": "text", "array": "list"}
-    # Of a number that a text may stand for ("20k", "50%"), the number comes first.
-    first = schema["type"] if isinstance(schema["type"], str) else schema["type"][0]
-    kind = "true or false" if first == "boolean" else names[first]
-    return " ".join([kind, *_bounds(schema)])
-
-
-def _bounds(schema: dict[str, Any]) -> Iterator[str]:
-    words = {
-        "minimum": "from {}",
-        "exclusiveMinimum": "above {}",
-        "maximum": "to {}",
-        "exclusiveMaximum": "below {}",
-        "minItems": "of {} entries",
-        "minLength": "of {} character",
-        "maxItems": "to {}",
-        "maxLength": "to {}",
-    }
-    for key, word in words.items():
-        if key in schema:
-            yield word.format(f"{schema[key]:,}")
-
-
-def _quantity(field: FieldInfo) -> Bounded | None:
-    """Return the kind of quantity that the field takes, if it takes one."""
-    metadata = [*field.metadata]
-    for option in get_args(field.annotation):
-        metadata += get_args(option)
-    return next((entry for entry in metadata if isinstance(entry, Bounded)), None)
 
 
 def profile_page() -> str:

@@ -6,10 +6,11 @@ from enum import IntEnum
 from typing import Annotated, NamedTuple
 
 import pytest
-from docs.making.reference_pages import section_entries
+from docs.making.reference_pages import key_entry
 from pydantic import ValidationError
 
 from dispatchsim.scenario.declared import SettingsSection, properties_in_file, settings_from
+from dispatchsim.scenario.key_texts import key_texts
 from dispatchsim.scenario.sentences import sentences
 from dispatchsim.sim.state.setting import Setting, check_bounds
 
@@ -106,8 +107,8 @@ def test_schema_help_and_page_follow() -> None:
     assert schema["properties"]["nap"]["default"] == "2 ms"
     assert schema["properties"]["order"]["enum"] == ["as it comes", "last first"]
     assert list(schema["properties"]) == ["name", "naps", "nap", "lost", "order", "voice", "room"]
-    entries = section_entries("toy", Toy, schema)
-    assert entries[1] == (
+    keys = key_texts("toy", Toy, schema)
+    assert key_entry(keys[1]) == (
         "```{confval} toy.naps\n:type: whole number from 1 to 50\n:default: `3`\n\n"
         "How often it sleeps.\n```\n"
     )

@@ -58,7 +58,7 @@ def test_a_list_of_files_imports_no_simulator(tmp_path: Path) -> None:
     assert imported_by(call("scenarios"), (*SLOW, *NEEDED_BY_RUNS), tmp_path) == []
 
 
-@pytest.mark.parametrize("name", ["mechanisms", "programs", "profiles", "schema"])
+@pytest.mark.parametrize("name", ["mechanisms", "programs", "profiles", "fields", "schema"])
 def test_a_command_that_lists_imports_nothing_slow(tmp_path: Path, name: str) -> None:
     assert imported_by(call(name), SLOW, tmp_path) == []
 
