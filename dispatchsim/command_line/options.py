@@ -45,6 +45,10 @@ Draws = Annotated[
     int,
     typer.Option(min=0, max=10_000, help="Runs at costs drawn from what calibration leaves open."),
 ]
+Replications = Annotated[
+    int | None,
+    typer.Option(min=1, max=1000, help="Runs with other arrivals, not run.replications of them."),
+]
 Workers = Annotated[
     int | None,
     typer.Option(

@@ -45,6 +45,7 @@ from .options import (
     Place,
     Plot,
     ProfileName,
+    Replications,
     ScenarioName,
     Settings,
     Vary,
@@ -65,6 +66,7 @@ from .working import (
     profile_of,
     share_of,
     tell_names,
+    with_replications,
     with_settings,
     working,
 )
@@ -91,6 +93,7 @@ def run(
     *,
     changes: Changes,
     draws: Draws = 10,
+    replications: Replications = None,
     engine: EngineName = None,
     workers: Workers = None,
     output: Output = None,
@@ -108,7 +111,7 @@ def run(
     finished. With --workers 1 it also shows the figures of a first run as far as it came, on the
     fast engine and up to a million connections.
     """
-    asked = asked_of(scenario, changes, engine=engine)
+    asked = with_replications(asked_of(scenario, changes, engine=engine), replications)
     trace.check()
     trace.save(asked)
     if report is not None:
@@ -152,6 +155,7 @@ def compare(
     within: Within = None,
     profile: ProfileName = None,
     draws: Draws = 0,
+    replications: Replications = None,
     engine: EngineName = None,
     place: Place,
     kept: Kept,
@@ -165,7 +169,8 @@ def compare(
     --store, as those of a sweep.
     """
     asked = with_settings(with_engine(read_scenario(scenario), engine), settings)
-    known = Asked(asked, profile_of(asked, profile))
+    tell_names([asked.alias])
+    known = with_replications(Asked(asked, profile_of(asked, profile)), replications, within)
     if mechanisms is None:
         names = _comparable(known)
     else:
@@ -186,7 +191,7 @@ def compare(
         check_metric(figure, "--figure")
         with working("comparing", known, place, names, folder=kept.folder) as where:
             found = contest(
-                asked,
+                known.scenario,
                 names,
                 vary,
                 figure=figure,

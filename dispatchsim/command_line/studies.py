@@ -29,6 +29,7 @@ from .options import (
     FigureName,
     Kept,
     Place,
+    Replications,
     Samples,
     ScenarioName,
     Study,
@@ -55,6 +56,7 @@ from .working import (
     share_of,
     study_of,
     varied_mechanisms,
+    with_replications,
     working,
 )
 
@@ -125,6 +127,7 @@ def sweep(
         int,
         typer.Option(min=0, max=10_000, help="Further runs of each point, at drawn costs."),
     ] = 0,
+    replications: Replications = None,
     study: Study,
     kept: Kept,
     wanted: Wanted,
@@ -136,7 +139,7 @@ def sweep(
     """
     check_plot(wanted.plot)
     check_metric(figure, "--figure")
-    asked = study_of(scenario, study)
+    asked = with_replications(study_of(scenario, study), replications, within)
     mechanisms = varied_mechanisms(vary)
     with working("sweeping", asked, study.place, mechanisms, folder=kept.folder) as where:
         answer = ask_sweep(
@@ -275,7 +278,10 @@ def sensitivity(
 def steady(
     scenario: ScenarioName,
     *,
-    runs: Annotated[int, typer.Option(max=1000, help="With other arrivals each.")] = RUNS,
+    runs: Annotated[
+        int,
+        typer.Option("--runs", "--replications", max=1000, help="With other arrivals each."),
+    ] = RUNS,
     changes: Changes,
     engine: EngineName = None,
     workers: Workers = None,

@@ -89,6 +89,21 @@ def asked_of(
     return Asked(scenario, known if change.is_none else changed(known, change))
 
 
+def with_replications(asked: Asked, n: int | None, within: str | None = None) -> Asked:
+    """Return what is *asked* with *n* replications; None: as many as the scenario says.
+
+    Raises
+    ------
+    UserError
+        If --within says, too, how many there are.
+    """
+    if n is None:
+        return asked
+    if within is not None:
+        raise UserError(f"--replications: must be absent with --within, which adds runs, got {n}")
+    return asked._replace(scenario=asked.scenario.with_values(run={"replications": n}))
+
+
 def study_of(name: str, study: Study) -> Asked:
     """Return what `asked_of` returns for the options of a *study*."""
     return asked_of(name, study.changes, study.hardware, engine=study.engine)
@@ -106,14 +121,14 @@ def scenario_asked(name: str, changes: Changes, *, engine: str | None = None) ->
     if changes.mechanism is not None:
         check_mechanisms([changes.mechanism], "--mechanism")
     scenario = with_settings(scenario, changes.settings, changes.mechanism)
-    tell_names([scenario.alias] if scenario.alias else [])
+    tell_names([scenario.alias])
     for key, what in scenario.server.ignored:
         notes().print(f"server.{key} is {what}: {scenario.server.mechanism} does not look at it")
     return scenario
 
 
 def tell_names(called: Iterable[str]) -> None:
-    """Say which mechanism is meant by each name that is *called* and that is not its own."""
+    """Say which mechanism is meant by each name in *called* that is not its own."""
     for name in called:
         if named(name) != name:
             about = CATALOGUE[named(name)].about.removesuffix(".")

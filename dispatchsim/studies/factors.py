@@ -36,6 +36,8 @@ PROFILE = "machine.profile"
 POINTS_MAX = 1_000_000
 _VALUES_MAX = 100_000
 _STEPS = re.compile(r"(.+)\.\.(.+):([0-9]+)(log)?")
+_OPTIONS = {"run.seed": "", "run.replications": "--replications", "run.engine": "--engine"}
+"""Fields that no study varies, and the option of the command line that sets each."""
 _EXAMPLE = "load.rate=1000/s..8000/s:8"
 
 
@@ -158,8 +160,10 @@ def check_field(field: str, option: str) -> None:
         raise UserError(f"{option}: must name SECTION.KEY of a scenario, got {field}: {wrong}")
     if key not in fields:
         raise UserError(f"{option} {field}: {unknown_key(key, fields)}")
-    if field in ("run.seed", "run.replications", "run.engine"):
-        raise UserError(f"{option} {field}: must be another field, as studies set it themselves")
+    if field in _OPTIONS:
+        instead = _OPTIONS[field]
+        why = f"{instead} sets it" if instead else "studies set it themselves"
+        raise UserError(f"{option} {field}: must be another field, as {why}")
 
 
 def _is_text(field: str) -> bool:

@@ -200,6 +200,25 @@ def test_one_mechanism_under_two_names_is_refused(
     assert "each once, got epoll, epoll_level" in sentence(call(*asked, "epoll,epoll_level"))
 
 
+def test_replications_are_an_option_of_each_question_that_has_them(
+    call: Call, scenario_path: Path, profile_path: Path
+) -> None:
+    asked = (scenario_path, "--profile", profile_path, *SMALL, "--json", "--replications", 2)
+    assert json.loads(call("run", *asked, "--draws", 0).stdout)["seeds"] == [1, 2]
+    compared = json.loads(call("compare", *asked, "--mechanisms", "poll,select").stdout)
+    assert [result["seeds"] for result in compared["results"].values()] == [[1, 2], [1, 2]]
+    vary = ("--vary", "load.rate=2k/s,3k/s", "--no-store")
+    swept = json.loads(call("sweep", *asked, *vary).stdout)
+    assert [point["replications"] for point in swept["points"]] == [2, 2]
+    assert "--replications: must be absent with --within" in sentence(
+        call("sweep", *asked, *vary, "--within", "10%")
+    )
+    assert "as --replications sets it" in sentence(
+        call("run", *asked, "--set", "run.replications=3")
+    )
+    assert json.loads(call("steady", *asked).stdout)["runs"] == 2
+
+
 def test_a_store_that_cannot_be_written_is_said_before_anything_runs(
     call: Call, scenario_path: Path, profile_path: Path
 ) -> None:
