@@ -19,7 +19,7 @@ from ..calibration.running.preparation import check_mechanisms, find_profile, wi
 from ..models.catalogue import CATALOGUE, MECHANISMS, named
 from ..scenario.errors import ScenarioError, UserError, nearest
 from ..scenario.examples import scenario_path
-from ..scenario.quantities import BANDWIDTH, DURATION, QuantityError
+from ..scenario.quantities import BANDWIDTH, DURATION, QuantityError, parse_share
 from ..scenario.scenario import Scenario
 from ..sim.engine.workers import workers_for
 from ..sim.files.parallel import cpu_count
@@ -405,10 +405,9 @@ def share_of(text: str | None, option: str = "--within") -> float | None:
     """
     if text is None:
         return None
-    number = text.strip().removesuffix("%").strip()
     try:
-        share = float(number) / (100 if text.strip().endswith("%") else 1)
-    except ValueError:
+        share = parse_share(text.strip())
+    except QuantityError:
         share = -1.0
     if not 0 < share < 1:
         raise UserError(f"{option}: must be a share such as 10% or 0.1, got {text}")

@@ -26,12 +26,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
+from ..models.catalogue import named
 from ..scenario.errors import ScenarioError, UserError, nearest
 from ..scenario.metrics import METRICS, Kind
-from ..scenario.quantities import BANDWIDTH, DURATION, RATE, SIZE, QuantityError
+from ..scenario.quantities import BANDWIDTH, DURATION, RATE, SIZE, QuantityError, read_number
 from ..scenario.scenario import Scenario
 from ..sim.figures.summary import Verdict, middle_verdict
 from ..store.records import NOT_OF_A_RUN, Record
+from .factors import MECHANISM
 from .rows import Estimate, estimate
 
 _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
@@ -163,7 +165,9 @@ class Condition(NamedTuple):
             raise UserError(
                 f"--where: must be FIELD=VALUE, or with !=, <, <=, > or >=, got {text!r}"
             )
-        return cls(*match.groups())
+        field, comparison, value = match.groups()
+        is_mechanism = field in {"mechanism", MECHANISM}
+        return cls(field, comparison, named(value) if is_mechanism else value)
 
     def holds(self, row: Record) -> bool:
         """Return whether *row* is as it is to be; it is not where it lacks the field.
@@ -251,6 +255,10 @@ def _magnitudes(text: str) -> dict[str, Fraction]:
             found[unit.name] = unit.parse(text)
         except QuantityError:
             continue
+    written = read_number(text)
+    if written is not None and written.unit in {"", "%"}:
+        found[_NUMBER] = Fraction(written.digits) / (100 if written.unit else 1)
+        return found
     with contextlib.suppress(ValueError, ZeroDivisionError):
-        found[_NUMBER] = Fraction(text.replace("_", ""))
+        found[_NUMBER] = Fraction(text.replace("_", ""))  # such as 1e5
     return found
