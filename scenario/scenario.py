@@ -18,6 +18,8 @@ from typing import Any, Self
 from pydantic import PrivateAttr, ValidationError, model_validator
 
 from ..models.catalogue import MECHANISMS
+from ..sim.assembly.checks import has_siblings
+from ..sim.kernel.handing_over import FDS_OF_SIBLING
 from ..sim.load.workload import Trace
 from ..sim.state.client_settings import ClientSettings, NetworkSettings
 from ..sim.state.mechanism import Trait
@@ -172,6 +174,7 @@ class Scenario(Section):
         n_listening = 1 if mechanism.one_at_a_time else server.workers
         for key, limit in limits.items():
             each = OWN_DESCRIPTORS_A_WORKER + (server.request_timeout > 0)
+            each += FDS_OF_SIBLING * has_siblings(server.run_settings.signals, mechanism)
             least = n_idle + OWN_DESCRIPTORS + n_listening * each
             if limit < least:
                 raise ValueError(

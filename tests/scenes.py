@@ -187,7 +187,8 @@ def servers(draw: st.DrawFn, mechanism: str, idle: int) -> Served:
     signals = _signals(draw) if Trait.BY_SIGNALS in MECHANISMS[mechanism].traits else {}
     if signals.get("passes_listener"):
         sharing = Sharing.ACCEPT_QUEUE
-    fds = idle + 4 + (1 + max(1, MECHANISMS[mechanism].fds)) * workers
+    own_fds = max(1, MECHANISMS[mechanism].fds) + 2 * signals.get("recovery_hands_over", False)
+    fds = idle + 4 + (1 + own_fds) * workers
     drawn = on_server(
         **signals,
         accept_limit=draw(st.integers(0, 3)),

@@ -28,6 +28,8 @@ On hardware:
 
     wait_listed           n listed, K told of          of epoll_once: call_ns + K x notice_ns(n)
     signals_flushed       Q signals                    flush_ns + Q x discard_ns
+    descriptor_sent       one message                  send_fd_ns
+    descriptor_received   one message                  receive_fd_ns
     watch_add             n others watched             add_ns
     watch_delete          n others watched             delete_ns
     interrupt_signal      less one watched by epoll    queue_ns
@@ -58,7 +60,8 @@ when it is armed. Signals do not differ by what they report, so queue_ns is that
 for the listener's, too.
 Sources: models/remembering/readiness.py, models/epoll/epoll_edge.py, models/epoll/epoll_once.py,
 models/signals/signalled.py, models/signals/signal_queue.py, models/signals/overflow_recovery.py,
-micro/told.c, micro/wait.c, micro/interrupt.c, servers/readiness.c, servers/signal_queue.c.
+models/signals/sibling.py, micro/told.c, micro/wait.c, micro/interrupt.c, micro/passed.c,
+servers/readiness.c, servers/signal_queue.c.
 """
 
 from __future__ import annotations
@@ -216,6 +219,7 @@ def micro_told_costs(medians: Medians, _costs: Known) -> Known:
         if name in signalled:
             told = solve_told(medians, name, one_a_call=n_taken == 1)
             found |= told.costs(name, "signal_ns") | _recovering(medians, name, told)
+            found |= _passing(medians, name)
             found[f"{name}.arm_ns"] = _arming(medians, name, BATCH, "none")
             found[f"{name}.queue_ns"] = added_to_packets(
                 medians, "interrupt_signal", {"mechanism": name}
@@ -269,6 +273,18 @@ def _recovering(medians: Medians, name: str, told: Told) -> Known:
         f"{name}.flush_ns": constant(flush_ns, flush.residual, "signals_flushed"),
         f"{name}.discard_ns": constant(discard_ns, flush.residual, "signals_flushed over queue"),
         f"{name}.poll": curve(poll, "wait_recovers over n"),
+    }
+
+
+def _passing(medians: Medians, name: str) -> Known:
+    """Price a descriptor that is handed over to another thread; nothing if it was not measured."""
+    return {
+        f"{name}.{cost}": constant(medians.one(bench), 0.0, bench)
+        for cost, bench in (
+            ("send_fd_ns", "descriptor_sent"),
+            ("receive_fd_ns", "descriptor_received"),
+        )
+        if medians.has(bench)
     }
 
 

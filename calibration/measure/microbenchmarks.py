@@ -117,6 +117,7 @@ def further_commands(name: str) -> list[str]:
         *_with("interrupt_signal_lost", "burst", BURSTS_SIGNALLED, own),
         *_with("signals_flushed", "queue", FLUSHED),
         *_with("wait_recovers", "n", RECOVERED, f"--queue {QUEUE}", own),
+        "descriptor_passed",
     ]
     return {
         "rt_signals": signalled,

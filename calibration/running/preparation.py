@@ -176,7 +176,7 @@ def _costs_of_some(server: Server) -> list[str]:
     if Trait.BY_SIGNALS not in MECHANISMS[server.mechanism].traits:
         return ["rebuild"] if server.array == "rebuilt" else []
     kept = ["rebuild", "keep_ns"] if server.recovery_array == "kept" else []
-    return [*kept, "transfer_ns"] if server.recovery_thread == "sibling" else kept
+    return [*kept, "send_fd_ns", "receive_fd_ns"] if server.recovery_thread == "sibling" else kept
 
 
 def _prices_datagrams(scenario: Scenario, profile: CostSource) -> bool:

@@ -74,7 +74,7 @@ def event_loop(mechanism: Mechanism) -> Program:
             if fd < 0:
                 return
             n_left -= 1
-            if world.signals.passes_listener and len(world.workers) > 1:
+            if world.signals.passes_listener and worker.listener.n_fds > 1:
                 yield from spend(worker, activity.REWATCH, pass_ns(world, worker.listener_fd))
                 pass_listener(worker.listener, worker.number)
             if is_unwanted(world, worker, fd):

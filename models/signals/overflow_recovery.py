@@ -1,17 +1,17 @@
 """What a server that takes signals does when some were lost, or when too many wait.
 
-    SIGIO ──► flush ──► [hand over each descriptor] ──► poll all ──► signals again
-                                                          └─ until calm, or for ever ─┘
+    SIGIO ──► flush ──► poll all ──► signals again
+                          └─ until calm, or for ever ─┘
 
 A poll reports the states that the lost signals would have reported. It costs a scan, and an array
 of all descriptors, which is built for it or kept up to date at each change. A hybrid server does
 the same without a loss: for a short queue signals are cheap, for a long one a poll is.
 
-A hand-over to a sibling thread costs a message for each descriptor, and no second thread runs: the
-first one would have nothing left to do (docs/explanation/limits.md has bounds).
+Where each worker has a sibling, that thread polls, and descriptors are handed over to it and back:
+models/signals/sibling.py.
 
 Sources: Chandra and Mosberger 2001, §4.1, §4.3 (flush, then multi-accept select); Provos and Lever
-2000, §5 (old phhttpd: hand-over, for ever; hybrid); Provos, Lever and Tweedie 2000, §2.4 (0.1.2);
+2000, §5 (old phhttpd: for ever; hybrid); Provos, Lever and Tweedie 2000, §2.4 (0.1.2);
 calibration/c/servers/signal_queue.c signal_queue_recover() is Recovery.POLL.
 """
 
@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 
 from ...sim.kernel import interest_set
+from ...sim.kernel.handing_over import has_sibling, is_sibling
 from ...sim.kernel.sleeping import sleep
 from ...sim.state.columns import sort_prefix
 from ...sim.state.costs import curve_ns
@@ -29,12 +30,14 @@ from ...sim.state.mechanism import spend
 from ...sim.state.world import InterestSet, Worker, World
 from ..remembering import readiness
 from . import signal_queue
+from .sibling import hand_over_all, lend_all, receive_all
 
 _POLL, _FOR_EVER = int(Recovery.POLL), int(Recovery.POLL_FOR_EVER)
+_UNTIL_CALM = int(Recovery.POLL_UNTIL_CALM)
 
 
 def recover(world: World, worker: Worker) -> Iterator[int]:
-    """Flush the queue, hand over all descriptors, and poll them.
+    """Flush the queue, and poll all descriptors, or have the sibling poll them.
 
     First flush, then poll: what happens in between is reported twice, and not lost.
     """
@@ -44,10 +47,9 @@ def recover(world: World, worker: Worker) -> Iterator[int]:
     yield from spend(worker, activity.WAIT, flush_ns)
     signal_queue.flush(queue)
     signal_queue.count_queued(world)
-    if world.signals.recovery_hands_over:
-        transfer_ns = interests.n_watched * costs.transfer_ns
-        yield from spend(worker, activity.WAIT, transfer_ns)
-    if world.signals.recovery == _POLL:
+    if has_sibling(world):
+        yield from lend_all(world, worker)
+    elif world.signals.recovery == _POLL:
         yield from poll_all(world, worker)
     else:
         interests.own.polls = True
@@ -57,14 +59,53 @@ def recover(world: World, worker: Worker) -> Iterator[int]:
 def ask_by_poll(world: World, worker: Worker) -> Iterator[int]:
     """Poll all instead of taking signals, until it is calm again."""
     interests = worker.interests
+    if is_sibling(world, worker.number):
+        yield from ask_as_sibling(world, worker)
+        return
     world.counts[count.ASKS] += 1
     blocks = readiness.may_block(world, worker)
     n_ready = yield from poll_all(world, worker)
-    if world.signals.recovery != _FOR_EVER and n_ready < world.signals.calm_below:
+    if world.signals.recovery != _FOR_EVER and is_calm(world, n_ready):
         interests.own.polls = False
         return
-    worker.spin_ns = poll_ns(world, interests)
-    while blocks and n_ready == 0:
+    if blocks and n_ready == 0:
+        yield from sleep_until_ready(world, worker)
+
+
+def ask_as_sibling(world: World, worker: Worker) -> Iterator[int]:
+    """Poll all that was handed over, and hand it back when the worker is to take signals again."""
+    own, recovery = worker.interests.own, world.signals.recovery
+    if not own.holds:
+        yield from receive_all(world, worker)
+        own.holds = True
+    elif recovery == _POLL:  # it has polled, and served a batch of what it found
+        yield from hand_back(world, worker)
+        return
+    world.counts[count.ASKS] += 1
+    blocks = readiness.may_block(world, worker)
+    n_ready = yield from poll_all(world, worker)
+    if recovery == _FOR_EVER and blocks and n_ready == 0:
+        yield from sleep_until_ready(world, worker)
+    elif recovery == _UNTIL_CALM and is_calm(world, n_ready):
+        yield from hand_back(world, worker)
+
+
+def is_calm(world: World, n_ready: int) -> bool:
+    """Return whether a poll that found *n_ready* leads back to signals."""
+    return n_ready < world.signals.calm_below
+
+
+def hand_back(world: World, worker: Worker) -> Iterator[int]:
+    """Hand all descriptors of a sibling back to its worker."""
+    worker.interests.own.holds = False
+    yield from hand_over_all(world, worker)
+
+
+def sleep_until_ready(world: World, worker: Worker) -> Iterator[int]:
+    """Sleep in poll until it finds something ready."""
+    worker.spin_ns = poll_ns(world, worker.interests)
+    n_ready = 0
+    while n_ready == 0:
         yield from sleep(world, worker)
         n_ready = yield from poll_all(world, worker)
 

@@ -40,7 +40,7 @@ from ..remembering import readiness
 from ..remembering.overload import control
 from . import signal_queue
 from .overflow_recovery import ask_by_poll, recover
-from .signalled import signalled
+from .signalled import polls, signalled
 
 _NOTHING = int(Recovery.NOTHING)
 
@@ -67,7 +67,8 @@ class SignalHandlerCosts(NamedTuple):
     poll: Curve = flat(0)
     rebuild: Curve = flat(0)
     keep_ns: int = 0
-    transfer_ns: int = 0
+    send_fd_ns: int = 0
+    receive_fd_ns: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -120,7 +121,7 @@ def ask(world: World, worker: Worker) -> Iterator[int]:
     yield from let_in(world, worker)
     if own.recovers:
         yield from recover(world, worker)
-    elif own.polls:
+    elif polls(world, worker.interests):
         yield from ask_by_poll(world, worker)
     elif readiness.may_block(world, worker):
         yield from suspend(world, worker)

@@ -41,8 +41,9 @@ class SignalCosts(NamedTuple):
     entry adds to the interrupt of its event, lost_ns what a full queue adds instead, merged_ns one
     that is there already. A call takes call_ns until it looks, signal_ns for each entry it returns;
     event_ns is the server's own for each event. Recovery takes flush_ns and discard_ns an entry,
-    transfer_ns for each descriptor that is handed over, and `poll` of all that is watched, of which
-    `rebuild` is for the array; keep_ns is what each change costs where the array is kept.
+    and `poll` of all that is watched, of which `rebuild` is for the array; keep_ns is what each
+    change costs where the array is kept. A descriptor that is handed over to another thread takes
+    send_fd_ns there and receive_fd_ns here.
     """
 
     arm_ns: int
@@ -57,7 +58,8 @@ class SignalCosts(NamedTuple):
     poll: Curve = flat(0)
     rebuild: Curve = flat(0)
     keep_ns: int = 0
-    transfer_ns: int = 0
+    send_fd_ns: int = 0
+    receive_fd_ns: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -86,6 +88,8 @@ class SignalMemory:
     readiness: Readiness
     polls: bool = False  # it polls instead of taking signals
     recovers: bool = False  # it knows of a loss, and has not polled yet
+    receives: bool = False  # it sleeps until a descriptor is sent to it: sibling.py
+    holds: bool = False  # it is a sibling, and has received all descriptors
 
 
 def signal_memory(

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from ...sim.kernel import interest_set
+from ...sim.kernel.handing_over import is_sibling
 from ...sim.kernel.sleeping import sleep
 from ...sim.state.columns import MakeColumn, fill
 from ...sim.state.family_settings import Recovery
@@ -22,6 +23,7 @@ from ..entry import CSupport, entry
 from ..remembering import readiness
 from . import signal_queue
 from .overflow_recovery import ask_by_poll, recover
+from .sibling import keep_ns, signalled_set
 
 _NOTHING = int(Recovery.NOTHING)
 _EITHER = READABLE | WRITABLE
@@ -51,12 +53,6 @@ def disarm(world: World, worker: Worker, fd: int) -> Iterator[int]:
     interest_set.drop_interest(world, worker.interests, fd)
 
 
-def keep_ns(world: World) -> int:
-    """Return the CPU time of a change in the array for poll, if it is kept up to date."""
-    cost_ns: int = world.costs.mechanism.keep_ns
-    return cost_ns if world.signals.recovery_array_kept else 0
-
-
 def pass_ns(world: World, fd: int) -> int:
     """Return the CPU time of F_SETOWN alone: one of the three calls that arm a descriptor."""
     cost_ns: int = world.costs.mechanism.arm_ns
@@ -75,10 +71,16 @@ def notify(world: World, fd: int) -> bool:
     interests = interest_set.set_of(world, fd)
     if interest_set.is_ready(world, fd):
         interest_set.list_ready(world, interests, fd)  # for recovery: what a poll would find
-    woken = signal_queue.send(world, interests, fd, world.news[fd])
-    if interests.own.polls:
+    woken = signal_queue.send(world, signalled_set(world, interests), fd, world.news[fd])
+    if polls(world, interests):
         return interest_set.wake_one(world, interests) or woken
     return woken
+
+
+def polls(world: World, interests: InterestSet) -> bool:
+    """Return whether the thread of that set polls instead of taking signals."""
+    memory: signal_queue.SignalMemory = interests.own
+    return memory.polls or is_sibling(world, interests.number)
 
 
 def tells(world: World, fd: int) -> bool:
@@ -87,7 +89,8 @@ def tells(world: World, fd: int) -> bool:
     queue = signal_queue.queue_of(interests)
     memory: signal_queue.SignalMemory = interests.own
     recovers = memory.recovers or (queue.sigio and world.signals.recovery != _NOTHING)
-    return queue.queued[fd] > 0 or readiness.is_pending(world, fd) or recovers or memory.polls
+    is_found = queue.queued[fd] > 0 or readiness.is_pending(world, fd)
+    return is_found or recovers or polls(world, interests)
 
 
 def asking(n_max: int) -> readiness.Wait:
@@ -95,7 +98,7 @@ def asking(n_max: int) -> readiness.Wait:
 
     def ask(world: World, worker: Worker) -> Iterator[int]:
         """Call once to take signals, or poll; the call returns at once if something is pending."""
-        if worker.interests.own.polls:
+        if polls(world, worker.interests):
             yield from ask_by_poll(world, worker)
         else:
             yield from ask_for_signals(world, worker)

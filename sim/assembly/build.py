@@ -13,6 +13,7 @@ from ..clients.retries import retry_draws
 from ..cpu.receiving import asks_after, comes_late
 from ..engine.disturbances import gaps_ns
 from ..figures.queue_lengths import SAMPLE_COLUMNS
+from ..kernel.handing_over import FDS_OF_SIBLING
 from ..load.workload import Trace
 from ..state.columns import I32, I64, DeclaredColumn, MakeColumn, Per, as_lists, power_of_two
 from ..state.costs import Costs
@@ -24,9 +25,9 @@ from ..state.rules import sets_of
 from ..state.settings import FaultKind, RunSettings
 from ..state.world import COLUMNS, Cpu, InterestSet, Listener, Worker, World
 from ..wire.paths import loss_draws
-from .checks import check, fds_needed_by, has_timers
+from .checks import check, fds_needed_by, has_siblings, has_timers
 
-_SPARE_FDS = 16  # standard streams, listeners and what mechanisms open
+_SPARE_FDS = 12  # besides those that are counted
 
 
 def build_world(
@@ -59,8 +60,10 @@ def build_world(
         descriptors.
     """
     mechanism, one_at_a_time = program.mechanism, program.mechanism.one_at_a_time
-    check(settings, mechanism.fds, one_at_a_time=one_at_a_time)
-    own_fds = mechanism.fds + has_timers(settings.program, one_at_a_time=one_at_a_time)
+    siblings = has_siblings(settings.signals, mechanism) and not program.calls
+    own_fds = mechanism.fds + FDS_OF_SIBLING * siblings
+    check(settings, own_fds, one_at_a_time=one_at_a_time)
+    own_fds += has_timers(settings.program, one_at_a_time=one_at_a_time)
     n_idle = settings.client.idle
     server, limits, machine = settings.program, settings.limits, settings.machine
     network, client, kernel = settings.network, settings.client, settings.kernel
@@ -72,27 +75,16 @@ def build_world(
     n_sets = 1 if one_at_a_time else sets_of(server)
     n_listeners = server.workers if server.sharing == Sharing.NOTHING and not one_at_a_time else 1
     n_listening = 1 if one_at_a_time else server.workers
-    d = min(limits.fd_limit, n_at_server + _SPARE_FDS + (1 + own_fds) * n_listening)
-    fds_needed = n_idle + fds_needed_by(n_listening, own_fds)
-    if n_idle > 0 and fds_needed > d:
-        raise ValueError(
-            f"idle must leave the server a descriptor: {n_idle} idle connections "
-            f"need {fds_needed} descriptors, fd_limit is {limits.fd_limit}"
-        )
+    n_siblings, n_threads = server.workers * siblings, server.workers * (1 + siblings)
+    n_own_fds = fds_needed_by(n_listening, own_fds)
+    d = min(limits.fd_limit, n_at_server + n_own_fds + _SPARE_FDS)
     n_requests = int(trace.requests.sum()) * rows_each
-    _check_room(settings, n_idle, fds_needed)
-    n_samples = (
-        settings.duration_ns // settings.sample_every_ns + 2 if settings.sample_every_ns else 0
-    )
-    first_request = np.zeros(c - n_idle, I64)
-    number_requests(trace.requests, first_request, rows_each)
-    row = np.arange(c)
-    row[n_idle:] -= n_idle
+    _check_room(settings, n_idle, n_idle + n_own_fds)
     n_others = 2 * machine.cpus + machine.busy_processes
     cpus = [
         Cpu(
             number=k,
-            runnable=column(server.workers + n_others, NONE, I32),
+            runnable=column(n_threads + n_others, NONE, I32),
             ledger_ns=column(len(Activity), 0, I64),
             ledger_mark_ns=column(len(Activity), 0, I64),
             packets=column(power_of_two(kernel.receive_queue), NONE, I64),
@@ -109,7 +101,7 @@ def build_world(
             waiters=column(server.workers, NONE, I32),
             own=mechanism.memory(settings, d, column),
         )
-        for i in range(n_sets)
+        for i in range(n_sets + n_siblings)
     ]
     listeners = [
         Listener(
@@ -121,21 +113,23 @@ def build_world(
     ]
 
     def thread(number: int, cpu: Cpu, n_events: int) -> Worker:
-        takes = server.sharing == Sharing.HANDED_OVER and 0 < number < server.workers
+        is_worker = number < n_threads
+        accepts_for_it = server.sharing == Sharing.HANDED_OVER and number > 0
+        takes = is_worker and (accepts_for_it or n_siblings > 0)
         return Worker(
             number=number,
             cpu=cpu,
-            interests=sets[number % n_sets],
+            interests=sets[number % len(sets)],
             listener=listeners[number % n_listeners],
             listener_fd=NONE,
             event_fd=column(n_events, 0, I32),
-            own=program.memory(settings, d if number < server.workers else 1, column),
+            own=program.memory(settings, d if is_worker else 1, column),
             handed=column(power_of_two(d) if takes else 1, 0, I32),
         )
 
     n_events = 1 if one_at_a_time else 2 * d
-    workers = [thread(w, cpus[w % machine.cpus], n_events) for w in range(server.workers)]
-    others = [thread(server.workers + i, cpus[i % machine.cpus], 1) for i in range(n_others)]
+    workers = [thread(w, cpus[w % machine.cpus], n_events) for w in range(n_threads)]
+    others = [thread(n_threads + i, cpus[i % machine.cpus], 1) for i in range(n_others)]
     faults, paths = settings.faults, network.paths
 
     sizes = {
@@ -147,7 +141,7 @@ def build_world(
         Per.WORKER: server.workers,
         Per.IDLE: max(1, n_idle),
         Per.COUNT: len(Count),
-        Per.SAMPLE: n_samples * len(SAMPLE_COLUMNS),
+        Per.SAMPLE: _n_samples(settings) * len(SAMPLE_COLUMNS),
     }
     draws = {
         "idle_life_ns": idle_lives_ns(client, settings.seed),
@@ -173,7 +167,9 @@ def build_world(
         return column(max(1, len(values)), values, each.dtype)
 
     columns: dict[str, Any] = {name: before(name, each) for name, each in COLUMNS.items()}
-    columns["row"] = column(c, row, I64)
+    columns["row"] = column(c, np.append(np.arange(n_idle), np.arange(c - n_idle)), I64)
+    first_request = np.zeros(c - n_idle, I64)
+    number_requests(trace.requests, first_request, rows_each)
     columns["first_request"] = column(c, first_request, I64, n_idle)
     if paths:  # up to and with each of them
         columns["path_until"][:] = np.cumsum(columns["path_until"]).tolist()
@@ -198,6 +194,7 @@ def build_world(
         others=others,
         sets=sets,
         listeners=listeners,
+        n_siblings=n_siblings,
         n_idle=n_idle,
         end_row=c,
         n_users=trace.users,
@@ -228,13 +225,24 @@ def build_world(
     )
 
 
+def _n_samples(settings: RunSettings) -> int:
+    """Return how often queue lengths are sampled, at most; 0: never."""
+    every_ns = settings.sample_every_ns
+    return settings.duration_ns // every_ns + 2 if every_ns else 0
+
+
 def watch_bytes(memory: MemorySettings, price: str) -> int:
     """Return what a watched descriptor takes, by the name of its price; 0: none is known."""
     return int(getattr(memory, price)) if price else 0
 
 
 def _check_room(settings: RunSettings, n_idle: int, fds_needed: int) -> None:
-    kernel = settings.kernel
+    kernel, limits = settings.kernel, settings.limits
+    if n_idle > 0 and fds_needed > limits.fd_limit:
+        raise ValueError(
+            f"idle must leave the server a descriptor: {n_idle} idle connections "
+            f"need {fds_needed} descriptors, fd_limit is {limits.fd_limit}"
+        )
     least = fds_needed + kernel.files_elsewhere
     if 0 < kernel.files_max < least:
         raise ValueError(

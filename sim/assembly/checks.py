@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from ..state.client_settings import NetworkSettings
+from ..state.family_settings import Recovery, SignalSettings
 from ..state.kernel_settings import Packets
+from ..state.mechanism import Mechanism, Trait
 from ..state.program_settings import ProgramSettings
 from ..state.rules import broken_rules, too_many_workers
 from ..state.setting import check_bounds
@@ -19,6 +21,12 @@ def fds_needed_by(n_listening: int, own_fds: int) -> int:
 def has_timers(program: ProgramSettings, *, one_at_a_time: bool) -> bool:
     """Return whether each interest set of *program* has the descriptor of a timer."""
     return program.request_timeout_ns > 0 and not one_at_a_time
+
+
+def has_siblings(signals: SignalSettings, mechanism: Mechanism) -> bool:
+    """Return whether each worker has a sibling, which polls after an overflow."""
+    recovers = signals.recovery_hands_over and signals.recovery != Recovery.NOTHING
+    return recovers and Trait.BY_SIGNALS in mechanism.traits
 
 
 def check(settings: RunSettings, own_fds: int = 1, *, one_at_a_time: bool = False) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from ..clients.clients import idle_life, plan_arrival, user_is_due
 from ..cpu.scheduling import boot
 from ..kernel.descriptors import FIRST_FD, open_fd
-from ..kernel.handing_over import hands_over, open_eventfd
+from ..kernel.handing_over import FDS_OF_SIBLING, hands_over, is_sibling, open_eventfd
 from ..kernel.request_timeouts import have_waited, open_timer
 from ..state.columns import fill, fill_range
 from ..state.event_calendar import schedule
@@ -32,7 +32,9 @@ def beginning(program: Program) -> Callable[[World, int], None]:
         world.next_fd = FIRST_FD
         for i in range(len(world.workers)):
             worker = world.workers[i]
-            if listens:
+            if is_sibling(world, worker.number):
+                _join(world, worker)
+            elif listens:
                 _listen(world, worker)
             else:
                 for _ in range(own_fds):
@@ -62,7 +64,7 @@ def beginning(program: Program) -> Callable[[World, int], None]:
         """Divide the idle connections among the sets, in whole ranges: a million cost little."""
         first_fd = _accept_idle(world)
         first_set = 1 if hands_over(world) else 0
-        n_idle, n_sets = world.n_idle, len(world.sets) - first_set
+        n_idle, n_sets = world.n_idle, len(world.sets) - world.n_siblings - first_set
         for i in range(n_sets):
             low, high = first_fd + n_idle * i // n_sets, first_fd + n_idle * (i + 1) // n_sets
             interests = world.sets[first_set + i]
@@ -71,6 +73,15 @@ def beginning(program: Program) -> Callable[[World, int], None]:
             watch_idle(world, interests, low, high)
 
     return begin
+
+
+def _join(world: World, sibling: Worker) -> None:
+    """Have *sibling* and its worker each have an end of a UNIX socket; they share all others."""
+    worker = world.workers[sibling.number - world.n_siblings]
+    sibling.listener_fd = worker.listener_fd
+    sibling.interests.timer_fd = worker.interests.timer_fd
+    for _ in range(FDS_OF_SIBLING):
+        open_fd(world)
 
 
 def _open_listener(world: World, worker: Worker) -> None:

@@ -16,6 +16,19 @@ from ..state.program_settings import Sharing
 from ..state.world import Worker, World
 from .descriptors import open_fd
 
+FDS_OF_SIBLING = 2
+"""A pair of UNIX sockets: an end of a worker, and an end of its sibling."""
+
+
+def has_sibling(world: World) -> bool:
+    """Return whether each worker has a sibling that polls: models/signals/sibling.py."""
+    return world.signals.recovery_hands_over and world.n_siblings > 0
+
+
+def is_sibling(world: World, number: int) -> bool:
+    """Return whether the worker of that *number* is a sibling, or the set that of one."""
+    return has_sibling(world) and number >= world.n_siblings
+
 
 def hands_over(world: World) -> bool:
     """Return whether one thread accepts for the others."""
@@ -31,14 +44,19 @@ def hand_over(world: World, worker: Worker, fd: int) -> int:
     """Queue *fd* for the next worker in turn; return the descriptor that tells of it."""
     taker = world.workers[1 + worker.n_handed_on % (len(world.workers) - 1)]
     worker.n_handed_on += 1
-    last = len(taker.handed) - 1  # a mask, as the size is a power of two
-    taker.handed[(taker.first_handed + taker.n_handed) & last] = fd
-    taker.n_handed += 1
+    queue_for(taker, fd)
     eventfd = taker.listener_fd
     world.fresh[eventfd] = world.state[eventfd] == 0
     world.state[eventfd] = READABLE
     world.news[eventfd] = READABLE
     return eventfd
+
+
+def queue_for(taker: Worker, fd: int) -> None:
+    """Put *fd* at the end of the queue of *taker*."""
+    last = len(taker.handed) - 1  # a mask, as the size is a power of two
+    taker.handed[(taker.first_handed + taker.n_handed) & last] = fd
+    taker.n_handed += 1
 
 
 def read_eventfd(world: World, worker: Worker) -> int:

@@ -62,9 +62,15 @@ class SignalSettings(NamedTuple):
     """Whether the array for poll is kept up to date at every change, at a cost, or built for it."""
     recovery_hands_over: Annotated[
         bool,
-        Setting(key="recovery_thread", words=("same", "sibling"), looked_at_by=Kind.BY_SIGNALS),
+        Setting(
+            key="recovery_thread",
+            words=("same", "sibling"),
+            looked_at_by=Kind.BY_SIGNALS,
+            left_alone=True,
+        ),
     ] = False
-    """sibling: pay for a message that hands each descriptor over to another thread."""
+    """sibling: a second thread of each worker polls. Each descriptor is handed over to it in a
+    message, and back where the worker takes signals again."""
     overflow_told_last: Annotated[
         bool, Setting(key="overflow_told", words=("first", "last"), looked_at_by=Kind.BY_SIGNALS)
     ] = False

@@ -7,7 +7,8 @@
            ├─ listeners accept queues                         sim/tcp/listen_queue.py
            └─ columns   one entry a connection, request or descriptor
 
-    workers        0 ... W-1   threads of the server program, pinned to the CPUs in turn
+    workers        0 ... W-1   threads of the server program, pinned to the CPUs in turn; siblings
+                               of workers that take signals are the second half of them
     others, by CPU:
       packet thread   W + k    handles packets that interrupts leave to it (ksoftirqd)
       stalls      W + C + k    keeps the CPU from all others
@@ -378,6 +379,7 @@ class World(Accounts, Disturbances, Clients, Links, Descriptors, Flights, Connec
     others: list[Worker]
     sets: list[InterestSet]
     listeners: list[Listener]
+    n_siblings: int = 0  # the last of the workers, and of the sets: models/signals/sibling.py
     now_ns: int = 0
     waker: int = NONE  # number of the CPU that runs now, in a call or in an interrupt
     calendar: Any = field(default=None)

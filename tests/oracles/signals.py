@@ -122,8 +122,6 @@ class RtSignals(Remembering):
         self.queue.clear()
         self.counts["signals_queued"] = 0
         self.sigio = False
-        if self.option.get("recovery_hands_over"):
-            self.spend(len(self.interest) * self.cost["transfer_ns"])
         if self.option.get("recovery", POLL) == POLL:
             self.poll_all()
         else:

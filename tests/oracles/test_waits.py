@@ -30,7 +30,7 @@ OVERFLOWS: dict[str, Any] = {
         {"signal_queue": 2, "recovery": signals.NOTHING, "remembers": 0},
         {"signal_queue": 2, "recovery": signals.POLL_UNTIL_CALM, "recovery_array_kept": 1},
         {"signal_queue": 2, "recovery": signals.POLL_UNTIL_CALM, "calm_below": 2},
-        {"signal_queue": 1, "recovery": signals.POLL_FOR_EVER, "recovery_hands_over": 1},
+        {"signal_queue": 1, "recovery": signals.POLL_FOR_EVER},
         {"signal_queue": 4, "poll_above": 2, "calm_below": 2},
     )
 }

@@ -59,6 +59,8 @@ const struct bench benches[] = {
      "a wait that finds signals lost", {.n = 100, .milliseconds = 1000}, MECHANISM_RT_SIGNALS},
     {"signals_flushed", bench_flush, TAKES_QUEUE,
      "throwing away all queued signals, by ignoring them for a moment", {0}, 0},
+    {"descriptor_passed", bench_passed, 0,
+     "a message on a UNIX socket that hands a descriptor over: sendmsg, recvmsg", {0}, 0},
     {"select_block", bench_block, TAKES_PAIR | TAKES_N | NEEDS_ONE | TAKES_PAUSE,
      "CPU time of a select that sleeps, and of the read after it",
      {.n = 100, .milliseconds = 1000, .pause_us = 200}, MECHANISM_SELECT},

@@ -286,6 +286,7 @@ void bench_told(const struct options *options);
 void bench_vain(const struct options *options);
 void bench_recovers(const struct options *options);
 void bench_flush(const struct options *options);
+void bench_passed(const struct options *options);
 void bench_watch_calls(const struct options *options);
 void bench_asleep(const struct options *options);
 void bench_handover(const struct options *options);

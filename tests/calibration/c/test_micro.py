@@ -78,8 +78,10 @@ BENCHES = [
     *("floor", "clock", "spin", "memory", "select_scan", "poll_scan", "select_sparse"),
     *("select_first", "poll_first", "select_ready", "poll_ready", "epoll_wait_ready"),
     *("epoll_recheck", "epoll_add", "epoll_mod", "epoll_del", "watch_calls", "wait_ready"),
-    *("wait_listed", "wait_told", "wait_vain", "wait_recovers", "signals_flushed", "select_block"),
+    *("wait_listed", "wait_told", "wait_vain", "wait_recovers", "signals_flushed"),
     *(
+        "descriptor_passed",
+        "select_block",
         "poll_block",
         "epoll_block",
         "serve_calls",
@@ -104,6 +106,7 @@ LINES = {
         *("serve_read_again", "serve_write", "serve_close"),
     ],
     "watch_calls": ["watch_add", "watch_delete"],
+    "descriptor_passed": ["descriptor_sent", "descriptor_received"],
     "interrupt_way": [
         *("way_interrupt", "way_send", "way_second", "way_beside", "way_seen", "way_write")
     ],

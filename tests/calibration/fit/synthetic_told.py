@@ -13,6 +13,7 @@ OWN_NS = 40  # the server's own part of a change of interest
 ARM, DISARM, CLOSED_ARMED = 1_300, 70, 170
 QUEUED, FULL = 490, 520
 FLUSH, DISCARD, POLLED = 2_000, 160, 270
+SENT, RECEIVED = 1_500, 1_900
 LOST = 8
 A_CALL = {"rt_signals": 1, "signalfd": 500, "epoll_edge": 1_024}
 
@@ -35,6 +36,8 @@ TRUE_TOLD = {
             ("lost_ns", FULL),
             ("flush_ns", FLUSH),
             ("discard_ns", DISCARD),
+            ("send_fd_ns", SENT),
+            ("receive_fd_ns", RECEIVED),
         )
     },
 }
@@ -81,6 +84,11 @@ def signalled(bench: str, given: dict[str, Any]) -> Lines:
     if bench == "signals_flushed":
         return {bench: {"median": FLUSH + given["queue"] * DISCARD}}
     return {bench: {"median": FULL if bench == "interrupt_signal_lost" else QUEUED}}
+
+
+def passed() -> Lines:
+    """Return what a descriptor takes that is handed over to another thread."""
+    return {"descriptor_sent": {"median": SENT}, "descriptor_received": {"median": RECEIVED}}
 
 
 def served() -> dict[str, float]:

@@ -120,7 +120,8 @@ def test_no_array_is_kept_and_no_descriptor_handed_over_for_nothing(
     costs = profile.costs(mechanism, open_connections=0)
     list_ns = profile.cost["rt_signals"]["event_ns"].value[0]
     assert costs.mechanism.keep_ns == round(list_ns) > 0
-    assert costs.mechanism.transfer_ns == pytest.approx(2 * costs.call.read_ns, abs=1)
+    assert costs.mechanism.send_fd_ns == pytest.approx(2 * costs.call.read_ns, abs=1)
+    assert costs.mechanism.receive_fd_ns == costs.call.accept_ns
 
 
 def test_who_keeps_an_array_or_has_a_sibling_is_told_where_the_prices_come_from() -> None:
@@ -135,7 +136,8 @@ def test_who_keeps_an_array_or_has_a_sibling_is_told_where_the_prices_come_from(
     assert told(recovery_array="kept", recovery_thread="sibling") == [
         "counted-linux-6.1 has not measured rt_signals.rebuild: lent: rt_signals.poll - poll.scan; "
         "rt_signals.keep_ns: lent: rt_signals.event_ns; "
-        "rt_signals.transfer_ns: lent: call.read_ns + call.read_ns"
+        "rt_signals.send_fd_ns: lent: call.read_ns + call.read_ns; "
+        "rt_signals.receive_fd_ns: lent: call.accept_ns"
     ]
 
 
