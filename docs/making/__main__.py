@@ -15,7 +15,7 @@ from pathlib import Path
 
 from sphinx.cmd.build import build_main
 
-from .html_links import broken_links, external_links
+from .html_links import broken_links, external_links, read_pages
 from .staging import REPOSITORY, stage
 
 _PROCESSES = 2
@@ -41,10 +41,11 @@ def main(arguments: list[str]) -> int:
         code = build_main([*strict, "-b", "linkcheck", *places, str(asked.folder / "links")])
     if code != 0:
         return code
-    broken = broken_links(html)
+    pages = read_pages(html)
+    broken = broken_links(pages, html)
     for line in broken:
         print(f"error: {line}: leads nowhere", file=sys.stderr)
-    print(f"{len(external_links(html))} addresses elsewhere are not asked (`make docs-links`)")
+    print(f"{len(external_links(pages))} addresses elsewhere are not asked (`make docs-links`)")
     print(html / "index.html")
     return 2 if broken else 0
 

@@ -6,6 +6,7 @@ HTML files ─► hrefs and sources, ids ─► relative ones: file there? id th
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import NamedTuple
@@ -40,9 +41,13 @@ def read_page(path: Path) -> Page:
     return reader.page
 
 
-def broken_links(folder: Path) -> list[str]:
-    """Return the links within the HTML files of *folder* that lead nowhere, with their pages."""
-    pages = {path.resolve(): read_page(path) for path in sorted(folder.rglob("*.html"))}
+def read_pages(folder: Path) -> dict[Path, Page]:
+    """Return links and places of each HTML file of *folder*."""
+    return {path.resolve(): read_page(path) for path in sorted(folder.rglob("*.html"))}
+
+
+def broken_links(pages: Mapping[Path, Page], folder: Path) -> list[str]:
+    """Return the links within the *pages* of *folder* that lead nowhere, with their pages."""
     broken = []
     for path, page in pages.items():
         for link in page.links:
@@ -61,12 +66,6 @@ def broken_links(folder: Path) -> list[str]:
     return broken
 
 
-def external_links(folder: Path) -> list[str]:
-    """Return the addresses elsewhere that the HTML files of *folder* link to."""
-    found = {
-        link
-        for path in folder.rglob("*.html")
-        for link in read_page(path).links
-        if urlsplit(link).netloc
-    }
-    return sorted(found)
+def external_links(pages: Mapping[Path, Page]) -> list[str]:
+    """Return the addresses elsewhere that *pages* link to."""
+    return sorted({link for page in pages.values() for link in page.links if urlsplit(link).netloc})

@@ -124,6 +124,16 @@ def declared(record: Any) -> tuple[DeclaredSetting, ...]:
     return _declared(record)
 
 
+def declared_by_name(record: Any) -> Mapping[str, DeclaredSetting]:
+    """Return the settings of *record*, a class, by their names."""
+    return _declared_by_name(record)
+
+
+@functools.cache
+def _declared_by_name(record: Any) -> Mapping[str, DeclaredSetting]:
+    return {each.name: each for each in _declared(record)}
+
+
 @functools.cache
 def _declared(record: Any) -> tuple[DeclaredSetting, ...]:
     found = []

@@ -11,7 +11,7 @@ from .family_settings import CompletionSettings, ScanSettings, SignalSettings, T
 from .kernel_settings import KernelSettings, LimitSettings, MachineSettings
 from .memory_settings import MemorySettings
 from .program_settings import OverloadSettings, ProgramSettings
-from .setting import DeclaredSetting, Setting, declared
+from .setting import DeclaredSetting, Setting, declared, declared_by_name
 from .units import SECOND_NS
 
 
@@ -105,8 +105,9 @@ def given_to_server(settings: RunSettings) -> Iterator[Given]:
 def given(settings: RunSettings, name: str) -> Given:
     """Return the setting of *name* of the server, the clients or the network, as in *settings*."""
     fields = (*FOR_SERVER, "client", "network")
-    of_all = (each for field in fields for each in _given(settings, field))
-    return next(each for each in of_all if each.declared.name == name)
+    field = next(each for each in fields if name in declared_by_name(type(getattr(settings, each))))
+    record = getattr(settings, field)
+    return Given(declared_by_name(type(record))[name], getattr(record, name), field)
 
 
 def _given(settings: RunSettings, field: str) -> Iterator[Given]:

@@ -8,7 +8,7 @@ import pytest
 from docs.making.accuracy import error, numbers, scores
 from docs.making.commands import check_command, commands_in
 from docs.making.cost_words import COMMON, OF_TABLE, about_cost
-from docs.making.html_links import broken_links
+from docs.making.html_links import broken_links, read_pages
 from docs.making.mechanism_pages import draw, mechanism_page, part_names, parts_page, scenario_of
 from docs.making.names import exists
 from docs.making.reference_pages import (
@@ -198,4 +198,4 @@ def test_a_link_to_no_page_or_to_no_place_is_broken(tmp_path: Path) -> None:
     links = ["b.html", "b.html#top", "b.html#none", "c.html", "https://example.org/x", "#here"]
     body = "".join(f'<a href="{link}">x</a>' for link in links)
     (tmp_path / "a.html").write_text(f'<p id="here">{body}</p>')
-    assert broken_links(tmp_path) == ["a.html: b.html#none", "a.html: c.html"]
+    assert broken_links(read_pages(tmp_path), tmp_path) == ["a.html: b.html#none", "a.html: c.html"]

@@ -19,6 +19,8 @@ from typing import Any
 SOURCE_FOLDERS = (Path(__file__).parents[2], Path(__file__).parents[3] / "models")
 """What built-in engines are made from: all of sim/ and models/."""
 _IMPORTED_S = time.time()
+_definitions: dict[tuple[CodeType, str], tuple[ast.FunctionDef, str]] = {}
+"""The trees of functions and their files: most functions are in all engines of a process."""
 
 
 @functools.cache
@@ -166,25 +168,8 @@ def source_of(python: Callable[..., Any]) -> Source:
     """
     if hasattr(python, "__wrapped__"):
         raise FaultError(f"{python.__name__} is changed by a decorator: write it without")
-    try:
-        lines, first = inspect.getsourcelines(python)
-        (definition,) = ast.parse(textwrap.dedent("".join(lines))).body
-    except (OSError, TypeError, SyntaxError, ValueError):
-        raise FaultError(
-            f"the source of {python!r} is not there: write the function in a file"
-        ) from None
-    if not isinstance(definition, ast.FunctionDef):
-        raise FaultError(f"{python!r} is no function of its own: write it with def")
-    given = definition.args
-    if any((given.vararg, given.kwarg, given.kwonlyargs, given.posonlyargs, given.defaults)):
-        raise FaultError(f"{definition.name} must have plain arguments: no defaults, no * or **")
+    definition, file = _definition_of(python)
     code = python.__code__
-    file = inspect.getsourcefile(python) or inspect.getfile(python)
-    if _may_have_changed(file) and not _is_what_runs(code, file, definition):
-        raise FaultError(
-            f"{file} has changed since {definition.name} was defined: restart Python or reload it"
-        )
-    ast.increment_lineno(definition, first - 1)
     cells = zip(code.co_freevars, python.__closure__ or (), strict=True)
     enclosing = {name: cell.cell_contents for name, cell in cells}
     return Source(
@@ -196,6 +181,35 @@ def source_of(python: Callable[..., Any]) -> Source:
         file,
         inspect.isgeneratorfunction(python),
     )
+
+
+def _definition_of(python: Callable[..., Any]) -> tuple[ast.FunctionDef, str]:
+    """Return the syntax tree of *python*, which nobody changes, and its file; errors as there."""
+    code = python.__code__
+    key = code, code.co_filename  # a code is equal to that of another file
+    kept = _definitions.get(key)
+    if kept is not None and not _may_have_changed(kept[1]):
+        return kept
+    try:
+        lines, first = inspect.getsourcelines(python)
+        # What stands before it is left empty: so each node has its line of the file.
+        (definition,) = ast.parse("\n" * (first - 1) + textwrap.dedent("".join(lines))).body
+    except (OSError, TypeError, SyntaxError, ValueError):
+        raise FaultError(
+            f"the source of {python!r} is not there: write the function in a file"
+        ) from None
+    if not isinstance(definition, ast.FunctionDef):
+        raise FaultError(f"{python!r} is no function of its own: write it with def")
+    given = definition.args
+    if any((given.vararg, given.kwarg, given.kwonlyargs, given.posonlyargs, given.defaults)):
+        raise FaultError(f"{definition.name} must have plain arguments: no defaults, no * or **")
+    file = inspect.getsourcefile(python) or inspect.getfile(python)
+    if _may_have_changed(file) and not _is_what_runs(code, file, definition):
+        raise FaultError(
+            f"{file} has changed since {definition.name} was defined: restart Python or reload it"
+        )
+    _definitions[key] = definition, file
+    return _definitions[key]
 
 
 def _may_have_changed(file: str) -> bool:

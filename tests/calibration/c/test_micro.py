@@ -12,29 +12,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-
-CALIBRATION = Path(__file__).parents[3] / "calibration/c"
-OF_THE_SERVER_ALONE = (
-    "blocking.c",
-    "completion_loop.c",
-    "program.c",
-    "serve.c",
-    "server.c",
-)
-SOURCES = [
-    *sorted((CALIBRATION / "micro").glob("*.c")),
-    *(
-        path
-        for path in sorted((CALIBRATION / "servers").glob("*.c"))
-        if path.name not in OF_THE_SERVER_ALONE
-    ),
-    CALIBRATION / "load/request_text.c",
-]
-FLAGS = [
-    *("-std=c11", "-D_GNU_SOURCE", "-O2", "-g", "-pthread"),
-    *("-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Wstrict-prototypes"),
-    *("-Werror", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"),
-]
+from tests.calibration.c.sanitized import sanitized
 
 # The smallest settings at which a bench still does everything that it does.
 OPTIONS = {
@@ -126,17 +104,11 @@ INTERRUPTS = {"interrupts_per_operation", "mean", "quiet_median", "quiet_mean"}
 
 
 @pytest.fixture(scope="module")
-def micro(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Compile the benches with the sanitizers: undefined behaviour fails a test."""
-    compiler = shutil.which("gcc")
-    if compiler is None:
-        pytest.skip("no gcc on this machine")
+def micro() -> Path:
+    """Return the benches with the sanitizers."""
     if not {0, 1} <= os.sched_getaffinity(0):
         pytest.skip("the benches need CPUs 0 and 1")
-    program = tmp_path_factory.mktemp("micro") / "micro"
-    command = [compiler, *FLAGS, *map(str, SOURCES), "-lm", "-o", str(program)]
-    subprocess.run(command, check=True, timeout=300)
-    return program
+    return sanitized("micro") / "micro"
 
 
 def io_uring_is_there() -> bool:

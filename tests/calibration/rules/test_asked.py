@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import shutil
 import signal
 import subprocess
 import time
@@ -13,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.calibration.c.sanitized import sanitized
 
 from dispatchsim.calibration.records.kernel_files import release_of
 from dispatchsim.calibration.rules import asked
@@ -52,14 +52,9 @@ _MAY_BE_NOT_ASKED = {
 
 
 @pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def program() -> Path:
     """Return the program that asks, built with sanitizers."""
-    if shutil.which("gcc") is None or shutil.which("make") is None:
-        pytest.skip("gcc or make is not installed, so the program that asks cannot be built")
-    folder = tmp_path_factory.mktemp("rules")
-    command = ["make", "-s", "-j2", "-C", str(C), "SANITIZE=1", f"BUILD={folder}"]
-    subprocess.run([*command, str(folder / "rules")], check=True, timeout=300)
-    return folder / "rules"
+    return sanitized("rules") / "rules"
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -40,13 +40,14 @@ def scenario(rate_per_s: float = 2000, *, duration: str = "40 ms", **server: Any
 
 def runs(n: int, *, rates_per_s: tuple[float, ...] = (1000, 2000, 4000)) -> list[Run]:
     """Return *n* small runs at each rate."""
-    return [Run(scenario(rate), PROFILE, seed) for rate in rates_per_s for seed in range(n)]
+    scenarios = [scenario(rate) for rate in rates_per_s]
+    return [Run(each, PROFILE, seed) for each in scenarios for seed in range(n)]
 
 
 def sweep() -> list[Run]:
     """Return runs that take some seconds together: long enough to be killed in their middle."""
-    rates = (12_000, 16_000, 20_000)
-    return [Run(scenario(rate, duration="2 s"), PROFILE, s) for rate in rates for s in range(24)]
+    scenarios = [scenario(rate, duration="2 s") for rate in (12_000, 16_000, 20_000)]
+    return [Run(each, PROFILE, seed) for each in scenarios for seed in range(24)]
 
 
 def exported(records: list[Record], folder: Path) -> list[bytes]:

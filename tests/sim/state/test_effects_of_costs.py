@@ -148,14 +148,15 @@ def test_the_engines_agree_with_all_of_them(mechanism: str) -> None:
         **on_server(backlog=6, syn_cookies=False),
         network=NetworkSettings(delay_ns=DELAY_NS),
         client=ClientSettings(idle=30),
-        duration_ns=40 * MILLISECOND_NS,
+        duration_ns=5 * MILLISECOND_NS,
         sample_every_ns=0,
     )
-    trace = open_loop(rate_per_s=400_000, seconds=0.04, seed=5)
+    trace = open_loop(rate_per_s=400_000, seconds=0.005, seed=5)
     fast, reference = (
         simulate(mechanism, trace, costs, settings, engine=engine)
         for engine in ("fast", "reference")
     )
-    assert reference.counts[Count.SYN_DROPS] > 0
+    assert reference.counts[Count.SYN_DROPS] > 100
+    assert reference.counts[Count.REPLIES] > 100
     for name in ("connected_ns", "done_ns", "status", "counts"):
         assert np.array_equal(getattr(fast, name), getattr(reference, name)), name
