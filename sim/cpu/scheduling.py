@@ -250,6 +250,12 @@ def _line_up(world: World, thread: Worker) -> None:
     """Have *thread* wait for its turn, or take it from one that has had no less."""
     cpu = thread.cpu
     _leave_idleness(world, cpu)
+    if cpu.idle and cpu.n_runnable == 0:
+        # Alone it needs no place among others, and no tick: most wake-ups of one thread.
+        _leave_credit(world, cpu, thread)
+        cpu.runnable[cpu.first_runnable] = thread.number
+        cpu.n_runnable = 1
+        return
     if cpu.idle or is_urgent(world, cpu.running):
         _place(world, cpu, thread)
         return
@@ -263,9 +269,14 @@ def _line_up(world: World, thread: Worker) -> None:
 
 
 def _place(world: World, cpu: Cpu, thread: Worker) -> None:
-    """Queue *thread*, which wakes up: of what it did not use while asleep, a credit is left."""
-    thread.had_ns = max(thread.had_ns, cpu.least_had_ns - world.kernel.credit_ns)
+    """Queue *thread*, which wakes up."""
+    _leave_credit(world, cpu, thread)
     _queue(world, cpu, thread)
+
+
+def _leave_credit(world: World, cpu: Cpu, thread: Worker) -> None:
+    """Leave *thread*, which wakes up, a credit at most of what it did not use while asleep."""
+    thread.had_ns = max(thread.had_ns, cpu.least_had_ns - world.kernel.credit_ns)
 
 
 def _note_least(world: World, cpu: Cpu, had_ns: int) -> None:
@@ -336,7 +347,10 @@ def _leave(world: World, cpu: Cpu, thread: Worker) -> None:
 
 def _had_now_ns(world: World, cpu: Cpu) -> int:
     """Return how long the running thread has had *cpu* by now, the less the more it weighs."""
-    return (world.now_ns - cpu.given_ns) * WEIGHT // weight_of(world, cpu.running)
+    had_ns = world.now_ns - cpu.given_ns
+    if world.busy_weight == WEIGHT:
+        return had_ns  # all weigh the same
+    return had_ns * WEIGHT // weight_of(world, cpu.running)
 
 
 def _queue(world: World, cpu: Cpu, thread: Worker) -> None:
@@ -369,7 +383,9 @@ def _next_thread(world: World, cpu: Cpu) -> None:
     cpu.switched = cpu.last != cpu.running
     cpu.handed_over = True
     cpu.last = cpu.running
-    cpu.first_runnable = (cpu.first_runnable + 1) % len(cpu.runnable)
+    cpu.first_runnable += 1
+    if cpu.first_runnable == len(cpu.runnable):
+        cpu.first_runnable = 0
     cpu.n_runnable -= 1
     cpu.n_first = max(0, cpu.n_first - 1)
     cpu.leaves = False
