@@ -25,26 +25,27 @@ def sentences(
     model:
         What it was to become: the source of known keys.
     content:
-        What was checked: mistakes are in its order. What is missing comes last in its section.
+        What was checked: mistakes are in its order. What is missing comes last in its section. If
+        absent, what is missing comes last of all.
     """
     details = [each for each in error.errors() if not _is_misspelt(each, error, model)]
-    if content is not None:
-        details.sort(key=lambda detail: _place(detail["loc"], content))
+    details.sort(key=lambda detail: (_place(detail["loc"], content), detail["type"] == "missing"))
     found = (" ".join(_sentence(detail, model).split()) for detail in details)
     return list(dict.fromkeys(found))
 
 
 def _is_misspelt(detail: Any, error: ValidationError, model: type[BaseModel]) -> bool:
-    """Return whether a key is missing because another one is it, misspelt: that is said once."""
+    """Return whether what is missing is there, misspelt, itself or its section: that is said."""
     if detail["type"] != "missing":
         return False
-    *above, key = detail["loc"]
-    known = _keys(model, _location(tuple(above)))
-    return any(
-        closest(str(other["loc"][-1]), known) == key
-        for other in error.errors()
-        if other["type"] == "extra_forbidden" and other["loc"][:-1] == tuple(above)
-    )
+    for other in error.errors():
+        *above, name = other["loc"]
+        is_above = detail["loc"][: len(above)] == tuple(above)
+        if other["type"] == "extra_forbidden" and is_above:
+            meant = closest(str(name), _keys(model, _location(tuple(above))))
+            if meant == detail["loc"][len(above)]:
+                return True
+    return False
 
 
 def _place(parts: tuple[Any, ...], content: Any) -> tuple[float, ...]:

@@ -82,7 +82,7 @@ def point_of(run: ObservedRun, habits: Habits) -> Point:
             wake=own.wake if watch_one_queue else "all",
         )
     except ScenarioError as error:
-        raise FitError(str(error).removeprefix("point: ")) from None
+        raise FitError("; ".join(each.removeprefix("point: ") for each in error.mistakes)) from None
 
 
 def name_of(run: ObservedRun) -> str:

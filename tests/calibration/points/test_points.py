@@ -151,7 +151,10 @@ def test_the_quick_points_of_guests_are_few_of_the_same() -> None:
         ('server.mechanims = "poll"', r"server.mechanims: unknown key .*mechanism.*"),
         ('serve.mechanism = ["poll", "select"]', r"serve: unknown .*server.*"),
         ('server.mechanism = ["poll", "pol"]', r'server.mechanism: must be .* got "?pol"?.*'),
-        ("load = { loop = 'closed', users = 0 }", "load.users: must be at least 1, got 0"),
+        (
+            "server.mechanism = 'poll'\nload = { loop = 'closed', users = 0 }",
+            "load.users: must be at least 1, got 0",
+        ),
         ("load.of_capacity = 0", "load.of_capacity: must be a number above 0, got 0"),
         (
             "load = { of_capacity = 1, requests = 0 }",
