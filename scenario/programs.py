@@ -157,6 +157,21 @@ def without_program(content: Mapping[str, Any], keep: Collection[str]) -> dict[s
     return {key: value for key, value in content.items() if key not in goes}
 
 
+def check_program(name: str) -> None:
+    """Refuse a *name* that no program has.
+
+    Raises
+    ------
+    ValueError
+        With the nearest name.
+    """
+    if name not in PROGRAMS:
+        raise ValueError(
+            f"server.program: must be one of {', '.join(PROGRAMS)}{nearest(name, PROGRAMS)}, "
+            f"got {json.dumps(name)}"
+        )
+
+
 def with_program(content: Mapping[str, Any]) -> dict[str, Any]:
     """Return the keys of [server] in *content*, with those that its program stands for.
 
@@ -168,11 +183,7 @@ def with_program(content: Mapping[str, Any]) -> dict[str, Any]:
     name = content.get("program")
     if not isinstance(name, str):
         return dict(content)
-    if name not in PROGRAMS:
-        raise ValueError(
-            f"server.program: must be one of {', '.join(PROGRAMS)}{nearest(name, PROGRAMS)}, "
-            f"got {json.dumps(name)}"
-        )
+    check_program(name)
     keys = PROGRAMS[name].keys
     for key, value in keys.items():
         if key in content and content[key] != value:

@@ -13,11 +13,14 @@ from ..sim.state.rules import broken_rules, too_few_epoll_sets, too_many_workers
 from ..sim.state.settings import FOR_SERVER, RunSettings
 from .declared import SettingsSection, refuse, settings_from, written
 from .errors import nearest
-from .programs import PROGRAMS, with_program
+from .programs import PROGRAMS, check_program, with_program
 from .quantities import shown
 
 _RECORDS = {field: type(RunSettings._field_defaults[field]) for field in FOR_SERVER}
 """Records of settings that make the keys of [server], by field of `RunSettings`."""
+
+
+_WITH_HYPHENS = tuple(alias.replace("_", "-") for alias in ALIASES)
 
 
 class BrokenKey(NamedTuple):
@@ -39,7 +42,7 @@ class Server(SettingsSection, settings=_RECORDS.values()):
     )
     mechanism: StrictStr = Field(
         description="How it learns of readiness: select, poll, ... May be left to program.",
-        json_schema_extra={"enum": [*MECHANISMS, *ALIASES]},
+        json_schema_extra={"enum": list(dict.fromkeys((*MECHANISMS, *ALIASES, *_WITH_HYPHENS)))},
     )
 
     @model_validator(mode="before")
@@ -49,7 +52,19 @@ class Server(SettingsSection, settings=_RECORDS.values()):
             return content
         if isinstance(content.get("mechanism"), str):
             content = content | {"mechanism": named(content["mechanism"])}
+        program = content.get("program")
+        if isinstance(program, str) and program not in PROGRAMS:
+            # `_is_a_program` refuses it beside what else is wrong; that it sets no mechanism is
+            # not another mistake.
+            return {"mechanism": next(iter(MECHANISMS)), **content}
         return with_program(content)
+
+    @field_validator("program")
+    @classmethod
+    def _is_a_program(cls, name: str | None) -> str | None:
+        if name is not None:
+            check_program(name)
+        return name
 
     @field_validator("mechanism")
     @classmethod

@@ -26,6 +26,7 @@ from ..calibration.profiles.cost_profile import Profile
 from ..calibration.running.preparation import find_profile, warnings_of
 from ..models.catalogue import named
 from ..scenario.errors import ScenarioError, UserError, unknown_key
+from ..scenario.key_types import Whole
 from ..scenario.quantities import RATE, SHARE, Written, kind_of_unit, read_number, shown, with_unit
 from ..scenario.scenario import Scenario
 
@@ -125,8 +126,8 @@ def read_factor(text: str, option: str = "--vary") -> Factor:
     if ".." in said:
         low, high = said.split("..", 1)
         return Factor(field, range=_range(low, high, f"{option} {field}"))
-    is_text = _is_text(field)
-    values = {each.strip() if is_text else _value(each.strip()): None for each in said.split(",")}
+    kinds = _kinds_of(field)
+    values = {_value(each.strip(), kinds): None for each in said.split(",")}
     if field == MECHANISM:
         values = {named(str(each)): None for each in values}
     if "" in values:
@@ -166,12 +167,12 @@ def check_field(field: str, option: str) -> None:
         raise UserError(f"{option} {field}: must be another field, as {why}")
 
 
-def _is_text(field: str) -> bool:
-    """Return whether values of *field* are texts, even if they look like numbers."""
+def _kinds_of(field: str) -> set[Any]:
+    """Return the types that values of *field* may have, and what is said of them."""
     section, _, key = field.partition(".")
     model: Any = Scenario.model_fields[section].annotation
-    kinds = _kinds(model.model_fields[key].annotation)
-    return str in kinds and not kinds & {int, float}
+    known = model.model_fields[key]
+    return _kinds(known.annotation) | {each for each in known.metadata if isinstance(each, Whole)}
 
 
 def _kinds(annotation: Any) -> set[Any]:
@@ -179,12 +180,17 @@ def _kinds(annotation: Any) -> set[Any]:
     return {annotation}.union(*map(_kinds, parts)) if parts else {annotation}
 
 
-def _value(text: str) -> Value:
+def _value(text: str, kinds: set[Any]) -> Value:
+    """Return the value in *text* of a field of these *kinds*."""
+    if str in kinds and not kinds & {int, float}:
+        return text  # even if it looks like a number
     if text in ("true", "false"):
         return text == "true"
     written = read_number(text)
     if written is None or written.unit:
         return text
+    if not text[-1].isdigit() and not any(isinstance(each, Whole) for each in kinds):
+        return text  # "8K" is no count here: the scenario refuses it with its two readings
     return int(written.digits) if written.is_whole else float(written.digits)
 
 

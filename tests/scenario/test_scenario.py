@@ -264,6 +264,7 @@ def test_the_schema_lists_mechanisms_and_programs_for_editors() -> None:
     assert {"phhttpd", "thttpd"} <= set(server["program"]["enum"])
     schema = scenario_schema()
     assert valid(schema, changed("server", mechanism="epoll"), schema)
+    assert valid(schema, changed("server", mechanism="thread-per-connection"), schema)
     assert not valid(schema, changed("server", mechanism="epol"), schema)
 
 
@@ -290,6 +291,15 @@ def test_all_mistakes_are_named_in_the_order_of_the_file() -> None:
         'x.toml: idel: unknown key (did you mean "idle"?)',
         "x.toml: run: must be a section, [run] and its keys, got 7",
     ]
+
+
+def test_an_unknown_program_is_named_beside_what_else_is_wrong() -> None:
+    content = {"server": {"program": "phhtpd", "backlog": 0}, "load": MINIMAL["load"]}
+    with pytest.raises(ScenarioError) as caught:
+        Scenario.check(content, "x")
+    program, backlog = caught.value.mistakes
+    assert program.endswith('(did you mean "phhttpd"?), got "phhtpd"')
+    assert backlog == "x: server.backlog: must be at least 1, got 0"
 
 
 def test_a_rule_between_keys_is_named_where_the_keys_are_right() -> None:

@@ -148,7 +148,13 @@ def test_settings_hold_together_in_any_order(
 def test_all_wrong_settings_are_named_at_once(
     call: Call, scenario_path: Path, profile_path: Path
 ) -> None:
-    wrong = ("load.rate=20k", "server.backlogg=2", "server.backlog=0", "idle.connections=1,2")
+    wrong = (
+        "load.rate=20k",
+        "load.reply_size=8K",
+        "server.backlogg=2",
+        "server.backlog=0",
+        "idle.connections=1,2",
+    )
     options = [option for text in wrong for option in ("--set", text)]
     result = call("run", scenario_path, "--profile", profile_path, *options)
     assert result.exit_code == 2
@@ -156,7 +162,9 @@ def test_all_wrong_settings_are_named_at_once(
         'error: --set server.backlogg: unknown key (did you mean "backlog"?)',
         "error: --set idle.connections: must be one value, got 2",
         "error: --set server.backlog: must be at least 1, got 0",
-        'error: --set load.rate: must be a rate such as "2000/s" (units: /h, /min, /s), got 20000',
+        'error: --set load.rate: must be a rate such as "2000/s" (units: /h, /min, /s), got "20k"',
+        'error: --set load.reply_size: must be either "8 kB" (powers of 1000) or "8 KiB" (powers '
+        'of 1024), got "8K"',
     ]
 
 
