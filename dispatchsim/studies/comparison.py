@@ -311,7 +311,7 @@ def compare(
         )
         for i, (name, variant) in enumerate(variants.items())
     }
-    baseline = mechanisms[0]
+    baseline = next(iter(variants))
     differences = {
         name: _differences(result, results[baseline])
         for name, result in results.items()
@@ -321,7 +321,7 @@ def compare(
 
 
 def variants_of(scenario: Scenario, mechanisms: Sequence[str]) -> dict[str, Scenario]:
-    """Return *scenario* with each of *mechanisms*; all that can be wrong is found here.
+    """Return *scenario* with each of *mechanisms*, by name; what can be wrong is found here.
 
     Raises
     ------

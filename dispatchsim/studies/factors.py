@@ -26,7 +26,7 @@ from ..calibration.profiles.cost_profile import Profile
 from ..calibration.running.preparation import find_profile, warnings_of
 from ..models.catalogue import named
 from ..scenario.errors import ScenarioError, UserError, unknown_key
-from ..scenario.key_types import Whole
+from ..scenario.key_types import Bounded, Whole
 from ..scenario.quantities import RATE, SHARE, Written, kind_of_unit, read_number, shown, with_unit
 from ..scenario.scenario import Scenario
 
@@ -172,7 +172,9 @@ def _kinds_of(field: str) -> set[Any]:
     section, _, key = field.partition(".")
     model: Any = Scenario.model_fields[section].annotation
     known = model.model_fields[key]
-    return _kinds(known.annotation) | {each for each in known.metadata if isinstance(each, Whole)}
+    return _kinds(known.annotation) | {
+        each for each in known.metadata if isinstance(each, Bounded | Whole)
+    }
 
 
 def _kinds(annotation: Any) -> set[Any]:
@@ -187,8 +189,12 @@ def _value(text: str, kinds: set[Any]) -> Value:
     if text in ("true", "false"):
         return text == "true"
     written = read_number(text)
-    if written is None or written.unit:
+    if written is None:
         return text
+    if written.unit:
+        # One spelling in tables, where the key has such a unit; others are refused as they are.
+        is_of_key = any(written.unit in e.unit.units for e in kinds if isinstance(e, Bounded))
+        return with_unit(*written) if is_of_key else text
     if not text[-1].isdigit() and not any(isinstance(each, Whole) for each in kinds):
         return text  # "8K" is no count here: the scenario refuses it with its two readings
     return int(written.digits) if written.is_whole else float(written.digits)

@@ -49,6 +49,14 @@ def test_mechanisms_that_do_not_exist_are_named(profile: ds.Profile) -> None:
         ds.compare(scenario(), ["poll", "pigeons"], profile=profile)
 
 
+def test_mechanisms_may_be_called_as_people_do(profile: ds.Profile) -> None:
+    found = ds.compare(scenario("epoll"), ["epoll", "poll"], profile=profile)
+    assert (found.baseline, list(found.results)) == ("epoll_level", ["epoll_level", "poll"])
+    rounds = ds.contest(scenario(), ["epoll", "poll"], ["load.rate=5k/s"], profile=profile).rounds
+    assert [list(each.contenders) for each in rounds] == [["epoll_level", "poll"]]
+    assert rounds[0].levels == {"load.rate": "5000/s"}
+
+
 def test_a_result_has_one_replication_a_seed_and_one_run_a_draw(profile: ds.Profile) -> None:
     result = ds.run(scenario(), profile=profile, draws=2)
     assert [r.seed for r in result.replications] == [1, 2, 3]

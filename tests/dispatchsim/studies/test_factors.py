@@ -14,6 +14,7 @@ import dispatchsim as ds
 from dispatchsim.studies.factors import (
     Factor,
     Range,
+    Value,
     grid,
     latin_hypercube,
     points_of,
@@ -21,6 +22,25 @@ from dispatchsim.studies.factors import (
 )
 
 from .small import scenario
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("load.rate=1k/s,2K/sec", ("1000/s", "2000/s")),
+        ("idle.connections=0.5k,2k", (500, 2_000)),
+        ("load.reply_size=8KB,64bytes", ("8 kB", "64 B")),
+        ("network.up=1Gbps", ("1 Gbit/s",)),
+        ("load.retry_jitter=50%", ("50%",)),
+        ("load.reply_size=8K,8Kb", ("8K", "8Kb")),  # refused by the key, with its readings
+        ("server.mechanism=epoll,threads", ("epoll_level", "blocking")),
+        ("load.rate=1k/s..3k/s:3", ("1000/s", "2000/s", "3000/s")),
+        ("idle.connections=0..2k:3", (0, 1_000, 2_000)),
+        ("load.retry_jitter=10%..50%:3", ("10%", "30%", "50%")),
+    ],
+)
+def test_values_are_read_as_people_type_them(text: str, values: tuple[Value, ...]) -> None:
+    assert read_factor(text).values == values
 
 
 @pytest.mark.parametrize(
