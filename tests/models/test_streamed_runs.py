@@ -20,7 +20,7 @@ from dispatchsim.sim.state.settings import RunSettings
 
 
 @pytest.mark.parametrize("mechanism", [*MECHANISMS, "blocking"])
-@settings(max_examples=40, suppress_health_check=list(HealthCheck))
+@settings(max_examples=20, suppress_health_check=list(HealthCheck))
 @given(data=st.data(), window_rows=st.sampled_from([4, 7, 32]))
 def test_a_window_changes_nothing(mechanism: str, data: st.DataObject, window_rows: int) -> None:
     scene = data.draw(scenes(mechanism))

@@ -254,7 +254,7 @@ def test_figures_that_are_drawn_at_once_all_have_their_looks() -> None:
     alone = figure_png(answer)
     before = dict(matplotlib.rcParams)
     with ThreadPoolExecutor(4) as threads:
-        assert set(threads.map(figure_png, [answer] * 8)) == {alone}
+        assert set(threads.map(figure_png, [answer] * 4)) == {alone}
     assert dict(matplotlib.rcParams) == before
 
 
