@@ -88,6 +88,11 @@ class Unit:
         """What a text should be, for an error."""
         return f'a {self.name} such as "{self.example}" (units: {", ".join(self.units)})'
 
+    def has_two_readings(self, text: str) -> bool:
+        """Return whether *text* is a number with a unit that is refused for its two readings."""
+        match = _WRITTEN.fullmatch(text)
+        return match is not None and match[2] in self.doubtful
+
     def _must_be(self, text: object) -> str:
         """Return what *text* should be: one of two readings, without a comma, or a quantity."""
         match = _WRITTEN.fullmatch(text) if isinstance(text, str) else None

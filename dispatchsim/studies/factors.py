@@ -27,7 +27,16 @@ from ..calibration.running.preparation import find_profile, warnings_of
 from ..models.catalogue import named
 from ..scenario.errors import ScenarioError, UserError, unknown_key
 from ..scenario.key_types import Bounded, Whole
-from ..scenario.quantities import RATE, SHARE, Written, kind_of_unit, read_number, shown, with_unit
+from ..scenario.quantities import (
+    RATE,
+    SHARE,
+    QuantityError,
+    Written,
+    kind_of_unit,
+    read_number,
+    shown,
+    with_unit,
+)
 from ..scenario.scenario import Scenario
 
 Value: TypeAlias = str | int | float | bool
@@ -113,9 +122,10 @@ def read_factor(text: str, option: str = "--vary") -> Factor:
     if not equals or not said:
         raise UserError(f"{option}: must be FIELD=VALUES such as {_EXAMPLE}, got {shown(text)}")
     check_field(field, option)
+    kinds = _kinds_of(field)
     steps = _STEPS.fullmatch(said)
     if steps:
-        span, n = _range(steps[1], steps[2], f"{option} {field}"), int(steps[3])
+        span, n = _range(steps[1], steps[2], f"{option} {field}", kinds), int(steps[3])
         if not 2 <= n <= _VALUES_MAX:
             raise UserError(f"{option} {field}: must have 2 to {_VALUES_MAX} steps, got {n}")
         if steps[4] and span.low <= 0:
@@ -125,8 +135,7 @@ def read_factor(text: str, option: str = "--vary") -> Factor:
         return Factor(field, tuple(values))
     if ".." in said:
         low, high = said.split("..", 1)
-        return Factor(field, range=_range(low, high, f"{option} {field}"))
-    kinds = _kinds_of(field)
+        return Factor(field, range=_range(low, high, f"{option} {field}", kinds))
     values = {_value(each.strip(), kinds): None for each in said.split(",")}
     if field == MECHANISM:
         values = {named(str(each)): None for each in values}
@@ -167,6 +176,23 @@ def check_field(field: str, option: str) -> None:
         raise UserError(f"{option} {field}: must be another field, as {why}")
 
 
+def _check_readings(ends: Sequence[str], kinds: set[Any], what: str) -> None:
+    """Refuse a range one of whose *ends* has two readings: "8K..64K" of a size.
+
+    Raises
+    ------
+    UserError
+        With both.
+    """
+    for kind in kinds:
+        for end in ends if isinstance(kind, Bounded) else ():
+            if kind.unit.has_two_readings(end.strip()):
+                try:
+                    kind.unit.parse(end.strip())
+                except QuantityError as error:
+                    raise UserError(f"{what}: {error}") from None
+
+
 def _kinds_of(field: str) -> set[Any]:
     """Return the types that values of *field* may have, and what is said of them."""
     section, _, key = field.partition(".")
@@ -200,7 +226,8 @@ def _value(text: str, kinds: set[Any]) -> Value:
     return int(written.digits) if written.is_whole else float(written.digits)
 
 
-def _range(low_text: str, high_text: str, what: str) -> Range:
+def _range(low_text: str, high_text: str, what: str, kinds: set[Any]) -> Range:
+    _check_readings((low_text, high_text), kinds, what)
     low, high = (read_number(text.strip()) for text in (low_text, high_text))
     if low is None or high is None:
         raise UserError(

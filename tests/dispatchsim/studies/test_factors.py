@@ -77,6 +77,7 @@ def test_a_range_without_steps_is_drawn_from() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ("load.reply_size=8K..64K:4", r'must be either "8 kB" \(.*\) or "8 KiB" \(.*\), got "8K"'),
         ("load.rate", r"--vary: must be FIELD=VALUES such as .*, got \"load.rate\""),
         ("load.rate=1000/s..2000", "both ends must have their unit: write 1000/s..2000/s$"),
         ("load.rate=1000/s..2 ms", "must be of one kind of quantity, got /s and ms"),
