@@ -48,7 +48,7 @@ def test_json_has_the_verdict(call: Call) -> None:
         ),
         (
             [PRINTED / "wrk2.txt", "--mechanism", "epol"],
-            '(did you mean "epoll_edge"?), got "epol"',
+            '(did you mean "epoll"?), got "epol"',
         ),
         (
             [PRINTED / "wrk_plain.txt", "--output", "no/x.jsonl"],
