@@ -35,7 +35,13 @@ def sentences(
 
 
 def _is_misspelt(detail: Any, error: ValidationError, model: type[BaseModel]) -> bool:
-    """Return whether what is missing is there, misspelt, itself or its section: that is said."""
+    """Return whether what is missing is there, misspelt, itself or its section: that is said.
+
+    An entry of a list that is wrong is said, too, and is not missing from it.
+    """
+    if detail["type"] == "too_short":
+        n = len(detail["loc"])
+        return any(other["loc"][:n] == detail["loc"] != other["loc"] for other in error.errors())
     if detail["type"] != "missing":
         return False
     for other in error.errors():

@@ -41,7 +41,7 @@ WRONG = [
     ),
     (
         {"arrivals": "waves", "wave_period": "1 s", "wave_swing": 2},
-        "load.wave_swing: must be at most 1.0, got 2",
+        "load.wave_swing: must be at most 1, got 2",
     ),
     (
         {"reply_mix": "specweb99", "reply_size": "1 KiB"},
@@ -61,7 +61,7 @@ WRONG = [
     ),
     (
         {"arrivals": "ramp", "ramp": [["1 s", 2000], ["2 s", 0]]},
-        "load.ramp 1 2: must be at most 1000.0, got 2000",
+        "load.ramp 1 2: must be at most 1000, got 2000",
     ),
     (
         {"arrivals": "flash crowd", "crowd_start": "3 s", "crowd_length": "1 s", "crowd_factor": 2},

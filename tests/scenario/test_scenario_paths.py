@@ -48,7 +48,7 @@ def test_losses_are_random_and_paths_without_are_not() -> None:
         ({"share": 0.5}, "path.share: must add up to 1 over all [[path]], got 0.5"),
         ({"delay": "1 ms"}, "path 1.share: is missing"),
         ({"share": 1.0, "name": ""}, "path 1.name: "),
-        ({"share": 1.0, "loss": 1.0}, "path 1.loss: must be below 1.0, got 1.0"),
+        ({"share": 1.0, "loss": 1.0}, "path 1.loss: must be below 1, got 1.0"),
         ({"share": 1.0, "delay": "1"}, "path 1.delay: must be "),
     ],
 )

@@ -131,7 +131,7 @@ def test_a_point_is_read_and_written_as_files_have_it() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"load": 0.0}, r"share: must be above 0\.0, got 0\.0"),
+        ({"load": 0.0}, r"share: must be above 0, got 0.0"),
         ({"retries": -1}, r"load\.retries: must be at least 0, got -1"),
         ({"backlog": 0}, r"server\.backlog: must be at least 1, got 0"),
         ({"mechanism": "blocking"}, r"server\.workers: is missing"),
