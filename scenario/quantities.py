@@ -27,7 +27,7 @@ class QuantityError(UserError):
 
 
 class Reading(NamedTuple):
-    """One of two things that a doubtful unit may mean: so many of a unit, and in words."""
+    """One reading of an ambiguous unit: its size in the base unit, and the word for it."""
 
     size: Fraction
     words: str
@@ -47,7 +47,7 @@ class Unit:
         The base unit.
     spellings:
         What people type -> the unit that it is.
-    doubtful:
+    ambiguous:
         What people type -> both things that it may be; it is refused.
     """
 
@@ -56,7 +56,7 @@ class Unit:
     units: dict[str, Fraction]
     base: str
     spellings: Mapping[str, str] = field(default_factory=dict)
-    doubtful: Mapping[str, tuple[Reading, Reading]] = field(default_factory=dict)
+    ambiguous: Mapping[str, tuple[Reading, Reading]] = field(default_factory=dict)
 
     def parse(self, text: object) -> Fraction:
         """Return *text* in the base unit.
@@ -91,16 +91,16 @@ class Unit:
     def has_two_readings(self, text: str) -> bool:
         """Return whether *text* is a number with a unit that is refused for its two readings."""
         match = _WRITTEN.fullmatch(text)
-        return match is not None and match[2] in self.doubtful
+        return match is not None and match[2] in self.ambiguous
 
     def _must_be(self, text: object) -> str:
         """Return what *text* should be: one of two readings, without a comma, or a quantity."""
         match = _WRITTEN.fullmatch(text) if isinstance(text, str) else None
-        if match is not None and match[2] in self.doubtful:
+        if match is not None and match[2] in self.ambiguous:
             number = Fraction(match[1].replace("_", ""))
             readings = (
                 f'"{self.format(number * each.size)}" ({each.words})'
-                for each in self.doubtful[match[2]]
+                for each in self.ambiguous[match[2]]
             )
             return f"either {' or '.join(readings)}"
         return _without_comma(text) or self.expected

@@ -28,16 +28,17 @@ def sentences(
         What was checked: mistakes are in its order. What is missing comes last in its section. If
         absent, what is missing comes last of all.
     """
-    details = [each for each in error.errors() if not _is_misspelt(each, error, model)]
+    details = [each for each in error.errors() if not _is_covered(each, error, model)]
     details.sort(key=lambda detail: (_place(detail["loc"], content), detail["type"] == "missing"))
     found = (" ".join(_sentence(detail, model).split()) for detail in details)
     return list(dict.fromkeys(found))
 
 
-def _is_misspelt(detail: Any, error: ValidationError, model: type[BaseModel]) -> bool:
-    """Return whether what is missing is there, misspelt, itself or its section: that is said.
+def _is_covered(detail: Any, error: ValidationError, model: type[BaseModel]) -> bool:
+    """Return whether another error has the same cause.
 
-    An entry of a list that is wrong is said, too, and is not missing from it.
+    A list is too short because one of its entries is wrong. A key is missing because it, or its
+    section, is misspelt.
     """
     if detail["type"] == "too_short":
         n = len(detail["loc"])

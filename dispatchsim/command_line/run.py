@@ -63,9 +63,9 @@ from .working import (
     check_plot,
     deliver,
     forced,
+    note_aliases,
     profile_of,
     share_of,
-    tell_names,
     with_replications,
     with_settings,
     working,
@@ -169,14 +169,14 @@ def compare(
     --store, as those of a sweep.
     """
     asked = with_settings(with_engine(read_scenario(scenario), engine), settings)
-    tell_names([asked.alias])
+    note_aliases([asked.alias])
     known = with_replications(Asked(asked, profile_of(asked, profile)), replications, within)
     if mechanisms is None:
         names = _comparable(known)
     else:
         called = [name.strip() for name in mechanisms.split(",")]
         names = check_mechanisms(called, "--mechanisms")
-        tell_names(called)
+        note_aliases(called)
     if not vary and (within or plot or place.cluster_address or figure != LEVEL_METRIC):
         raise UserError("--figure, --within, --plot, --cluster: must be absent without --vary")
     if vary:

@@ -121,14 +121,14 @@ def scenario_asked(name: str, changes: Changes, *, engine: str | None = None) ->
     if changes.mechanism is not None:
         check_mechanisms([changes.mechanism], "--mechanism")
     scenario = with_settings(scenario, changes.settings, changes.mechanism)
-    tell_names([scenario.alias])
+    note_aliases([scenario.alias])
     for key, what in scenario.server.ignored:
         notes().print(f"server.{key} is {what}: {scenario.server.mechanism} does not look at it")
     return scenario
 
 
-def tell_names(called: Iterable[str]) -> None:
-    """Say which mechanism is meant by each name in *called* that is not its own."""
+def note_aliases(called: Iterable[str]) -> None:
+    """Print which mechanism is meant by each name in *called* that is an alias."""
     for name in called:
         if named(name) != name:
             about = CATALOGUE[named(name)].about.removesuffix(".")
@@ -168,7 +168,7 @@ def with_settings(
             mistakes.append(f"--set {factor.field}: must be one value, got {len(factor.values)}")
             continue
         sections.setdefault(factor.section, {})[factor.key] = factor.values[0]
-        tell_names(_mechanisms_in(text))
+        note_aliases(_mechanisms_in(text))
     given = {f"{section}.{key}" for section, keys in sections.items() for key in keys}
     if mechanism is not None:
         if sections.get("server", {}).get("mechanism", named(mechanism)) != named(mechanism):
@@ -274,7 +274,7 @@ def _opened(folder: Path) -> Iterator[Store]:
 
 def varied_mechanisms(vary: Sequence[str] | None) -> list[str]:
     """Return the mechanisms that are varied."""
-    tell_names(name for each in vary or [] for name in _mechanisms_in(each))
+    note_aliases(name for each in vary or [] for name in _mechanisms_in(each))
     factors = [read_factor(each) for each in vary or []]
     return [str(value) for f in factors if f.field == MECHANISM for value in f.values]
 

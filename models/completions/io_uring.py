@@ -240,7 +240,7 @@ def _accept_all(world: World, worker: Worker) -> Iterator[int]:
 
 
 def _accept_one(world: World, worker: Worker) -> Generator[int, None, int]:
-    """Accept once; return the descriptor, NONE or NO_FD, either of which costs a look in vain."""
+    """Accept once; return the descriptor, NONE or NO_FD, both priced as EAGAIN."""
     call, found_none = world.costs.call, sockets.accepts_none(world, worker)
     check_ns = _uncrossed_ns(world, call.accept_again_ns)
     accept_ns = _uncrossed_ns(world, call.accept_ns)

@@ -26,8 +26,8 @@ from collections.abc import Iterator
 from ...sim.cpu.scheduling import wake
 from ...sim.kernel import interest_set
 from ...sim.kernel.handing_over import is_sibling, queue_for, take_handed
-from ...sim.kernel.sleeping import fall_asleep, on_cpu_ns
-from ...sim.state.kinds import SLEEP, activity
+from ...sim.kernel.sleeping import be_away
+from ...sim.state.kinds import activity
 from ...sim.state.mechanism import spend
 from ...sim.state.world import InterestSet, Worker, World
 from ..remembering import readiness
@@ -74,29 +74,17 @@ def hand_over_all(world: World, worker: Worker) -> Iterator[int]:
 
 
 def receive_all(world: World, worker: Worker) -> Iterator[int]:
-    """Receive descriptors from the other thread until it has none left; sleep in between."""
+    """Receive descriptors from the other thread until it has none left; recvmsg sleeps between."""
     giver = other_of(world, worker)
     receive_ns = world.costs.mechanism.receive_fd_ns + keep_ns(world)
     n_left = 1
     while n_left > 0:
         while worker.n_handed == 0:
-            yield from _sleep(world, worker)
+            worker.interests.own.receives = True
+            yield from be_away(world, worker)
         yield from spend(worker, activity.WAIT, receive_ns)
         take_handed(worker)
         n_left = worker.n_handed + giver.interests.n_watched
-
-
-def _sleep(world: World, worker: Worker) -> Iterator[int]:
-    """Sleep in recvmsg until the other thread has sent a descriptor."""
-    saved_ns = world.costs.handover_ns
-    worker.interests.own.receives = True
-    worker.woken = False
-    yield from fall_asleep(world, worker, saved_ns)
-    if worker.woken:
-        yield from spend(worker, activity.WAKE, world.costs.interrupt.wake_ns)
-    else:
-        yield SLEEP
-        yield from spend(worker, activity.WAKE, on_cpu_ns(world, worker, saved_ns))
 
 
 def _move(world: World, interests: InterestSet, to: InterestSet, fd: int) -> None:

@@ -38,6 +38,11 @@ def sleep(world: World, worker: Worker) -> Iterator[int]:
     interests = worker.interests
     interests.waiters[interests.n_waiting] = worker.number
     interests.n_waiting += 1
+    yield from be_away(world, worker)
+
+
+def be_away(world: World, worker: Worker) -> Iterator[int]:
+    """Leave the CPU until *worker* is woken, and come back to it."""
     saved_ns = world.costs.handover_ns
     worker.woken = False
     yield from fall_asleep(world, worker, saved_ns)

@@ -176,7 +176,7 @@ def test_a_rate_is_written_as_it_is_read(per_s: float) -> None:
 
 
 DIGITS = st.from_regex(r"-?[0-9]{1,4}([.,_][0-9]{1,4})?", fullmatch=True)
-ENDS = st.sampled_from([each for unit in UNITS for each in (*unit.spellings, *unit.doubtful)])
+ENDS = st.sampled_from([each for unit in UNITS for each in (*unit.spellings, *unit.ambiguous)])
 
 
 @given(
