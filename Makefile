@@ -23,7 +23,7 @@ MACHINES := epyc-family26-2cpu-linux-6.18 epyc-family25-2cpu-linux-6.18 counted-
     counted-linux-6.1-unmerged
 
 .DEFAULT_GOAL := help
-.PHONY: help test demo explore course lint bench equality faults recorded reports size fuzz-translator docs docs-links wheels \
+.PHONY: help test demo explore course lint bench equality faults recorded reports kernel size fuzz-translator docs docs-links wheels \
     clean python compiler
 
 help: ## show this text
@@ -54,6 +54,10 @@ lint: $(STAMP) ## ruff (rules and format), clang-format, mypy --strict, and whic
 
 bench: $(STAMP) ## time the engines, against C and other simulators (ARGS=--quick: less)
 	$(VENV)/bin/dispatchsim lab bench $(ARGS)
+
+kernel: $(STAMP) ## build the emulated target's Linux, without which its tests skip (some minutes)
+	$(VENV)/bin/python -P -c 'from dispatchsim.calibration.emulated.kernel_build import kernel; \
+	    print(kernel(progress=lambda *step: print("\r%s: %d of %d" % step, end="\033[K", flush=True)).image)'
 
 equality: $(STAMP) ## hold the C engine against the reference on N random scenes (2000)
 	$(VENV)/bin/python -P tests/equality.py $(or $(N),2000)

@@ -4,7 +4,7 @@
                                                       cache of the run/dispatchsim/c-HASH/
 
 The workers of pytest-xdist are one run: they inherit `XDG_CACHE_HOME` from the process that starts
-them. Kernels of the emulated target are not built anew for each run, which would take minutes.
+them. A kernel of the emulated target is built by `make kernel` alone, which takes minutes.
 """
 
 from __future__ import annotations
@@ -31,15 +31,6 @@ def begin_run(config: pytest.Config) -> None:
     patch.setenv(_CACHE, folder.name)
     config.add_cleanup(folder.cleanup)
     config.add_cleanup(patch.undo)
-    _link_kernels()
-
-
-@contextlib.contextmanager
-def keeping_kernels() -> Iterator[None]:
-    """Have a kernel that is built in the block kept in the user's cache, for the next run, too."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(_CACHE, os.environ[_USERS_CACHE])
-        yield
     _link_kernels()
 
 

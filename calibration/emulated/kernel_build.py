@@ -155,6 +155,18 @@ def kernel(*, patches: Sequence[Path] = (), progress: ProgressCallback = silent)
     return Kernel.in_folder(folder)
 
 
+def built_kernel(*, patches: Sequence[Path] = ()) -> Kernel | None:
+    """Return the kernel of the target, or None if this version was not built yet.
+
+    Raises
+    ------
+    TargetMissingError
+        If the sources are not installed: they decide the version.
+    """
+    folder = cache_folder() / identity_of(find_source(), patches)["id"]
+    return Kernel.in_folder(folder) if (folder / "target.json").is_file() else None
+
+
 def check_tools() -> None:
     """Raise `TargetMissingError` if a program that builds the kernel is not installed."""
     missing = [package for tool, package in _PACKAGES.items() if shutil.which(tool) is None]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dispatchsim.calibration.emulated.guest_run import QEMU
-from dispatchsim.calibration.emulated.kernel_build import identity_of
+from dispatchsim.calibration.emulated.kernel_build import built_kernel
 from dispatchsim.calibration.emulated.kernel_mechanisms import INSERTIONS
 from dispatchsim.calibration.emulated.kernel_mechanisms.unmerged_target import (
     UnmergedTarget,
@@ -20,13 +20,11 @@ from dispatchsim.calibration.emulated.kernel_mechanisms.unmerged_target import (
 from dispatchsim.calibration.emulated.kernel_source import (
     TargetError,
     TargetMissingError,
-    find_source,
     insert,
     read_insertions,
 )
 from dispatchsim.calibration.emulated.microbenchmarks import UNMERGED
 from dispatchsim.calibration.points.point import point_at
-from dispatchsim.calibration.testbed.c_build import cache_folder
 
 SOURCE = """\
 static int first(int a);
@@ -109,10 +107,10 @@ def target() -> UnmergedTarget:
     if shutil.which(QEMU) is None:
         pytest.skip(f"{QEMU} is not installed")
     try:
-        identity = identity_of(find_source(), INSERTIONS)
+        built = built_kernel(patches=INSERTIONS)
     except TargetMissingError as error:
         pytest.skip(str(error))
-    if not (cache_folder() / identity["id"] / "target.json").is_file():
+    if not built:
         pytest.skip("the kernel with the insertions has not been built")
     return unmerged_target()
 
