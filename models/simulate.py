@@ -13,7 +13,7 @@ from ..sim.engine.c.run import CannotCompileError, CRun, Interrupted, is_at_hand
 from ..sim.engine.reference import Extension, Observer, ReferenceRun
 from ..sim.figures.outcome import Outcome, outcome_of
 from ..sim.figures.summary import Summary
-from ..sim.figures.tally import Tally
+from ..sim.figures.tally import Tallies
 from ..sim.files.parallel import stoppable
 from ..sim.load.workload import Trace, TraceBlocks
 from ..sim.state.columns import MakeColumn, as_arrays, as_lists
@@ -54,6 +54,7 @@ def simulate(
     extend: Extension | None = None,
     observe: Observer | None = None,
     progress: Callable[[int], None] | None = None,
+    requests_max: int | None = None,
 ) -> Outcome:
     """Run a server program under *trace* and return its outcome.
 
@@ -71,6 +72,9 @@ def simulate(
         As for `ReferenceRun`; only the reference engine has them.
     progress:
         Called with the simulated time in ns, now and then.
+    requests_max:
+        Requests that the run has room for, at most (`Outcome.n_silent`); None: for all of the
+        trace, of which few may be due in its time.
 
     Raises
     ------
@@ -93,7 +97,9 @@ def simulate(
         raise ValueError("extend and observe look inside the run: they need engine reference")
     if engine != "reference" and not looks_inside:
         try:
-            return _simulate_fast(program, trace, costs, settings, progress)
+            return _simulate_fast(
+                program, trace, costs, settings, progress, requests_max=requests_max
+            )
         except CannotCompileError as error:
             if engine == "fast":
                 raise
@@ -103,7 +109,7 @@ def simulate(
                     ReferenceEngineWarning,
                     stacklevel=2,
                 )
-    world = prepare_world(program, trace, costs, settings)
+    world = prepare_world(program, trace, costs, settings, requests_max=requests_max)
     run = ReferenceRun(
         program,
         world,
@@ -157,11 +163,17 @@ def simulate_stream(
     if first is None:
         raise ValueError("the trace has no connections")
     world = prepare_world(
-        program, first, costs, settings, as_arrays, n_connections=_MANY_CONNECTIONS
+        program,
+        first,
+        costs,
+        settings,
+        as_arrays,
+        n_connections=_MANY_CONNECTIONS,
+        requests_max=2 * rows,
     )
     n_paths = len(settings.network.paths)
-    tally = Tally(settings.warm_up_ns, settings.duration_ns, exact=exact, n_paths=n_paths)
-    window = RowWindow(blocks, world, tally)
+    tallies = Tallies(settings.warm_up_ns, settings.duration_ns, exact=exact, n_paths=n_paths)
+    window = RowWindow(blocks, world, tallies)
     run = CRun(
         program,
         world,
@@ -180,8 +192,10 @@ def _simulate_fast(
     costs: Costs,
     settings: RunSettings,
     progress: Callable[[int], None] | None,
+    *,
+    requests_max: int | None,
 ) -> Outcome:
-    world = prepare_world(program, trace, costs, settings, as_arrays)
+    world = prepare_world(program, trace, costs, settings, as_arrays, requests_max=requests_max)
     try:
         run = CRun(
             program,
@@ -254,6 +268,7 @@ def prepare_world(
     *,
     n_connections: int | None = None,
     n_led: int = 0,
+    requests_max: int | None = None,
 ) -> World:
     """Return the world before the run, with what the mechanism makes of the settings.
 
@@ -264,12 +279,30 @@ def prepare_world(
     """
     program = program_of(mechanism)
     own = program.mechanism
+    settings = _with_laws(settings)
     if program.calls:
         settings = client_settings(own, trace, settings)
     else:
-        settings = settings_for(own, settings)
+        n_kept = trace.users if trace.loop == "kept" else 0
+        settings = settings_for(own, settings, n_kept)
     if Trait.IN_KERNEL in own.traits:
         costs = costs._replace(call=without_crossing(costs.call))
     return build_world(
-        program, trace, costs, settings, column, n_connections=n_connections, n_led=n_led
+        program,
+        trace,
+        costs,
+        settings,
+        column,
+        n_connections=n_connections,
+        n_led=n_led,
+        requests_max=requests_max,
+    )
+
+
+def _with_laws(settings: RunSettings) -> RunSettings:
+    """Return *settings* with flags for what is drawn from a law."""
+    laws = settings.laws
+    return settings._replace(
+        program=settings.program._replace(request_cpu_drawn=laws.request_cpu is not None),
+        client=settings.client._replace(pauses_drawn=int(laws.pause is not None)),
     )

@@ -95,7 +95,7 @@ def ignored_settings(entry: Entry, settings: RunSettings) -> list[str]:
     ]
 
 
-def settings_for(mechanism: Mechanism, settings: RunSettings) -> RunSettings:
+def settings_for(mechanism: Mechanism, settings: RunSettings, n_kept: int = 0) -> RunSettings:
     """Return *settings* with the bounds that *mechanism* has.
 
     A descriptor that does not fit select's bitmap cannot be watched: for a server that checks, as
@@ -115,9 +115,9 @@ def settings_for(mechanism: Mechanism, settings: RunSettings) -> RunSettings:
     if mechanism.name == "select" and settings.scans.fd_setsize > 0:
         limits = limits._replace(fd_limit=min(limits.fd_limit, settings.scans.fd_setsize))
     if Trait.IN_CALLS in mechanism.traits:
-        program = _with_threads(settings)
+        program = _with_threads(settings, n_kept)
     if Trait.IN_EPOLL in mechanism.traits:
-        _check_bounds(settings)
+        _check_bounds(settings, n_kept)
     return settings._replace(program=program, limits=limits)
 
 
@@ -133,14 +133,18 @@ def _check_rules(entry: Entry, settings: RunSettings) -> None:
     )
 
 
-def _check_bounds(settings: RunSettings) -> None:
+def _check_bounds(settings: RunSettings, n_kept: int) -> None:
     program, limits = settings.program, settings.limits
     too_few = too_few_epoll_sets(settings)
     if too_few is not None:
         raise ValueError(str(too_few))
     if limits.epoll_watches == 0:
         return
-    least = settings.client.idle + sets_of(program) * (2 if program.request_timeout_ns > 0 else 1)
+    least = (
+        settings.client.idle
+        + n_kept
+        + sets_of(program) * (2 if program.request_timeout_ns > 0 else 1)
+    )
     if limits.epoll_watches < least:
         raise ValueError(
             f"epoll_watches must be at least {least}, for listeners, timers and idle connections "
@@ -156,7 +160,7 @@ def threads_max(settings: RunSettings) -> int:
     return min(workers, blocking.address_space_bytes // blocking.stack_bytes)
 
 
-def _with_threads(settings: RunSettings) -> ProgramSettings:
+def _with_threads(settings: RunSettings, n_kept: int) -> ProgramSettings:
     program, blocking, client = settings.program, settings.blocking, settings.client
     n = threads_max(settings)
     pool = blocking.threads == Threads.POOL
@@ -171,9 +175,10 @@ def _with_threads(settings: RunSettings) -> ProgramSettings:
             f"must fit address_space_bytes; there can be {n}"
         )
     for_connections = n if pool else n - 1
-    if client.idle > for_connections:
+    if client.idle + n_kept > for_connections:
+        what = "idle" if n_kept == 0 else "idle and kept connections"
         raise ValueError(
-            f"idle must be at most {for_connections}, as each idle connection holds one of {n} "
-            f"threads, got {client.idle}"
+            f"{what} must be at most {for_connections}, as each idle connection holds one of {n} "
+            f"threads, got {client.idle + n_kept}"
         )
     return program._replace(workers=n)

@@ -11,10 +11,13 @@ from pydantic import Field, StrictStr, model_validator
 from ..sim.load import workload
 from ..sim.load.arrivals import Bursts, Crowd, Pattern, Ramp, Wave
 from ..sim.load.reply_sizes import MIXES
+from ..sim.load.trace_file import REQUESTS_MAX
 from ..sim.state.client_settings import ClientSettings
+from ..sim.state.laws import Law
 from ..sim.state.units import SECOND_NS
 from .declared import SettingsSection
 from .key_types import Bounded, Share, Whole
+from .laws import law_of
 from .quantities import DURATION, RATE, SIZE
 from .sections import Pause
 
@@ -65,7 +68,17 @@ class Load(SettingsSection, settings=(ClientSettings,)):
         description="Points of a ramp, each a time and how many times load.rate comes then, "
         'straight lines between: [["0 s", 0.2], ["10 s", 1.0]]; after the last one it stays.',
     )
-    rate: Rate | None = Field(default=None, description="Connections offered in an open loop.")
+    rate: Rate | None = Field(
+        default=None,
+        description="Connections offered in an open loop; requests, where load.connections is "
+        "given.",
+    )
+    connections: Annotated[int, Whole(1, 5_000_000)] | None = Field(
+        default=None,
+        description="Connections that clients keep open in an open loop. Requests come at "
+        "load.rate, each on one of them drawn at random (in turn where load.arrivals is constant), "
+        "and wait at their client while it is busy. Absent: each client has a new connection.",
+    )
     users: Annotated[int, Whole(1, 1_000_000)] | None = Field(
         default=None,
         description="Users of a closed loop, each with one connection.",
@@ -74,7 +87,9 @@ class Load(SettingsSection, settings=(ClientSettings,)):
         default=None, description="A trace file instead of all that; relative to the scenario file."
     )
     requests: Annotated[int, Whole(1, 100_000)] = Field(
-        default=1, description="Requests on each connection."
+        default=1,
+        description="Requests on each connection, after which its client closes it. With "
+        "load.connections: absent, and connections are never closed.",
     )
     request_size: RequestSize = Field(default=64, description="Size of a request.")
     reply_size: ReplySize = Field(default=128, description="Size of a reply, its header included.")
@@ -85,12 +100,19 @@ class Load(SettingsSection, settings=(ClientSettings,)):
     )
     think_time: Pause = Field(
         default=0,
-        description="Pause between requests and, in a closed loop, between connections (mean).",
+        description="Pause between requests and, in a closed loop, between connections: the mean; "
+        "each is drawn.",
     )
-    think: Literal["exponential", "constant"] = Field(
+    think: Literal["exponential", "constant", "lognormal", "samples"] = Field(
         default="exponential",
-        description="How think times of a closed loop spread; constant: users begin one after the "
-        "other in the course of the first, and go on in that order.",
+        description="How pauses spread. constant: users of a closed loop begin one after the other "
+        "in the course of the first, and go on in that order; samples: those of load.think_file.",
+    )
+    think_p99: Pause | None = Field(
+        default=None, description="99th percentile of lognormal pauses, above load.think_time."
+    )
+    think_file: StrictStr | None = Field(
+        default=None, description="A file of pauses, one a line, such as 850 us."
     )
     descriptors: Annotated[int, Whole(1, 2**40)] | None = Field(
         default=None,
@@ -118,6 +140,7 @@ class Load(SettingsSection, settings=(ClientSettings,)):
         given = self.model_fields_set
         self._check_retries()
         self._check_pattern()
+        _ = self.think_law  # refuses keys that make none
         if self.ports is None and "time_wait" in given:
             raise ValueError("load.time_wait: must be absent where load.ports is")
         for key in ("piece_pause", "piece_share"):
@@ -146,16 +169,63 @@ class Load(SettingsSection, settings=(ClientSettings,)):
                 raise ValueError(f"load.{drawn[0]}: must be absent where load.trace is given")
             return self
         rules = {
-            "open": ("rate", ("users", "think")),
-            "closed": ("users", ("rate", "arrivals")),
+            "open": ("rate", ("users",)),
+            "closed": ("users", ("rate", "arrivals", "connections")),
         }
         needed, foreign = rules[self.loop]
         for key in foreign:
             if key in given:
                 raise ValueError(f'load.{key}: must be absent where load.loop is "{self.loop}"')
+        if self.connections is not None:
+            self._check_kept(given)
         if getattr(self, needed) is None:
             raise ValueError(f'load.{needed}: is missing, and load.loop = "{self.loop}" needs it')
         return self
+
+    def _check_kept(self, given: set[str]) -> None:
+        """Refuse what clients that keep their connections do not do.
+
+        Raises
+        ------
+        ValueError
+            With key, rule and value.
+        """
+        for key in ("think_time", "think", "think_p99", "think_file", "retries"):
+            if key in given:
+                raise ValueError(
+                    f"load.{key}: must be absent where load.connections is given: requests come "
+                    "at load.rate, and a connection that is lost is opened again"
+                )
+        for key, most in (("descriptors", self.descriptors), ("ports", self.ports)):
+            if most is not None and most < (self.connections or 0):
+                raise ValueError(
+                    f"load.{key}: must be at least load.connections ({self.connections}), "
+                    f"got {most}"
+                )
+
+    @property
+    def pause_law(self) -> Law | None:
+        """How pauses between the requests of a connection are drawn; None: there are none.
+
+        Raises
+        ------
+        ValueError
+            With key, rule and value, where the keys do not make a law.
+        """
+        law = self.think_law
+        if law.kind == "constant" or law.mean == 0 or self.requests == 1:
+            return None  # as the trace has them
+        return None if self.trace is not None else law
+
+    @property
+    def think_law(self) -> Law:
+        """How pauses are drawn; raises as `pause_law`."""
+        return law_of("load.think", self.think_time, self.think, self.think_p99, self.think_file)
+
+    @property
+    def keeps_for_ever(self) -> bool:
+        """Whether clients keep their connections, and never close one for having had enough."""
+        return self.connections is not None and "requests" not in self.model_fields_set
 
     def _check_pattern(self) -> None:
         """Refuse keys of one pattern of arrivals with another, and a pattern that lacks its own.
@@ -214,17 +284,17 @@ class Load(SettingsSection, settings=(ClientSettings,)):
     def workload(self) -> workload.Load:
         """Who comes, for a trace: all but what a file holds."""
         return workload.Load(
-            loop=self.loop,
-            users=self.users or 0,
+            loop="kept" if self.connections else self.loop,
+            users=self.connections or self.users or 0,
             rate_per_s=self.rate or 0,
             process="constant" if self.arrivals == "constant" else "poisson",
             pattern=self.pattern,
-            requests=self.requests,
+            requests=REQUESTS_MAX if self.keeps_for_ever else self.requests,
             request_bytes=self.request_size,
             reply_bytes=self.reply_size,
             reply_mix=None if self.reply_mix is None else MIXES[self.reply_mix],
-            think_ns=self.think_time,
-            think=self.think,
+            think_ns=round(self.think_law.mean),
+            think=self.think_law,
         )
 
     def _check_retries(self) -> None:

@@ -4,10 +4,14 @@
 
 A name ends with its unit (`_ns`, `_per_s`); a share or a count has none. A new metric is one entry.
 
-p50, p90, p99 and p99.9 count every connection that was due in the window: one that failed waited
-for ever, one that is still open has waited since (sim/figures/tally.py). A name with `answered`
-counts only connections that were answered in full, and needs `failed_share` beside it: a server
-that answers few looks quick.
+Requests are the unit. A request is due when its client wants to send it: the first of a connection
+when the connection is, a later one when the pause before it is over. Its response time runs from
+then to the last byte of its reply.
+
+p50, p90, p99 and p99.9 count every request that was due in the window: one that failed waited for
+ever, one that is still open has waited since (sim/figures/tally.py). A name with `answered` counts
+only requests that were answered, and needs `failed_share` beside it: a server that answers few
+looks quick. Names with `connect` and `lifetime` are of connections.
 """
 
 from __future__ import annotations
@@ -94,10 +98,11 @@ class Metric(NamedTuple):
 
 
 _TIME, _SHARE = Kind.TIME, Kind.SHARE
-_ANSWERED = "of connections answered in full, from when each was due until then"
-_DUE = "of how long every connection that was due has waited; one that failed waited for ever"
+_ANSWERED = "of requests that were answered, from when each was due until its reply"
+_DUE = "of the response time of every request that was due; one that failed waited for ever"
+_LIFETIME = "from when a connection was due until its last reply, pauses included"
 
-OF_CONNECTIONS: dict[str, Callable[[Summary | PathFigures], float]] = {
+OF_PATHS: dict[str, Callable[[Summary | PathFigures], float]] = {
     "offered": lambda s: s.offered,
     "replied": lambda s: s.replied,
     "failed": lambda s: sum(s.errors.values()),
@@ -108,63 +113,76 @@ OF_CONNECTIONS: dict[str, Callable[[Summary | PathFigures], float]] = {
 
 _MAIN = (
     Metric(
-        "throughput_per_s", Kind.RATE, "answered per second", "answered / s",
-        "connections answered in full per second", lambda s: s.throughput_per_s,
+        "throughput_per_s", Kind.RATE, "requests answered per second", "answered / s",
+        "requests answered per second", lambda s: s.throughput_per_s,
         short="throughput",
     ),
     Metric(
-        "p50_ns", _TIME, "latency, median", "median latency",
+        "p50_ns", _TIME, "response time, median", "median latency",
         f"median {_DUE}", lambda s: s.latency_due_ns.p50, short="p50",
     ),
     Metric(
-        "p90_ns", _TIME, "latency, 90%", "p90",
+        "p90_ns", _TIME, "response time, 90%", "p90",
         f"90th percentile {_DUE}", lambda s: s.latency_due_ns.p90, short="p90",
     ),
     Metric(
-        "p99_ns", _TIME, "latency, 99%", "p99",
+        "p99_ns", _TIME, "response time, 99%", "p99",
         f"99th percentile {_DUE}: infinite if more than 1% failed",
         lambda s: s.latency_due_ns.p99, short="p99",
     ),
     Metric(
-        "p999_ns", _TIME, "latency, 99.9%", "p99.9",
+        "p999_ns", _TIME, "response time, 99.9%", "p99.9",
         f"99.9th percentile {_DUE}", lambda s: s.latency_due_ns.p999, short="p999",
     ),
     Metric(
         "mean_answered_ns", _TIME, "of those answered, mean", "mean of the answered",
-        f"mean latency {_ANSWERED}", lambda s: s.latency_ns.mean, short="mean_answered",
+        f"mean response time {_ANSWERED}", lambda s: s.latency_ns.mean, short="mean_answered",
     ),
     Metric(
         "p50_answered_ns", _TIME, "of those answered, median", "median of the answered",
-        f"median latency {_ANSWERED}", OF_CONNECTIONS["p50_answered_ns"], short="p50_answered",
+        f"median response time {_ANSWERED}", OF_PATHS["p50_answered_ns"], short="p50_answered",
     ),
     Metric(
         "p90_answered_ns", _TIME, "of those answered, 90%", "p90 of the answered",
-        f"90th percentile of the latency {_ANSWERED}", lambda s: s.latency_ns.p90,
+        f"90th percentile of the response time {_ANSWERED}", lambda s: s.latency_ns.p90,
         short="p90_answered",
     ),
     Metric(
         "p99_answered_ns", _TIME, "of those answered, 99%", "p99 of the answered",
-        f"99th percentile of the latency {_ANSWERED}", OF_CONNECTIONS["p99_answered_ns"],
+        f"99th percentile of the response time {_ANSWERED}", OF_PATHS["p99_answered_ns"],
         short="p99_answered",
     ),
     Metric(
         "p999_answered_ns", _TIME, "of those answered, 99.9%", "p99.9 of the answered",
-        f"99.9th percentile of the latency {_ANSWERED}", lambda s: s.latency_ns.p999,
+        f"99.9th percentile of the response time {_ANSWERED}", lambda s: s.latency_ns.p999,
         short="p999_answered",
     ),
     Metric(
         "max_answered_ns", _TIME, "of those answered, worst", "worst of the answered",
-        f"the longest latency {_ANSWERED}", lambda s: s.latency_ns.max,
+        f"the longest response time {_ANSWERED}", lambda s: s.latency_ns.max,
     ),
     Metric(
-        "request_p50_answered_ns", _TIME, "of a request, median", "median of a request",
-        "median latency of single requests that were answered",
-        lambda s: s.request_latency_ns.p50,
+        "connections_per_s", Kind.RATE, "connections ended per second", "connections / s",
+        "connections whose last request was answered, per second",
+        lambda s: s.connections.replied * 1e9 / s.window_ns, short="connections",
     ),
     Metric(
-        "request_p99_answered_ns", _TIME, "of a request, 99%", "p99 of a request",
-        "99th percentile of the latency of single requests that were answered",
-        lambda s: s.request_latency_ns.p99,
+        "connect_p50_ns", _TIME, "connect time, median", "median connect time",
+        "median time from when a connection was due until its SYN-ACK came",
+        lambda s: s.connections.connect_ns.p50, short="connect_p50",
+    ),
+    Metric(
+        "connect_p99_ns", _TIME, "connect time, 99%", "p99 of connect times",
+        "99th percentile of the time from when a connection was due until its SYN-ACK came",
+        lambda s: s.connections.connect_ns.p99, short="connect_p99",
+    ),
+    Metric(
+        "lifetime_p50_ns", _TIME, "connection lifetime, median", "median lifetime",
+        f"median time {_LIFETIME}", lambda s: s.connections.lifetime_ns.p50,
+    ),
+    Metric(
+        "lifetime_p99_ns", _TIME, "connection lifetime, 99%", "p99 of lifetimes",
+        f"99th percentile of the time {_LIFETIME}", lambda s: s.connections.lifetime_ns.p99,
     ),
     Metric(
         "cpu_busy", _SHARE, "server's CPU busy", "CPU busy",
@@ -176,7 +194,7 @@ _MAIN = (
         "events that a call returned, in the mean", lambda s: s.events_per_wait, unit="events",
     ),
     Metric(
-        "failed_share", _SHARE, "failed", "failed", "share of the connections due that failed",
+        "failed_share", _SHARE, "failed", "failed", "share of the requests due that failed",
         lambda s: sum(s.errors.values()) / s.offered if s.offered else _NAN, short="errors",
     ),
     Metric(
@@ -213,17 +231,17 @@ _MAIN = (
     ),
 )  # fmt: skip
 _COUNTS = {
-    "offered": "connections due in the window",
-    "replied": "connections answered in full in the window",
-    "failed": "connections due in the window that failed",
+    "offered": "requests due in the window",
+    "replied": "requests answered in the window",
+    "failed": "requests due in the window that failed",
 }
 _ERRORS = {
-    "timeout": "clients that gave up",
-    "refused": "connections refused, as the backlog was full",
-    "reset": "connections that the server reset",
-    "descriptors": "connections for which a client had no descriptor",
-    "dropped": "connections none of whose SYNs was ever answered",
-    "ports": "connections for which a client had no port",
+    "timeout": "requests whose clients gave up",
+    "refused": "requests whose connection was refused, as the backlog was full",
+    "reset": "requests whose connection the server reset",
+    "descriptors": "requests for which a client had no descriptor",
+    "dropped": "requests whose connection had no answer to any SYN",
+    "ports": "requests for which a client had no port",
 }
 _CPU = {
     "user": "user code of the server",
@@ -302,7 +320,7 @@ _NOT_CALLS = {"replies", *(Count(level).name.lower() for level in LEVELS)}
 
 def _count(name: str, about: str, of: Callable[[Summary], float]) -> Metric:
     words = name.replace("_", " ")
-    return Metric(name, Kind.NUMBER, words, words, about, of, unit="connections")
+    return Metric(name, Kind.NUMBER, words, words, about, of, unit="requests")
 
 
 def _error(kind: str) -> Metric:
@@ -333,7 +351,7 @@ METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
         *_MAIN,
-        *(_count(name, about, OF_CONNECTIONS[name]) for name, about in _COUNTS.items()),
+        *(_count(name, about, OF_PATHS[name]) for name, about in _COUNTS.items()),
         *(_error(status.name.lower()) for status in FAILURES),
         *(_cpu(activity.name.lower()) for activity in Activity),
         *(_per_reply(c.name.lower()) for c in Count if c.name.lower() not in _NOT_CALLS),
@@ -355,8 +373,10 @@ RENAMED = {
     "latency_p99_ns": "p99_answered_ns",
     "latency_p999_ns": "p999_answered_ns",
     "latency_max_ns": "max_answered_ns",
-    "request_latency_p50_ns": "request_p50_answered_ns",
-    "request_latency_p99_ns": "request_p99_answered_ns",
+    "request_latency_p50_ns": "p50_answered_ns",
+    "request_latency_p99_ns": "p99_answered_ns",
+    "request_p50_answered_ns": "p50_answered_ns",
+    "request_p99_answered_ns": "p99_answered_ns",
 }
 """Old names of metrics, as stores of earlier versions have them, and their names now."""
 

@@ -7,6 +7,7 @@ from ..models.client_settings import client_threads_of
 from ..models.releases import with_release
 from ..sim.state.client_settings import ClientSettings, Closing, NetworkSettings
 from ..sim.state.kernel_settings import EVERY_CPU, KernelSettings, MachineSettings
+from ..sim.state.laws import Laws
 from ..sim.state.memory_settings import MemorySettings
 from ..sim.state.program_settings import ProgramSettings
 from ..sim.state.settings import RunSettings, having
@@ -56,11 +57,19 @@ def settings_of(
         memory=settings_from(machine, MemorySettings),
         flood=flood_of(scenario.flood),
         faults=faults_of(scenario.fault),
+        laws=_laws_of(scenario),
         duration_ns=scenario.run.duration,
         warm_up_ns=scenario.run.warm_up,
         seed=seed,
     )
     return with_release(settings, scenario.server.mechanism, machine.kernel or kernel)
+
+
+def _laws_of(scenario: Scenario) -> Laws:
+    """Return the laws of what is drawn; what is constant is a setting."""
+    law = scenario.server.request_cpu_law
+    cpu = None if law.kind == "constant" or law.mean == 0 else law
+    return Laws(request_cpu=cpu, pause=scenario.pause_law)
 
 
 def _of_server(scenario: Scenario) -> RunSettings:

@@ -20,8 +20,10 @@ from pydantic import PrivateAttr, ValidationError, model_validator
 from ..models.catalogue import MECHANISMS
 from ..sim.assembly.checks import has_siblings
 from ..sim.kernel.handing_over import FDS_OF_SIBLING
+from ..sim.load.workload import Load as Workload
 from ..sim.load.workload import Trace
 from ..sim.state.client_settings import ClientSettings, NetworkSettings
+from ..sim.state.laws import Law
 from ..sim.state.mechanism import Trait
 from ..sim.state.rules import broken_rules, sets_of
 from ..sim.state.settings import RunSettings
@@ -36,6 +38,8 @@ from .sections import Idle, Machine, Network, PathSection, Run, check_paths
 from .sentences import sentences
 from .server import Server
 
+_FILES = (("load", "trace"), ("load", "think_file"), ("server", "request_cpu_file"))
+"""Keys that name files, relative to the scenario file."""
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 CONNECTIONS_MIN = 10
 CONNECTIONS_MAX = 5_000_000
@@ -45,19 +49,19 @@ OWN_DESCRIPTORS_A_WORKER = 2
 """Descriptors of a server besides its clients': standard streams; a worker's listener and epoll."""
 
 
-def _check_threads(server: Server, n_idle: int) -> None:
+def _check_threads(server: Server, n_open: int) -> None:
     n, pool = server.threads_max, server.threads == "pool"
     if pool and n < server.workers:
         raise ValueError(
             f"server.workers: must be at most {n}, whose stacks fit server.address_space, "
             f"got {server.workers}"
         )
-    # A pool that idle connections hold altogether can run: nobody else is ever served.
-    least = n_idle if pool else max(2, n_idle + 1)
+    # A pool that open connections hold altogether can run: nobody else is ever served.
+    least = n_open if pool else max(2, n_open + 1)
     if n < least:
         raise ValueError(
-            f"server.workers: must be at least {least}, with stacks that fit "
-            f"server.address_space ({n_idle} idle connections hold a thread each), got {n}"
+            f"server.workers: must be at least {least}, with stacks that fit server.address_space "
+            f"({n_open} connections that stay open hold a thread each), got {n}"
         )
 
 
@@ -124,17 +128,17 @@ class Scenario(Section):
                 f"{DURATION.format(self.run.duration)}), got {DURATION.format(self.flood.at)}"
             )
         machine = self.machine
-        n_own = self.idle.connections + OWN_DESCRIPTORS + OWN_DESCRIPTORS_A_WORKER
+        n_own = self.n_open + OWN_DESCRIPTORS + OWN_DESCRIPTORS_A_WORKER
         least = n_own + machine.files_elsewhere
         if 0 < machine.files < least:
             raise ValueError(
-                f"machine.files: must be at least {least} ({self.idle.connections} idle "
+                f"machine.files: must be at least {least} ({self.n_open} open "
                 f"connections, the server's own, machine.files_elsewhere), got {machine.files}"
             )
-        least = self.idle.connections * machine.connection_memory
+        least = self.n_open * machine.connection_memory
         if machine.memory is not None and machine.memory < least:
             raise ValueError(
-                f"machine.memory: must hold {self.idle.connections} idle connections "
+                f"machine.memory: must hold {self.n_open} open connections "
                 f"({SIZE.format(least)}), got {SIZE.format(machine.memory)}"
             )
         check_paths(self.path)
@@ -148,8 +152,21 @@ class Scenario(Section):
         return self
 
     @model_validator(mode="after")
+    def _can_be_kept(self) -> Self:
+        if self.load.connections is None:
+            return self
+        if self.path:
+            raise ValueError("path: must be absent where load.connections is given")
+        if self.network.set_up == 0:
+            raise ValueError(
+                "network.set_up: must not be 0 where load.connections is given, as a connection "
+                "brings no request along, got 0"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _fits(self) -> Self:
-        server, n_idle = self.server, self.idle.connections
+        server, n_open = self.server, self.n_open
         if self.machine.role == "client":
             check_client(server, self.load, self.idle, self.machine)
             return self
@@ -163,37 +180,43 @@ class Scenario(Section):
             limits["server.fd_setsize"] = server.fd_setsize
         mechanism = MECHANISMS[server.mechanism]
         if Trait.IN_CALLS in mechanism.traits:
-            _check_threads(server, n_idle)
+            _check_threads(server, n_open)
         elif Trait.IN_EPOLL in mechanism.traits:
             n_sets = sets_of(server.run_settings.program)
-            if 0 < server.epoll_watches < n_idle + n_sets:
+            if 0 < server.epoll_watches < n_open + n_sets:
                 raise ValueError(
-                    f"server.epoll_watches: must be at least {n_idle + n_sets} ({n_idle} idle "
+                    f"server.epoll_watches: must be at least {n_open + n_sets} ({n_open} idle "
                     f"connections, and a listener a set), or 0, got {server.epoll_watches}"
                 )
         n_listening = 1 if mechanism.one_at_a_time else server.workers
         for key, limit in limits.items():
             each = OWN_DESCRIPTORS_A_WORKER + (server.request_timeout > 0)
             each += FDS_OF_SIBLING * has_siblings(server.run_settings.signals, mechanism)
-            least = n_idle + OWN_DESCRIPTORS + n_listening * each
+            least = n_open + OWN_DESCRIPTORS + n_listening * each
             if limit < least:
                 raise ValueError(
                     f"{key}: must be at least {least} "
-                    f"({n_idle} idle connections and the server's own), got {limit}"
+                    f"({n_open} open connections and the server's own), got {limit}"
                 )
         if self.load.rate is not None:
             n = round(self.load.rate * self.run.duration / 1e9)
+            what = "connections" if self.load.connections is None else "requests"
             if n < CONNECTIONS_MIN:
                 raise ValueError(
-                    f"load.rate: must give at least {CONNECTIONS_MIN} connections in a run of "
+                    f"load.rate: must give at least {CONNECTIONS_MIN} {what} in a run of "
                     f"{DURATION.format(self.run.duration)}, got {n}"
                 )
             if n > CONNECTIONS_MAX:
                 raise ValueError(
-                    f"load.rate: must give at most {CONNECTIONS_MAX} connections in a run of "
+                    f"load.rate: must give at most {CONNECTIONS_MAX} {what} in a run of "
                     f"{DURATION.format(self.run.duration)}, got {n}"
                 )
         return self
+
+    @property
+    def n_open(self) -> int:
+        """Connections that are open during the whole run: silent ones, and those that are kept."""
+        return self.idle.connections + (self.load.connections or 0)
 
     @classmethod
     def of(cls, **sections: Any) -> Self:
@@ -246,9 +269,11 @@ class Scenario(Section):
             raise ScenarioError(f"{path}: must be a text file in UTF-8") from None
         except (tomllib.TOMLDecodeError, RecursionError) as error:
             raise ScenarioError(f"{path}: is not TOML ({error})") from None
-        load, machine = content.get("load"), content.get("machine")
-        if isinstance(load, dict) and isinstance(load.get("trace"), str):
-            load["trace"] = str(path.parent / load["trace"])
+        machine = content.get("machine")
+        for section, key in _FILES:
+            values = content.get(section)
+            if isinstance(values, dict) and isinstance(values.get(key), str):
+                values[key] = str(path.parent / values[key])
         if isinstance(machine, dict) and isinstance(machine.get("profile"), str):
             beside = path.parent / machine["profile"]
             if beside.suffix == ".toml":  # otherwise it is the name of a shipped one
@@ -294,15 +319,12 @@ class Scenario(Section):
         drawn = (
             load.retry_jitter > 0
             or load.reply_mix is not None
+            or self.server.request_cpu_spread != "constant"
             or (
                 load.trace is None
                 and (
                     (load.loop == "open" and load.arrivals != "constant")
-                    or (
-                        load.loop == "closed"
-                        and load.think_time > 0
-                        and load.think == "exponential"
-                    )
+                    or (load.think != "constant" and load.think_law.mean > 0)
                 )
             )
         )
@@ -320,7 +342,17 @@ class Scenario(Section):
 
     def trace(self, seed: int, seconds: float, rows: int = 0) -> Trace:
         """Return the arrivals of a run of *seconds*; in a closed loop *rows* connections."""
-        return self.load.workload.trace(seed, seconds, rows)
+        return self.workload.trace(seed, seconds, rows)
+
+    @property
+    def workload(self) -> Workload:
+        """Who comes. Users of a closed loop pause before they begin, as if they had been there."""
+        return self.load.workload._replace(pauses_first=True)
+
+    @property
+    def pause_law(self) -> Law | None:
+        """How pauses between the requests of a connection are drawn; None: as the trace says."""
+        return self.load.pause_law
 
     def on_its_testbed(self, settings: RunSettings) -> RunSettings:
         """Return the *settings* of a run with what no key of a file holds: nothing by default."""

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Self
+from typing import Annotated, Any, NamedTuple, Self
 
 from pydantic import Field, StrictStr, field_validator, model_validator
 
 from ..models.catalogue import ALIASES, CATALOGUE, MECHANISMS, named
 from ..models.suitable_settings import broken_rule, ignored_settings, threads_max
+from ..sim.state.laws import Law
 from ..sim.state.mechanism import Trait
 from ..sim.state.rules import broken_rules, too_few_epoll_sets, too_many_workers
 from ..sim.state.settings import FOR_SERVER, RunSettings
 from .declared import SettingsSection, refuse, settings_from, written
 from .errors import nearest
+from .key_types import Bounded
+from .laws import Spread, law_of
 from .programs import PROGRAMS, check_program, with_program
-from .quantities import shown
+from .quantities import DURATION, shown
 
 _RECORDS = {field: type(RunSettings._field_defaults[field]) for field in FOR_SERVER}
 """Records of settings that make the keys of [server], by field of `RunSettings`."""
@@ -44,6 +47,43 @@ class Server(SettingsSection, settings=_RECORDS.values()):
         description="How it learns of readiness: select, poll, ... May be left to program.",
         json_schema_extra={"enum": list(dict.fromkeys((*MECHANISMS, *ALIASES, *_WITH_HYPHENS)))},
     )
+
+    request_cpu_spread: Spread = Field(
+        default="constant",
+        description="How server.request_cpu differs from request to request; samples: each is one "
+        "of server.request_cpu_file.",
+    )
+    request_cpu_p99: Annotated[int, Bounded(DURATION, "0 s", "1 h")] | None = Field(
+        default=None,
+        description="99th percentile of a lognormal spread, above server.request_cpu.",
+    )
+    request_cpu_file: StrictStr | None = Field(
+        default=None,
+        description="A file of CPU times of requests, one a line, such as 850 us; relative to the "
+        "scenario file.",
+    )
+
+    @property
+    def request_cpu_law(self) -> Law:
+        """What the application takes for a request.
+
+        Raises
+        ------
+        ValueError
+            With key, rule and value, where the keys do not make a law.
+        """
+        return law_of(
+            "server.request_cpu",
+            self.request_cpu,
+            self.request_cpu_spread,
+            self.request_cpu_p99,
+            self.request_cpu_file,
+        )
+
+    @model_validator(mode="after")
+    def _has_a_law(self) -> Self:
+        _ = self.request_cpu_law
+        return self
 
     @model_validator(mode="before")
     @classmethod

@@ -114,7 +114,7 @@ def _every_run_is_held_to_the_contract() -> Iterator[None]:
 
     def checked_finish(window: Any, *rest: Any) -> Any:
         summary = finish(window, *rest)
-        check_stream(summary, window.tally)
+        check_stream(summary, window.tallies.requests)
         return summary
 
     with pytest.MonkeyPatch.context() as patch:

@@ -29,31 +29,6 @@ class BrokenContractError(AssertionError):
     """A run that does not hold what every run must."""
 
 
-NOT_OFFERED = -1
-"""The fate of a request that its client never wanted to send."""
-
-
-def request_fates(outcome: Outcome, requests: Integers) -> Integers:
-    """Return what became of each single request, shape (sum of *requests*,).
-
-    Parameters
-    ----------
-    outcome:
-        The record of a run.
-    requests:
-        How many each connection of the trace makes, as in `Trace`.
-
-    One that has its reply is REPLIED, whatever became of its connection; another that was due by
-    the end of the run shares its connection's fate, and what never was due is NOT_OFFERED.
-    """
-    of_connection = np.full(requests.size, NOT_OFFERED, np.int64)
-    of_connection[: outcome.status.size] = outcome.fates()
-    found = np.repeat(of_connection, requests)
-    found[outcome.reply_ns != NONE] = Fate.REPLIED
-    found[(outcome.due_ns == NONE) | (outcome.due_ns > outcome.duration_ns)] = NOT_OFFERED
-    return found
-
-
 def check_run(outcome: Outcome, world: World) -> None:
     """Check the record of a run, and what it has left behind in *world*.
 
@@ -64,7 +39,7 @@ def check_run(outcome: Outcome, world: World) -> None:
     """
     attempts = slice(world.n_idle, world.end_row, world.rows_each)
     requests = np.asarray(world.requests[attempts], np.int64)
-    _raise(broken_clauses(outcome, requests))
+    _raise(broken_clauses(outcome, requests, is_kept=world.is_kept))
     _raise([clause for clause, holds in _world(outcome, world) if not holds])
 
 
@@ -78,12 +53,16 @@ def _raise(clauses: list[str]) -> None:
         raise BrokenContractError("; ".join(clauses))
 
 
-def broken_clauses(outcome: Outcome, requests: Integers) -> list[str]:
-    """Return what *outcome* does not hold; its trace makes so many *requests* a connection."""
+def broken_clauses(outcome: Outcome, requests: Integers, *, is_kept: bool = False) -> list[str]:
+    """Return what *outcome* does not hold; its trace makes so many *requests* a connection.
+
+    Where connections are kept, requests are due whatever these are at.
+    """
     shapes = [clause for clause, holds in _shapes(outcome, requests) if not holds]
     if shapes:
         return shapes
-    parts = (_connections, _requests, _time, _counters)
+    in_turn = _kept_requests if is_kept else _requests_in_turn
+    parts = (_connections, _requests, in_turn, _time, _counters)
     return [clause for part in parts for clause, holds in part(outcome, requests) if not holds]
 
 
@@ -94,7 +73,10 @@ def _shapes(outcome: Outcome, requests: Integers) -> Clauses:
     yield "there is one entry a connection", shapes == {outcome.status.shape}
     yield "no more came than the trace has", outcome.status.size <= requests.size
     shapes = {outcome.due_ns.shape, outcome.reply_ns.shape}
-    yield "there is one entry a request", shapes == {(int(requests.sum()),)}
+    yield "there is one entry a request", shapes == {outcome.asked_on.shape}
+    asked_on = outcome.asked_on
+    is_known = bool(((asked_on >= NONE) & (asked_on < outcome.status.size)).all())
+    yield "a request is of a connection that came", is_known
 
 
 def _connections(outcome: Outcome, requests: Integers) -> Clauses:
@@ -126,42 +108,54 @@ def _connections(outcome: Outcome, requests: Integers) -> Clauses:
 
 
 def _requests(outcome: Outcome, requests: Integers) -> Clauses:
-    """Each request is in one class, and follows the reply before it."""
-    due_ns, reply_ns = outcome.due_ns, outcome.reply_ns
-    n = outcome.status.size
-    found, of_connections = request_fates(outcome, requests), outcome.fates()
-    offered = found != NOT_OFFERED
-    yield "the fates of requests add up, too", _by_fate(found[offered]).sum() == offered.sum()
+    """Each request is in one class, and ends once, as its connection does or with a reply."""
+    due_ns, reply_ns, asked_on = outcome.due_ns, outcome.reply_ns, outcome.asked_on
+    ended_ns, found = outcome.request_ends()
+    n, of_connections = outcome.status.size, outcome.fates()
+    yield "the fates of requests add up, too", _by_fate(found).sum() == found.size
     replied = reply_ns != NONE
-    yield "a reply follows its request", bool((reply_ns >= due_ns)[replied].all())
-    yield "replies were had within the run", bool((reply_ns <= outcome.duration_ns).all())
-    yield "only what was wanted was answered", bool((due_ns != NONE)[replied].all())
-    first = np.cumsum(requests) - requests
-    yield (
-        "the first request of each was due as it came",
-        bool((due_ns[first[:n]] == outcome.intended_ns).all()),
-    )
-    later_ns = due_ns[first[n:]]
-    yield (
-        "who never came wanted nothing",
-        bool(((later_ns == NONE) | (later_ns > outcome.duration_ns)).all()),
-    )
-    # The next one of a connection is due from its last reply on, and not without one.
-    next_one = np.ones(due_ns.size, bool)
-    next_one[first] = False
-    next_ones = np.flatnonzero(next_one)
-    before_ns = reply_ns[next_ones - 1]
-    wanted = due_ns[next_ones] != NONE
-    in_order = (before_ns != NONE) & (due_ns[next_ones] >= before_ns)
-    # Free clients know when they will have had a reply that is still on its way at the end.
-    ahead = due_ns[next_ones] > outcome.duration_ns
-    yield "a request follows the reply before it", bool((in_order | ahead)[wanted].all())
-    n_replies = np.add.reduceat(replied.astype(np.int64), first) if requests.size else requests
+    yield "a reply is the end of its request", bool((ended_ns == reply_ns)[replied].all())
+    yield "who has a reply is replied", bool(((found == Fate.REPLIED) == replied).all())
+    yield "a request ends after it was due", bool((ended_ns >= due_ns)[ended_ns != NONE].all())
+    yield "requests end within the run", bool((ended_ns <= outcome.duration_ns).all())
+    was_due = bool(((due_ns >= 0) & (due_ns <= outcome.duration_ns)).all())
+    yield "requests were due within the run", was_due
+    yield "requests stand in order of their connections", bool((np.diff(asked_on) >= 0).all())
+    n_asked = np.bincount(asked_on[asked_on != NONE], minlength=n)
+    yield "nobody asked for more than the trace has", bool((n_asked <= requests[:n]).all())
     answered = of_connections == Fate.REPLIED
-    all_had = n_replies[:n] == requests[:n]
+    all_had = np.bincount(asked_on[replied], minlength=n) == requests[:n]
     yield "who was answered has all its replies, and nobody else", bool((all_had == answered).all())
-    last_ns = reply_ns[first[:n] + requests[:n] - 1]
+    last_ns = np.full(n, NONE)
+    np.maximum.at(last_ns, asked_on[replied], reply_ns[replied])
     yield "the last reply is the end", bool((last_ns == outcome.done_ns)[answered].all())
+
+
+def _requests_in_turn(outcome: Outcome, requests: Integers) -> Clauses:
+    """Each connection begins with a request; the next follows the reply before it."""
+    due_ns, reply_ns, asked_on = outcome.due_ns, outcome.reply_ns, outcome.asked_on
+    n = outcome.status.size
+    first = np.searchsorted(asked_on, np.arange(n))
+    n_asked = np.bincount(asked_on, minlength=n)
+    yield "everybody who came had a request", bool((n_asked > 0).all())
+    begins = bool((due_ns[first[n_asked > 0]] == outcome.intended_ns[n_asked > 0]).all())
+    yield "the first request of each was due as it came", begins
+    # The next one of a connection is due from its last reply on, and not without one.
+    next_ones = np.setdiff1d(np.arange(due_ns.size), first)
+    before_ns = reply_ns[next_ones - 1]
+    in_order = (before_ns != NONE) & (due_ns[next_ones] >= before_ns)
+    yield "a request follows the reply before it", bool(in_order.all())
+
+
+def _kept_requests(outcome: Outcome, requests: Integers) -> Clauses:
+    """A client takes its requests in the order in which they are due, one at a time."""
+    due_ns, ended_ns, asked_on = outcome.due_ns, outcome.ended_ns, outcome.asked_on
+    same = (asked_on[1:] == asked_on[:-1]) & (asked_on[1:] != NONE)
+    yield "a client takes them in order", bool((due_ns[1:] >= due_ns[:-1])[same].all())
+    before_ns, next_ns = ended_ns[:-1][same], ended_ns[1:][same]
+    yield "one ends before the next is sent", bool((before_ns != NONE).all())
+    in_order = (next_ns == NONE) | (next_ns >= before_ns)
+    yield "replies come in the order of requests", bool(in_order.all())
 
 
 def _time(outcome: Outcome, requests: Integers) -> Clauses:
@@ -185,7 +179,7 @@ def _counters(outcome: Outcome, requests: Integers) -> Clauses:
     yield "nobody has replies that were not sent", n_replies <= counts[Count.REPLIES]
     yield "replies follow reads", bool(counts[Count.REPLIES] <= counts[Count.READS])
     accepted = counts[Count.ACCEPTS] + counts[Count.CONNECTS]
-    yield "who was answered was accepted", bool(n[Fate.REPLIED] <= accepted)
+    yield "who was answered was accepted", bool(n[Fate.REPLIED] <= accepted + _n_before(outcome))
     yield (
         "workers accepted what was accepted",
         bool(outcome.worker_accepts.sum() == counts[Count.ACCEPTS]),
@@ -225,9 +219,10 @@ def _world(outcome: Outcome, world: World) -> Clauses:
     stage = np.asarray(world.stage[: world.end_row])
     in_stage = np.bincount(stage, minlength=len(Stage))
     opened = counts[Count.ACCEPTS] + counts[Count.CONNECTS]
+    n_before = world.n_idle + (world.n_users if world.is_kept else 0)
     yield (
         "what was opened is closed or open",
-        bool(counts[Count.CONNECTIONS_OPEN] == world.n_idle + opened - counts[Count.CLOSES]),
+        bool(counts[Count.CONNECTIONS_OPEN] == n_before + opened - counts[Count.CLOSES]),
     )
     held = in_stage[Stage.ACCEPTED] + in_stage[Stage.CALLING]
     yield "what is open is held", bool(counts[Count.CONNECTIONS_OPEN] == held)
@@ -255,13 +250,18 @@ def _figures(summary: Summary, tally: Tally) -> Clauses:
     flow = tally.n_open_begin + tally.n_offered - tally.n_open_end
     yield "what came has ended or is open", flow >= n_ended
     progress = tally.progress
-    waits = progress.waiting_through, progress.waiting_long, progress.waiting, tally.n_open_end
-    yield "who waits is open, and longer is rarer", [0, *waits] == sorted([0, *waits])
+    waits = progress.waiting_through, progress.waiting_long, progress.waiting
+    yield "who has waited longer waits, and longer is rarer", [0, *waits] == sorted([0, *waits])
     yield "replies of a half are of the whole", 0 <= progress.answered_late <= progress.answered
     in_intervals = int(tally.n_by_interval.sum())
     yield "intervals hold no more than was replied", 0 <= in_intervals <= tally.n_replied
     n_cpus, rest = divmod(summary.cpu.busy_ns + summary.cpu.idle_ns, summary.window_ns)
     yield "busy and idle are the window of each CPU", n_cpus >= 1 and rest == 0
+
+
+def _n_before(outcome: Outcome) -> int:
+    """Return how many connections were there before the run: connected as it began."""
+    return int(((outcome.connected_ns == 0) & (outcome.started_ns == 0)).sum())
 
 
 def _by_fate(found: Integers) -> Integers:

@@ -23,6 +23,7 @@ from dispatchsim.sim.state.client_settings import (
 from dispatchsim.sim.state.costs import NO_CLIENT, ApplicationCosts, ClientCosts, Costs, Curve, flat
 from dispatchsim.sim.state.family_settings import Recovery, Threads
 from dispatchsim.sim.state.kernel_settings import EVERY_CPU, Packets
+from dispatchsim.sim.state.laws import Law, Laws
 from dispatchsim.sim.state.mechanism import Trait
 from dispatchsim.sim.state.program_settings import Sharing, Wakes
 from dispatchsim.sim.state.settings import Fault, FaultKind, FloodSettings, RunSettings
@@ -130,6 +131,34 @@ def traces(draw: st.DrawFn) -> Trace:
     )
 
 
+def kept_at(users: int, due: list[tuple[int, int]], requests: int, reply_bytes: int) -> Trace:
+    """Return kept connections, some to spare, and requests due at (ns, user)."""
+    n = users + 40
+    at_ns, user = np.array(sorted(due), np.int64).T
+    columns = [np.full(n, value, np.int64) for value in (0, requests, 64, reply_bytes, 0)]
+    return Trace("kept", users, *[*columns, at_ns.copy(), user.copy()])
+
+
+@st.composite
+def kept_traces(draw: st.DrawFn, users: int) -> Trace:
+    """Draw requests over kept connections, at few distinct times."""
+    grid_ns = draw(st.sampled_from([1, 100, 5_000]))
+    tick, user = st.integers(0, 60), st.integers(0, users - 1)
+    due = draw(st.lists(st.tuples(tick, user), min_size=1, max_size=80))
+    return kept_at(
+        users,
+        [(at * grid_ns, user) for at, user in due],
+        draw(st.sampled_from([1, 2, 2**31 - 1])),
+        draw(st.sampled_from([64, 1_500, 20_000])),
+    )
+
+
+def _laws(draw: st.DrawFn) -> Laws:
+    """Draw what is drawn: nothing, in most scenes."""
+    law = draw(st.sampled_from([None, None, Law("exponential", 700), Law("lognormal", 500, 2_000)]))
+    return Laws(law, draw(st.sampled_from([None, Law("exponential", 3_000)])))
+
+
 def _signals(draw: st.DrawFn) -> dict[str, Any]:
     """Draw what only servers have that are told by signals."""
     return {
@@ -213,7 +242,9 @@ def servers(draw: st.DrawFn, mechanism: str, idle: int) -> Served:
         wakes=int(Wakes.ONE) if mechanism == "epoll_level" and draw(st.booleans()) else 0,
         closes_first=draw(st.booleans()),
         drops_half_closed=draw(st.integers(0, 3)) == 0,
-        request_work_ns=draw(st.sampled_from([0, 0, 700])),
+        request_cpu_ns=draw(st.sampled_from([0, 0, 700])),
+        connection_cpu_ns=draw(st.sampled_from([0, 0, 900])),
+        reply_cpu_per_kb_ns=draw(st.sampled_from([0, 0, 130])),
         writes_when_told=tells_states(CATALOGUE[mechanism]) and draw(st.booleans()),
         interrupt_cpu=draw(st.integers(EVERY_CPU, cpus - 1)),
         slice_ns=draw(st.sampled_from([1, 400, 3_000, 1_400_000])),
@@ -327,8 +358,8 @@ def pieces(draw: st.DrawFn) -> dict[str, int]:
 
 
 @st.composite
-def scenes(draw: st.DrawFn, mechanism: str) -> Scene:
-    """Draw a scenario for *mechanism*."""
+def scenes(draw: st.DrawFn, mechanism: str, *, keeps: bool = False) -> Scene:
+    """Draw a scenario for *mechanism*, perhaps with connections that clients keep open."""
     idle = draw(st.sampled_from([0, 1, 40]))
     idle_life_ns = draw(st.sampled_from([0, 50_000])) if idle else 0
     # To the end of everything, unless it would be filled by idle ones that come and go, or by
@@ -336,24 +367,25 @@ def scenes(draw: st.DrawFn, mechanism: str) -> Scene:
     spins = mechanism in ("epoll_once", "dev_poll_or")
     long_ns = 2_000_000 if idle_life_ns or spins else LONG_NS
     bits = draw(st.sampled_from([0, 10_000_000, 1_000_000_000]))
-    server = _kernel(draw, draw(servers(mechanism, idle)))
-    if server.request_timeout_ns > 0:
-        long_ns = 2_000_000  # its timer never rests
-    paths = draw(st.sampled_from([(), (), PATHS]))
+    users = draw(st.sampled_from([0, 0, 0, 1, 5])) if keeps else 0
+    server = _kernel(draw, draw(servers(mechanism, idle + users)))
+    if server.request_timeout_ns > 0 or users > 0:
+        long_ns = 2_000_000  # its timer never rests, nor do clients that open what was lost again
+    paths = draw(st.sampled_from([(), (), PATHS])) if users == 0 else ()
     # Busy processes never end. Nor does a server that cannot accept cease to try while those that
     # it has accepted wait for lost packets.
     loses = bool(paths) or 0 < server.softirq_budget < 640 or server.packets != Packets.SOFTIRQ
     lacks_fds = server.fd_limit < 10_000 or server.files_max > 0
     if server.busy_processes > 0 or (loses and lacks_fds):
         long_ns = 2_000_000
-    set_up = draw(st.sampled_from([1, 1, 0, 2]))
+    set_up = draw(st.sampled_from([1, 1, 0, 2])) if users == 0 else 1
     in_pieces = draw(pieces()) if set_up > 0 and draw(st.integers(0, 3)) == 0 else {}
     duration_ns = draw(st.sampled_from([50_000, 1_000_000, long_ns]))
     if server.busy_processes > 0:
         duration_ns = min(duration_ns, 50_000 * server.tick_ns)  # each tick is an occurrence
     return Scene(
         mechanism,
-        draw(traces()),
+        draw(traces()) if users == 0 else draw(kept_traces(users)),
         RunSettings(
             **server,
             network=NetworkSettings(
@@ -373,9 +405,10 @@ def scenes(draw: st.DrawFn, mechanism: str) -> Scene:
                 idle=idle,
                 idle_life_ns=idle_life_ns,
                 closing=int(draw(st.sampled_from(Closing))),
-                **draw(st.one_of(st.just({}), retries())),
+                **(draw(st.one_of(st.just({}), retries())) if users == 0 else {}),
                 **in_pieces,
             ),
+            laws=_laws(draw),
             flood=_floods(draw),
             faults=_faults(draw, server.cpus),
             duration_ns=duration_ns,

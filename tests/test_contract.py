@@ -9,12 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.contract import (
-    NOT_OFFERED,
     BrokenContractError,
     broken_clauses,
     check_run,
     check_stream,
-    request_fates,
 )
 from tests.served import on_server
 from tests.toy import arrivals, toy_costs
@@ -23,7 +21,7 @@ from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.figures.fates import Fate
 from dispatchsim.sim.figures.outcome import Outcome
 from dispatchsim.sim.figures.summary import Summary, summarise
-from dispatchsim.sim.figures.tally import Progress, Tally
+from dispatchsim.sim.figures.tally import Tally
 from dispatchsim.sim.state.client_settings import ClientSettings
 from dispatchsim.sim.state.costs import ApplicationCosts
 from dispatchsim.sim.state.kinds import NONE, Activity, Count, Stage, Status
@@ -31,7 +29,7 @@ from dispatchsim.sim.state.settings import RunSettings
 from dispatchsim.sim.state.world import World
 
 TRACE = arrivals(10_000, 20_000, 30_000, 30_001, 30_002, 70_000, requests=2, think_ns=3_000)
-REPLIED, TIMEOUT, REFUSED, OPEN = 0, 2, 4, 5
+REPLIED, TIMEOUT, REFUSED, OPEN = 0, 3, 4, 5
 """Rows of the trace by what becomes of them."""
 
 
@@ -44,7 +42,7 @@ def run() -> tuple[Outcome, World]:
         toy_costs("epoll_level", application=ApplicationCosts(9_000)),
         RunSettings(
             **on_server(backlog=1, refuse=True, accept_limit=1),
-            client=ClientSettings(timeout_ns=45_000),
+            client=ClientSettings(timeout_ns=30_000),
             duration_ns=80_000,
             warm_up_ns=12_345,
         ),
@@ -62,9 +60,9 @@ def test_each_connection_and_request_has_one_fate() -> None:
         Fate.REFUSED,
         Fate.OPEN,
     ]
-    found = request_fates(outcome, TRACE.requests).reshape(-1, 2)
-    assert found[REPLIED].tolist() == [Fate.REPLIED, Fate.REPLIED]
-    assert found[REFUSED].tolist() == [Fate.REFUSED, NOT_OFFERED]
+    _, found = outcome.request_ends()
+    assert found[outcome.asked_on == REPLIED].tolist() == [Fate.REPLIED, Fate.REPLIED]
+    assert found[outcome.asked_on == REFUSED].tolist() == [Fate.REFUSED]
     assert not broken_clauses(outcome, TRACE.requests)
 
 
@@ -76,7 +74,8 @@ def test_who_waits_for_ever_is_stranded_unless_he_gave_up() -> None:
     assert stranded.fates()[OPEN] == Fate.STRANDED
     summary = summarise(replace(stranded, mark_ns=0))
     assert (summary.fates["open"], summary.fates["stranded"]) == (0, 1)
-    assert sum(summary.fates.values()) == summary.offered == len(TRACE)
+    assert sum(summary.fates.values()) == summary.offered == outcome.due_ns.size
+    assert summary.connections.offered == len(TRACE)
 
 
 def changed(name: str, index: Any, by: int) -> Callable[[Outcome], Outcome]:
@@ -103,9 +102,14 @@ BREAKS: dict[str, Callable[[Outcome], Outcome]] = {
     "who was answered was connected before": changed("connected_ns", 0, 60_000),
     "who was turned away never connected": changed("connected_ns", REFUSED, 60_000),
     "there is one entry a request": lambda o: replace(o, due_ns=o.due_ns[1:]),
-    "a reply follows its request": changed("reply_ns", 0, -20_000),
-    "replies were had within the run": changed("reply_ns", 0, 80_000),
-    "only what was wanted was answered": changed("reply_ns", 2 * REFUSED + 1, 60_000),
+    "a reply is the end of its request": changed("reply_ns", 0, 1),
+    "who has a reply is replied": changed("ended_as", 0, Status.TIMEOUT),
+    "a request ends after it was due": changed("ended_ns", 0, -20_000),
+    "requests end within the run": changed("ended_ns", 0, 80_000),
+    "a request is of a connection that came": changed("asked_on", -1, 90),
+    "requests were due within the run": changed("due_ns", -1, 90_000),
+    "requests stand in order of their connections": changed("asked_on", 0, 1),
+    "nobody asked for more than the trace has": changed("asked_on", 2, -1),
     "the first request of each was due as it came": changed("due_ns", 2, 1),
     "a request follows the reply before it": changed("due_ns", 1, -10_000),
     "who was answered has all its replies, and nobody else": changed("reply_ns", 1, 0),
@@ -176,9 +180,7 @@ def test_a_descriptor_too_few_or_many_is_noticed(by: int) -> None:
 def figures() -> tuple[Summary, Tally]:
     outcome, _ = run()
     tally = Tally(outcome.mark_ns, outcome.duration_ns, exact=True)
-    tally.add(outcome.intended_ns, outcome.done_ns, outcome.fates())
-    tally.add_requests(outcome.due_ns, outcome.reply_ns)
-    tally.add_waiting(outcome.waiting_since_ns)
+    tally.add(outcome.due_ns, *outcome.request_ends())
     return summarise(outcome), tally
 
 
@@ -193,9 +195,9 @@ def test_figures_of_a_window_add_up() -> None:
         ("n_stranded", 9, "none is negative"),
         ("n_open_end", 9, "what came has ended or is open"),
         ("n_replied", -1, "intervals hold no more than was replied"),
-        ("progress", Progress(waiting=9), "who waits is open"),
-        ("progress", Progress(waiting=1, waiting_long=2), "longer is rarer"),
-        ("progress", Progress(answered_late=9), "replies of a half are of the whole"),
+        ("n_open_long", 9, "who has waited longer waits"),
+        ("n_open_through", 9, "longer is rarer"),
+        ("n_replied_late", 99, "replies of a half are of the whole"),
     ],
 )
 def test_a_tally_that_breaks_a_clause_is_told_so(name: str, by: Any, clause: str) -> None:
@@ -222,6 +224,6 @@ def test_a_summary_that_breaks_a_clause_is_told_so(changes: dict[str, Any], clau
 
 
 def test_every_run_is_checked_as_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tests.contract.broken_clauses", lambda *_: ["nobody is content"])
+    monkeypatch.setattr("tests.contract.broken_clauses", lambda *_, **__: ["nobody is content"])
     with pytest.raises(BrokenContractError, match="nobody is content"):
         run()

@@ -264,7 +264,7 @@ def simulated_rate_per_s(
         if outcome.intended_ns.size < n:
             summary = summarise(outcome)
             if point.load.requests == 1:
-                return summary.throughput_per_s
+                return summary.throughput_per_s  # as the clients count
             return summary.calls["replies"] * SECOND_NS / summary.window_ns  # as the server counts
         n *= 2  # the trace ran out before the time did
 

@@ -138,8 +138,8 @@ class OverloadPoint(Point):
             parts.append(f"{self.linear_syn_timeouts} linear SYN time-outs")
         if self.surge:
             parts.append(f"surge {self.surge:g}")
-        if self.server.request_work:
-            parts.append(f"work {DURATION.format(self.server.request_work)}")
+        if self.server.request_cpu:
+            parts.append(f"work {DURATION.format(self.server.request_cpu)}")
         if load.retries:
             again = f"after {load.retry_pause // 1_000_000} ms" if load.retry_pause else "at once"
             parts.append(f"retries {again}{' doubling' if self.retry_doubles else ''}")
@@ -160,7 +160,7 @@ class OverloadPoint(Point):
     def seed(self, repeat: int) -> int:
         """Return the seed of the arrivals of one repeat."""
         fields = stored(self)
-        if not self.server.request_work:  # seeds are older than this field
+        if not self.server.request_cpu:  # seeds are older than this field
             del fields["request_work_ns"]
         return seed_of(json.dumps([fields, repeat], sort_keys=True))
 

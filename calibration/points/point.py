@@ -75,7 +75,7 @@ STORED = {
     "workers": StoredField("server.workers", 0),
     "share": StoredField("server.share", "accept queue"),
     "wake": StoredField("server.wake", "all", words={"all": "usual", "one": "one"}),
-    "request_work_ns": StoredField("server.request_work", 0, DURATION),
+    "request_work_ns": StoredField("server.request_cpu", 0, DURATION),
 }
 """Of rows on disk, whose points are flat: what measured files say from before there were scenarios
 below the front door, and what seeds are made of."""
@@ -113,10 +113,10 @@ class Point(Scenario):
     def _can_be_run(self) -> Self:
         if self.load.loop == "closed" and self.burst != 1:
             raise ValueError(f"burst: must be 1 in a closed loop, got {self.burst}")
-        if self.server.request_work % MICROSECOND_NS:
+        if self.server.request_cpu % MICROSECOND_NS:
             raise ValueError(
-                "server.request_work: must be whole microseconds on a testbed, "
-                f"got {DURATION.format(self.server.request_work)}"
+                "server.request_cpu: must be whole microseconds on a testbed, "
+                f"got {DURATION.format(self.server.request_cpu)}"
             )
         if self.blocks and "workers" not in self.server.model_fields_set:
             raise ValueError(
@@ -168,8 +168,8 @@ class Point(Scenario):
             parts.append(f"share {server.share}")
         if server.wake == "one":
             parts.append("wake one")
-        if server.request_work:
-            parts.append(f"work {DURATION.format(server.request_work)}")
+        if server.request_cpu:
+            parts.append(f"work {DURATION.format(server.request_cpu)}")
         if load.timeout != TIMEOUT_NS:
             parts.append(f"timeout {DURATION.format(load.timeout)}")
         return " ".join(parts)
@@ -182,6 +182,11 @@ class Point(Scenario):
         """Return the point with runs that end with their window."""
         duration, warm_up = map(DURATION.format, (warm_up_ns + window_ns, warm_up_ns))
         return self.with_values(run={"duration": duration, "warm_up": warm_up})
+
+    @property
+    def pause_law(self) -> None:
+        """Pauses are as the trace has them, which the load generator replays."""
+        return None
 
     def trace(self, seed: int, seconds: float, rows: int = 0) -> Trace:
         """Return the arrivals of a run of *seconds*; in a closed loop *rows* connections."""
@@ -316,7 +321,7 @@ def server_options(point: Point) -> list[str]:
     server = point.server
     if point.has_loops:
         raise ValueError(f"our server has one event loop, got {server.workers} workers")
-    queue, work_us = server.signal_queue, server.request_work // MICROSECOND_NS
+    queue, work_us = server.signal_queue, server.request_cpu // MICROSECOND_NS
     return [
         "--mechanism", server.mechanism, "--backlog", str(server.backlog),
         "--accept-limit", str(server.accept_limit), "--listener", server.listener,

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from ..profiles.cost_profile import Profile
 
 _ROWS_PER_S = 20_000  # a first guess of how many connections a closed loop gets through
+_REQUESTS_PER_S = 400_000  # a first guess of how many are due, where connections have several
 _STREAMED_FROM = 1_000_000
 """Connections of a run from which on its records become histograms: below, every one is kept."""
 _CLIENT_ASSUMED = (
@@ -140,7 +141,8 @@ def find_profile_path(name: str | None) -> Path:
 
 def open_connections(scenario: Scenario) -> int:
     """Return about how many connections are open at once, by which costs are priced."""
-    return scenario.idle.connections + (scenario.load.users or 0)
+    load = scenario.load
+    return scenario.idle.connections + (load.users or 0) + (load.connections or 0)
 
 
 def warnings_of(scenario: Scenario, profile: CostSource) -> list[str]:
@@ -192,7 +194,8 @@ def effort(scenario: Scenario) -> tuple[int, float] | None:
     load = scenario.load
     if load.rate is None:
         return None
-    n = round(load.rate * scenario.run.duration / SECOND_NS) * load.requests
+    each = 1 if load.connections else load.requests
+    n = round(load.rate * scenario.run.duration / SECOND_NS) * each
     engine = scenario.run.engine
     if engine == "auto" and why_no_engine():
         engine = "reference"
@@ -260,15 +263,16 @@ def run_job(job: Job, *, extend: Extension | None = None) -> Replication:
     """
     scenario = job.scenario
     settings = settings_at(scenario, job.network_delay_ns, job.seed, kernel=job.kernel)
-    if scenario.load.trace is None and _connections(scenario) > _STREAMED_FROM:
+    drawn = scenario.load.trace is None and scenario.load.connections is None
+    if drawn and _connections(scenario) > _STREAMED_FROM:
         streamed = _streamed(job, settings)
         if streamed is not None:
             return streamed
-    rows = first_rows(scenario)
+    rows, requests_max = first_rows(scenario), first_requests(scenario)
     while True:
         trace = trace_of(scenario, job.seed, rows)
         try:
-            outcome, engine = _simulate(job, trace, settings, extend)
+            outcome, engine = _simulate(job, trace, settings, requests_max, extend)
         except InterruptedRun as stop:
             outcome, part = stop.outcome, None
             if outcome.duration_ns > settings.warm_up_ns and lasted(trace, outcome):
@@ -276,8 +280,7 @@ def run_job(job: Job, *, extend: Extension | None = None) -> Replication:
             raise StoppedJob(job, outcome.duration_ns, part) from None
         if lasted(trace, outcome):
             return Replication(job.seed, job.draw, summarise(outcome), engine)
-        # The users ran out of connections before the end: they get more, the first ones equal.
-        rows = 2 * len(trace)
+        rows, requests_max = _more(trace, requests_max, outcome)
 
 
 def record_job(job: Job) -> tuple[Trace, Outcome]:
@@ -292,19 +295,41 @@ def record_job(job: Job) -> tuple[Trace, Outcome]:
     """
     scenario = job.scenario
     settings = settings_at(scenario, job.network_delay_ns, job.seed, kernel=job.kernel)
-    rows = first_rows(scenario)
+    rows, requests_max = first_rows(scenario), first_requests(scenario)
     while True:
         trace = trace_of(scenario, job.seed, rows)
-        outcome, _ = _simulate(job, trace, settings)
+        outcome, _ = _simulate(job, trace, settings, requests_max)
         if lasted(trace, outcome):
             return trace, outcome
-        rows = 2 * len(trace)
+        rows, requests_max = _more(trace, requests_max, outcome)
 
 
 def first_rows(scenario: Scenario) -> int:
-    """Return how many connections a closed loop has at hand at first."""
-    guess = round(_ROWS_PER_S * scenario.run.duration / SECOND_NS / scenario.load.requests)
-    return max(4 * (scenario.load.users or 0), guess)
+    """Return how many connections users of a closed loop, or of kept ones, have at first."""
+    load, seconds = scenario.load, scenario.run.duration / SECOND_NS
+    if load.connections is not None:
+        assert load.rate is not None
+        again = 0 if load.keeps_for_ever else 1.2 * load.rate * seconds / load.requests
+        return load.connections + load.connections // 8 + 1_000 + round(again)
+    guess = round(_ROWS_PER_S * seconds / load.requests)
+    return max(4 * (load.users or 0), guess)
+
+
+def first_requests(scenario: Scenario) -> int:
+    """Return for how many requests a run has room at first."""
+    load = scenario.load
+    guess = round(_REQUESTS_PER_S * scenario.run.duration / SECOND_NS)
+    return guess + 2 * (load.users or 0)
+
+
+def _more(trace: Trace, requests_max: int, outcome: Outcome) -> tuple[int, int]:
+    """Return how many connections and requests a run gets that ran out of one or the other.
+
+    The first ones are equal.
+    """
+    if outcome.n_silent > 0:
+        return len(trace), 2 * requests_max
+    return 2 * len(trace), requests_max
 
 
 def _connections(scenario: Scenario) -> float:
@@ -332,24 +357,37 @@ def _streamed(job: Job, settings: RunSettings) -> Replication | None:
 
 
 def lasted(trace: Trace, outcome: Outcome) -> bool:
-    """Return whether the users had connections to make until the end."""
+    """Return whether clients had connections and requests to make until the end."""
+    if outcome.n_silent > 0:
+        return False
     return trace.loop == "open" or outcome.intended_ns.size < len(trace)
 
 
 def _simulate(
-    job: Job, trace: Trace, settings: RunSettings, extend: Extension | None = None
+    job: Job,
+    trace: Trace,
+    settings: RunSettings,
+    requests_max: int,
+    extend: Extension | None = None,
 ) -> tuple[Outcome, Engine]:
     """Return the outcome of a run, and the engine that it was made by."""
     program, wanted = program_of(job.scenario), job.scenario.run.engine
+    # A client's threads ask as they please: they have room for all.
+    most = None if job.scenario.machine.role == "client" else requests_max
+
+    def run(engine: Engine, extend: Extension | None = None) -> Outcome:
+        return simulate(
+            program, trace, job.costs, settings, engine=engine, extend=extend, requests_max=most
+        )
+
     if wanted != "reference":
         try:
-            return simulate(program, trace, job.costs, settings, engine="fast"), "fast"
+            return run("fast"), "fast"
         except CannotCompileError:
             if wanted == "fast":
                 raise
             warn_if_no_engine()
-    outcome = simulate(program, trace, job.costs, settings, engine="reference", extend=extend)
-    return outcome, "reference"
+    return run("reference", extend), "reference"
 
 
 def program_of(scenario: Scenario) -> str | Program:
@@ -374,7 +412,7 @@ def trace_of(scenario: Scenario, seed: int, rows: int) -> Trace:
 
 def blocks_of(scenario: Scenario, seed: int) -> TraceBlocks:
     """Return the connections of a run, to be drawn as they are needed: no trace from a file."""
-    return scenario.load.workload.blocks(seed, scenario.run.duration / SECOND_NS)
+    return scenario.workload.blocks(seed, scenario.run.duration / SECOND_NS)
 
 
 def _from_file(path: str, loop: str, rows: int) -> Trace:

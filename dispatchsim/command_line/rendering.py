@@ -31,9 +31,10 @@ def rows_shown(
 
     Runs are of the scenario's mechanism, or of *mechanisms*, if there are several.
     """
-    # With one request a connection both latencies are the same.
+    # With one request a connection ends with its reply.
     one_request = scenario.load.requests == 1 and scenario.load.trace is None
     summaries = [r.summary for r in replications]
+    none_came = not any(s.connections.offered for s in summaries)
     few = any(s.replied < P999_REPLIES_MIN for s in summaries)
     # Where none failed, quantiles of those answered are those of all.
     none_failed = not any(sum(s.errors.values()) for s in summaries)
@@ -43,7 +44,8 @@ def rows_shown(
     return [
         name
         for name in MAIN
-        if not (one_request and name.startswith("request_"))
+        if not (one_request and (name.startswith("lifetime_") or name == "connections_per_s"))
+        and not (none_came and re.match(r"connect|lifetime", name))
         and not (few and name.startswith("p999_"))
         and not (none_failed and re.fullmatch(r"p\d+_answered_ns", name))
         and not (none_dropped and name == "packets_dropped")

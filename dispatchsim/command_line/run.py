@@ -138,7 +138,7 @@ def _tool_report(tool: str, asked: Asked) -> str:
     check_loop(tool, scenario)
     trace, outcome = record_job(job_of(scenario, profile, scenario.run.seed))
     sizes = trace.request_bytes, trace.reply_bytes
-    return tool_report(tool, scenario, seen_by_clients(outcome, trace.requests, sizes))
+    return tool_report(tool, scenario, seen_by_clients(outcome, sizes))
 
 
 @grouped

@@ -104,7 +104,7 @@ FIGURES: dict[str, CourseFigure] = {
     "latency_p99_us": _metric("p99_answered_ns", "µs", is_log=True),
     "latency_p50_ms": _metric("p50_answered_ns", "ms", is_log=True),
     "latency_p99_ms": _metric("p99_answered_ns", "ms", is_log=True),
-    "request_p50_us": _metric("request_p50_answered_ns", "µs"),
+    "request_p50_us": _metric("p50_answered_ns", "µs"),
     "answered_per_s": CourseFigure("answered (requests/s)", _answered_per_s),
     "cpu_busy_percent": _metric("cpu_busy", "%", top=105),
     "cpu_us_per_request": CourseFigure("CPU time for a request (µs)", _cpu_us_per_request),

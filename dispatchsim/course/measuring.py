@@ -109,7 +109,7 @@ def reports(*, stall_ms: float = 100) -> Report:
         asked = generator_of(loop, stall_ms=stall_ms)
         trace, outcome = record_job(job_of(asked, profile_of(asked), asked.run.seed))
         sizes = trace.request_bytes, trace.reply_bytes
-        seen = seen_by_clients(outcome, trace.requests, sizes)
+        seen = seen_by_clients(outcome, sizes)
         texts[tool] = tool_report(tool, asked, seen)
     return Report(texts)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -17,7 +17,8 @@ from ..models.completions.completion_port import Port
 from ..models.scans.poll_pollfd import PollArray
 from ..models.signals.signal_queue import SignalMemory, SignalQueue
 from ..scenario.scenario import Scenario
-from ..sim.figures.outcome import Outcome, first_known
+from ..sim.figures.outcome import Outcome
+from ..sim.figures.outcome import requests_of as known_requests
 from ..sim.figures.queue_lengths import Measure
 from ..sim.figures.recording import Event, Lengths, NotedColumn, Span
 from ..sim.kernel.interest_set import listed_at
@@ -164,16 +165,13 @@ def _peek(column: list[int], fd: int) -> int:
     return list.__getitem__(column, fd)
 
 
-_OPEN: dict[str, Any] = {"end_ns": NONE, "status": Status.OPEN}
-
-
 class Request(NamedTuple):
     """One request of a connection, of several attempts the first.
 
     Attributes
     ----------
     connection, number:
-        Which one of which connection, from 0.
+        Which one of which connection, from 0; of none (NONE) while it waits at its client.
     due_ns, end_ns:
         When its client wanted to send it, and when it had the whole reply or gave up; the latter
         NONE if neither came within the window.
@@ -199,36 +197,24 @@ def requests_of(world: World, begin_ns: int, end_ns: int) -> tuple[Request, ...]
     Those that had ended before it, with a reply or without one, are none of it.
     """
     first, each = world.n_idle, world.rows_each
-    requests = np.array(world.requests[first : world.end_row], np.int64)
-    due_ns = first_known(np.array(world.due_ns, np.int64), requests, each)
-    reply_ns = first_known(np.array(world.reply_ns, np.int64), requests, each)
-    of_each = requests[::each]
-    row = np.repeat(np.arange(of_each.size), of_each)
-    number = np.arange(row.size) - np.repeat(np.cumsum(of_each) - of_each, of_each)
-    # Free clients know their future: what lies beyond the end has not happened.
-    reply_ns = np.where(reply_ns >= end_ns, NONE, reply_ns)
-    is_near = (due_ns != NONE) & (due_ns < end_ns) & ((reply_ns == NONE) | (reply_ns >= begin_ns))
-    connection = first + row * each
+    asked = known_requests(world, end_ns - 1)  # what lies beyond the window has not happened
+    is_near = (asked.due_ns < end_ns) & ((asked.ended_ns == NONE) | (asked.ended_ns >= begin_ns))
+    # The attempts of a connection share its number, and the requests of one follow each other.
+    connection = first + (asked.row - first) // each * each
+    order = np.argsort(connection, kind="stable")
+    number = np.empty(order.size, np.int64)
+    number[order] = np.arange(order.size) - np.searchsorted(connection[order], connection[order])
     found = [
-        _request(world, int(connection[i]), int(number[i]), int(due_ns[i]), int(reply_ns[i]))
+        Request(
+            int(connection[i]) if asked.row[i] != NONE else NONE,
+            int(number[i]),
+            int(asked.due_ns[i]),
+            int(asked.ended_ns[i]),
+            Status(int(asked.status[i])),
+        )
         for i in np.flatnonzero(is_near)
     ]
-    known = [one if one.end_ns < end_ns else one._replace(**_OPEN) for one in found]
-    seen = [one for one in known if one.end_ns == NONE or one.end_ns >= begin_ns]
-    return tuple(sorted(seen, key=lambda one: (one.due_ns, one.connection, one.number)))
-
-
-def _request(world: World, connection: int, number: int, due_ns: int, reply_ns: int) -> Request:
-    """Return the request of that *number*, whose client has no reply if *reply_ns* is NONE."""
-    if reply_ns != NONE:
-        return Request(connection, number, due_ns, reply_ns, Status.REPLIED)
-    attempts = range(connection, connection + world.rows_each)
-    used = [c for c in attempts if world.intended_ns[c] != NONE]
-    last = used[-1] if used else connection
-    status = Status(int(world.status[last]))
-    if status in (Status.OPEN, Status.REPLIED):  # a reply that is planned for after the window
-        return Request(connection, number, due_ns, **_OPEN)
-    return Request(connection, number, due_ns, int(world.done_ns[last]), status)
+    return tuple(sorted(found, key=lambda one: (one.due_ns, one.connection, one.number)))
 
 
 if TYPE_CHECKING:

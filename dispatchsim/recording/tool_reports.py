@@ -68,15 +68,13 @@ class Seen(NamedTuple):
     reply_bytes: int
 
 
-def seen_by_clients(outcome: Outcome, requests: Integers, sizes: tuple[Integers, Integers]) -> Seen:
+def seen_by_clients(outcome: Outcome, sizes: tuple[Integers, Integers]) -> Seen:
     """Return what the clients of *outcome* saw.
 
     Parameters
     ----------
     outcome:
         The record of a run.
-    requests:
-        Requests of each connection of its trace, shape (connections,).
     sizes:
         Bytes of a request and of a reply of each, shape (connections,) each.
     """
@@ -84,8 +82,7 @@ def seen_by_clients(outcome: Outcome, requests: Integers, sizes: tuple[Integers,
     due = (outcome.intended_ns >= outcome.mark_ns) & (outcome.intended_ns < outcome.duration_ns)
     ended = due & (outcome.status == Status.REPLIED)
     begun_ns = outcome.started_ns[ended]
-    owner = np.repeat(np.arange(n), requests[:n])
-    due_ns, reply_ns = outcome.due_ns[: owner.size], outcome.reply_ns[: owner.size]
+    owner, due_ns, reply_ns = outcome.asked_on, outcome.due_ns, outcome.reply_ns
     asked = (due_ns >= outcome.mark_ns) & (due_ns < outcome.duration_ns)
     answered = asked & (reply_ns != NONE)
     sent_ns = np.maximum(due_ns, outcome.connected_ns[owner])[answered]
@@ -127,6 +124,8 @@ def check_loop(tool: str, scenario: Scenario) -> None:
     needed = "closed" if tool == "wrk" else "open"
     if scenario.machine.role == "client":
         raise UserError('--report: needs machine.role = "server": the clients are the tool')
+    if scenario.load.connections is not None:
+        raise UserError("--report: needs load.connections to be absent: tools are not told apart")
     if loop != needed:
         raise UserError(f'--report: {tool} needs load.loop = "{needed}", got "{loop}"')
 

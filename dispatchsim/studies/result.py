@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..calibration.profiles.cost import CostSource
 from ..calibration.running.preparation import Replication, StoppedJob, warnings_of
-from ..scenario.metrics import MAIN, METRICS, OF_CONNECTIONS
+from ..scenario.metrics import MAIN, METRICS, OF_PATHS
 from ..scenario.scenario import Scenario
 from ..scenario.sections import path_names
 from ..sim.engine.c.library import why_no_engine
@@ -57,7 +57,7 @@ class Result:
 
     @property
     def paths(self) -> dict[str, dict[str, Estimate]]:
-        """What is said of the clients of each path, by its name: `metrics.OF_CONNECTIONS`."""
+        """What is said of the clients of each path, by its name: `metrics.OF_PATHS`."""
         names = path_names(self.scenario.path)
         central = [r.summary for r in self.replications]
         return path_estimates(names, central, [r.summary for r in self.drawn])
@@ -175,7 +175,7 @@ def reasons(summaries: Sequence[Summary]) -> list[str]:
     overloaded = [summary for summary in summaries if summary.verdict is Verdict.OVERLOADED]
     if any(not _fails(s) or s.fates["open"] > OVERLOADED_SHARE * s.offered for s in overloaded):
         found.append(
-            "more connections were left unanswered at the end than at the beginning, or than were "
+            "more requests were left unanswered at the end than at the beginning, or than were "
             "answered: the server falls behind and latencies say how long the run was, or the "
             "run is too short to tell (lengthen run.duration)"
         )
@@ -199,7 +199,7 @@ def _who_failed(failed: Sequence[Summary]) -> str:
         errors.update(summary.errors)
     share = errors.total() / max(1, sum(summary.offered for summary in failed))
     kinds = ", ".join(f"{n} {word}" for word, n in errors.most_common() if n > 0)
-    sentence = f"{share:.2%} of the connections failed ({kinds})"
+    sentence = f"{share:.2%} of the requests failed ({kinds})"
     if sum(errors[word] for word in _OF_CLIENTS) > 0.5 * errors.total():
         return (
             f"{sentence}: most of them for want of descriptors or ports of the clients, which "
@@ -229,7 +229,7 @@ def path_estimates(
                 [value(summary.paths[i]) for summary in drawn],
                 least=0,
             )
-            for figure, value in OF_CONNECTIONS.items()
+            for figure, value in OF_PATHS.items()
         }
         for i, name in enumerate(names)
     }

@@ -173,14 +173,14 @@ class Index(NamedTuple):
 
 
 class RunSeries(NamedTuple):
-    """One run: when each connection that was answered was due, how long it took, who was there.
+    """One run: when each request that was answered was due, how long it took, how many waited.
 
     Attributes
     ----------
     intended_ns, latency_ns:
         Of who was answered, in the order in which they were due, shape (n,).
     in_system:
-        Connections that were due and not over, at equal distances in time, shape (500,).
+        Requests that were due and not answered, at equal distances in time, shape (500,).
     failed_share:
         Of all that were due.
     """

@@ -158,7 +158,7 @@ def steady(
     failed = max(series.failed_share for series in known)
     if failed > _MOST_FAILED:
         raise UserError(
-            f"{failed:.1%} of the connections fail in some run: latencies of the others tell of no "
+            f"{failed:.1%} of the requests fail in some run: latencies of the others tell of no "
             "steady state"
         )
     return _answer(scenario, profile.name, known)
@@ -167,17 +167,17 @@ def steady(
 def series_of(job: Job) -> RunSeries:
     """Simulate one run and return its series; a process of its own may be where."""
     _, outcome = record_job(job)
-    answered = outcome.status == Status.REPLIED
-    order = np.argsort(outcome.intended_ns[answered], kind="stable")
-    intended = outcome.intended_ns[answered][order]
-    latency = outcome.done_ns[answered][order] - intended
+    ended_ns, fates = outcome.request_ends()
+    answered = fates == Status.REPLIED
+    order = np.argsort(outcome.due_ns[answered], kind="stable")
+    due = outcome.due_ns[answered][order]
+    latency = ended_ns[answered][order] - due
     at = np.linspace(0, outcome.duration_ns, _SAMPLES, endpoint=False).astype(np.int64)
-    over = outcome.done_ns[outcome.done_ns >= 0]
-    begun = np.searchsorted(np.sort(outcome.intended_ns), at, side="right")
-    ended = np.searchsorted(np.sort(over), at, side="right")
+    begun = np.searchsorted(np.sort(outcome.due_ns), at, side="right")
+    ended = np.searchsorted(np.sort(ended_ns[ended_ns >= 0]), at, side="right")
     known = max(1, len(answered))
-    failed = int(np.count_nonzero(~answered & (outcome.done_ns >= 0)))
-    return RunSeries(intended, latency, begun - ended, failed / known)
+    failed = int(np.count_nonzero(~answered & (ended_ns >= 0)))
+    return RunSeries(due, latency, begun - ended, failed / known)
 
 
 def _answer(scenario: Scenario, profile: str, runs: Sequence[RunSeries]) -> Steady:

@@ -44,5 +44,5 @@ n_asked = [0, 0]
 proxy = ds.Server(env, THREADS, work=forward)
 env.run(until=200_000_000)
 for name, server in ("proxy", proxy), ("back end", back_ends[0]), ("back end", back_ends[1]):
-    latency = server.summary().request_latency_ns
+    latency = server.summary().latency_ns
     print(f"{name:8}  p50 {latency.p50 / 1e3:.0f} us, p99 {latency.p99 / 1e3:.0f} us")

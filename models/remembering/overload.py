@@ -31,6 +31,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ...sim.clients.kept import n_before
 from ...sim.kernel import sockets
 from ...sim.state.columns import MakeColumn
 from ...sim.state.kinds import activity, count
@@ -53,8 +54,8 @@ class ConcurrencyLimit:
 
 
 def _n_open(world: World) -> int:
-    """Return how many connections are open, the idle population left out."""
-    return max(0, world.counts[count.CONNECTIONS_OPEN] - world.n_idle)
+    """Return how many connections are open, without those that were open before the run."""
+    return max(0, world.counts[count.CONNECTIONS_OPEN] - n_before(world))
 
 
 def learn(world: World, limit: ConcurrencyLimit, latency_ns: int, n_open: int) -> None:

@@ -86,11 +86,11 @@ def hold_idle(world: World, interests: InterestSet, first_fd: int, end_fd: int) 
     threads: ThreadTable = interests.own
     n_idle = end_fd - first_fd
     if world.blocking.threads == _POOL:
-        first = 0
+        first = threads.first_accepting
         threads.first_accepting += n_idle
         threads.n_accepting -= n_idle
     else:
-        first = 1
+        first = 1 + threads.first_gone
         threads.first_gone += n_idle
         threads.n_gone -= n_idle
     for i in range(n_idle):

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..clients.clients import idle_lives_ns
 from ..clients.retries import retry_draws
@@ -14,6 +13,7 @@ from ..cpu.receiving import asks_after, comes_late
 from ..engine.disturbances import gaps_ns
 from ..figures.queue_lengths import SAMPLE_COLUMNS
 from ..kernel.handing_over import FDS_OF_SIBLING
+from ..load.laws import draws_ns
 from ..load.workload import Trace
 from ..state.columns import I32, I64, DeclaredColumn, MakeColumn, Per, as_lists, power_of_two
 from ..state.costs import Costs
@@ -39,6 +39,7 @@ def build_world(
     *,
     n_connections: int | None = None,
     n_led: int = 0,
+    requests_max: int | None = None,
 ) -> World:
     """Return the state before a run; every random draw besides the trace is made here.
 
@@ -52,6 +53,9 @@ def build_world(
         Connections that may be open at once, at most; None: all of the trace and the idle ones.
     n_led:
         Connections of processes that may be open at once besides, at most (`engine/hosted.py`).
+    requests_max:
+        Requests that may be due in the run, at most; None: as many as the trace could make. Where
+        they run out clients fall silent.
 
     Raises
     ------
@@ -68,6 +72,8 @@ def build_world(
     server, limits, machine = settings.program, settings.limits, settings.machine
     network, client, kernel = settings.network, settings.client, settings.kernel
     rows_each = 1 + client.retries
+    is_kept = trace.loop == "kept"
+    n_before = n_idle + (trace.users if is_kept else 0)
     c = n_idle + len(trace) * rows_each
     n_at_once = n_idle + len(trace) if n_connections is None else n_connections
     # What is left of an attempt at the server may outlast it at its client.
@@ -78,8 +84,7 @@ def build_world(
     n_siblings, n_threads = server.workers * siblings, server.workers * (1 + siblings)
     n_own_fds = fds_needed_by(n_listening, own_fds)
     d = min(limits.fd_limit, n_at_server + n_own_fds + _SPARE_FDS)
-    n_requests = int(trace.requests.sum()) * rows_each
-    _check_room(settings, n_idle, n_idle + n_own_fds)
+    _check_room(settings, n_before, n_before + n_own_fds)
     n_others = 2 * machine.cpus + machine.busy_processes
     cpus = [
         Cpu(
@@ -134,12 +139,13 @@ def build_world(
 
     sizes = {
         Per.CONNECTION: c,
-        Per.REQUEST: n_requests,
+        Per.REQUEST: _room_for_requests(trace, requests_max),
         Per.DESCRIPTOR: d,
         Per.TIMED_DESCRIPTOR: d if server.request_timeout_ns > 0 else 1,
         Per.FREE_DESCRIPTOR: 0 if column is as_lists else d,
         Per.WORKER: server.workers,
         Per.IDLE: max(1, n_idle),
+        Per.USER: trace.users if is_kept else 1,
         Per.COUNT: len(Count),
         Per.SAMPLE: _n_samples(settings) * len(SAMPLE_COLUMNS),
     }
@@ -147,6 +153,8 @@ def build_world(
         "idle_life_ns": idle_lives_ns(client, settings.seed),
         "retry_draws": retry_draws(client, settings.seed),
         "loss_draws": loss_draws(network, settings.seed),
+        "pause_ns": draws_ns(settings.laws.pause, settings.seed, "pauses"),
+        "request_cpu_ns": draws_ns(settings.laws.request_cpu, settings.seed, "request cpu"),
         "flood_gap_ns": gaps_ns(settings.flood, settings.seed),
     }
     records: dict[Per, Sequence[Any]] = {Per.PATH: paths, Per.FAULT: faults}
@@ -157,6 +165,9 @@ def build_world(
             values = getattr(trace, each.of)
             values = values if rows_each == 1 else np.repeat(values, rows_each)
             return column(c, values, each.dtype, n_idle)  # of idle connections it holds nothing
+        if each.per == Per.ARRIVAL:
+            arrivals = getattr(trace, name) if is_kept else [0]
+            return column(len(arrivals), arrivals, each.dtype)
         if each.per in sizes:
             return column(sizes[each.per], each.first, each.dtype)
         values = (
@@ -168,9 +179,6 @@ def build_world(
 
     columns: dict[str, Any] = {name: before(name, each) for name, each in COLUMNS.items()}
     columns["row"] = column(c, np.append(np.arange(n_idle), np.arange(c - n_idle)), I64)
-    first_request = np.zeros(c - n_idle, I64)
-    number_requests(trace.requests, first_request, rows_each)
-    columns["first_request"] = column(c, first_request, I64, n_idle)
     if paths:  # up to and with each of them
         columns["path_until"][:] = np.cumsum(columns["path_until"]).tolist()
     return World(
@@ -198,7 +206,8 @@ def build_world(
         n_idle=n_idle,
         end_row=c,
         n_users=trace.users,
-        free_clients=not any(costs.client)
+        free_clients=not is_kept
+        and not any(costs.client)
         and not network.up_bits_per_s
         and not network.down_bits_per_s
         and not any(fault.kind in (FaultKind.LINK, FaultKind.READING) for fault in faults)
@@ -213,6 +222,8 @@ def build_world(
         entry_varies=any(costs.interrupt.entry_since.ns),
         some_stop_reading=any(fault.kind == FaultKind.READING for fault in faults),
         rows_each=rows_each,
+        is_kept=is_kept,
+        timers_each=is_kept or rows_each > 1 or bool((trace.requests > 1).any()),
         **columns,
         busy_weight=weight_of_nice(machine.busy_nice),
         n_paths=len(paths),
@@ -236,40 +247,29 @@ def watch_bytes(memory: MemorySettings, price: str) -> int:
     return int(getattr(memory, price)) if price else 0
 
 
-def _check_room(settings: RunSettings, n_idle: int, fds_needed: int) -> None:
+def _room_for_requests(trace: Trace, requests_max: int | None) -> int:
+    """Return for how many requests a run of *trace* has room."""
+    if trace.loop == "kept":
+        return int(trace.arrival_ns.size)  # each is due
+    n = int(trace.requests.sum())
+    return n if requests_max is None else min(n, requests_max)
+
+
+def _check_room(settings: RunSettings, n_before: int, fds_needed: int) -> None:
     kernel, limits = settings.kernel, settings.limits
-    if n_idle > 0 and fds_needed > limits.fd_limit:
+    if n_before > 0 and fds_needed > limits.fd_limit:
         raise ValueError(
-            f"idle must leave the server a descriptor: {n_idle} idle connections "
-            f"need {fds_needed} descriptors, fd_limit is {limits.fd_limit}"
+            f"idle must leave the server a descriptor: {n_before} connections that are open before "
+            f"the run need {fds_needed} descriptors, fd_limit is {limits.fd_limit}"
         )
     least = fds_needed + kernel.files_elsewhere
     if 0 < kernel.files_max < least:
         raise ValueError(
-            f"files_max must be at least {least}, for {n_idle} idle connections, the server's own "
-            f"files and those elsewhere, or 0, got {kernel.files_max}"
+            f"files_max must be at least {least}, for {n_before} open connections, the server's "
+            f"own files and those elsewhere, or 0, got {kernel.files_max}"
         )
-    if 0 < kernel.memory_bytes < n_idle * kernel.connection_bytes:
+    if 0 < kernel.memory_bytes < n_before * kernel.connection_bytes:
         raise ValueError(
-            f"memory_bytes must hold {n_idle} idle connections of {kernel.connection_bytes} bytes, "
-            f"or be 0, got {kernel.memory_bytes}"
+            f"memory_bytes must hold {n_before} open connections of {kernel.connection_bytes} "
+            f"bytes, or be 0, got {kernel.memory_bytes}"
         )
-
-
-def number_requests(
-    requests: NDArray[np.integer], first_request: NDArray[np.int64], rows_each: int = 1
-) -> None:
-    """Write the number of each row's first request: the rows before it make so many *requests*.
-
-    Parameters
-    ----------
-    requests:
-        Requests of each row, or of each connection, shape (rows / rows_each,).
-    first_request:
-        Where it is written, shape (rows,).
-    rows_each:
-        Rows of each connection.
-    """
-    first_request.reshape(-1, rows_each)[:] = requests[:, np.newaxis]
-    np.cumsum(first_request, out=first_request)
-    first_request.reshape(-1, rows_each)[:] -= requests[:, np.newaxis]

@@ -19,15 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..figures.fates import NOBODY, fates_of, stranded
-from ..figures.outcome import (
-    first_known,
-    last_attempts,
-    ledgers_of,
-    samples_of,
-    waiting_since,
-)
+from ..figures.outcome import last_attempts, ledgers_of, requests_of, samples_of
 from ..figures.summary import Summary, summary_of
-from ..figures.tally import Tally
+from ..figures.tally import Tallies
 from ..load.workload import Trace, TraceBlocks
 from ..state.columns import Per
 from ..state.kinds import (
@@ -43,13 +37,16 @@ from ..state.kinds import (
 from ..state.mechanism import Mechanism
 from ..state.world import COLUMNS, Cpu, World
 from ..wire.paths import paths_of
-from .build import number_requests
 
 _OF_ROWS = {name: each for name, each in COLUMNS.items() if each.per == Per.CONNECTION}
 _UNKNOWN = [int(each) for each in (Stage.NONE, Stage.CLOSED, Stage.BY_COOKIE, Stage.EXPIRED)]
 """Stages of which the server keeps no record."""
 _MARGIN = 2
 """Rows in reserve when the engine asks for more: no occurrence starts more connections."""
+_REQUESTS_MARGIN = 20_000
+"""Room in reserve when the engine asks for more: calls that cost nothing may answer as many events
+as a wait returns before the engine looks, and each reply makes a request due."""
+_OF_REQUESTS = tuple(name for name, each in COLUMNS.items() if each.per == Per.REQUEST)
 
 Indices = NDArray[np.int64]
 
@@ -63,23 +60,27 @@ class RowWindow:
         The rest of the trace, behind the rows that *world* was built with.
     world:
         As built for the first rows, with columns that are arrays.
-    tally:
-        Takes the records of connections and requests.
+    tallies:
+        Take the records of connections and requests.
     """
 
-    def __init__(self, blocks: TraceBlocks, world: World, tally: Tally) -> None:
-        self.tally = tally
+    def __init__(self, blocks: TraceBlocks, world: World, tallies: Tallies) -> None:
+        self.tallies = tallies
         self._blocks = blocks
         self._world = world
         self._size = world.end_row - world.n_idle
         self._n_drawn = self._size
         self._each = world.rows_each
         world.refill_row = world.end_row - _MARGIN * self._each
+        self._make_room_for_requests()
 
     def refill(self) -> None:
-        """Make room for new rows, and draw them."""
+        """Make room for requests; where rows have run out, for new ones, and draw them."""
         world = self._world
         living = self._living()
+        self._drop_requests(living)
+        if world.next_row < world.refill_row:
+            return
         self._count(~living, NOBODY)
         not_begun = np.arange(world.next_row, world.end_row)
         kept = np.concatenate([world.n_idle + np.flatnonzero(living), not_begun])
@@ -93,12 +94,14 @@ class RowWindow:
         """Count what is left when the run is over, and return the figures of the whole run."""
         world = self._world
         world.now_ns = duration_ns
+        if world.n_silent > 0:
+            raise RuntimeError(f"{world.n_silent} requests found no room in a streamed run")
         lost = stranded(world, mechanism.tells)
         self._count(np.ones(world.next_row - world.n_idle, bool), lost)
-        self.tally.add_waiting(self._waiting_since(duration_ns))
+        self._count_requests(np.ones(world.n_requests, bool), lost)
         marks_ns = np.sum([cpu.ledger_mark_ns for cpu in world.cpus], axis=0)
         return summary_of(
-            self.tally,
+            self.tallies,
             ledger_ns=ledgers_of(world).sum(axis=0),
             ledger_mark_ns=marks_ns,
             counts=_array(world.counts),
@@ -106,11 +109,6 @@ class RowWindow:
             samples=samples_of(world),
             stranded=lost,
         )
-
-    def _rows(self, name: str) -> NDArray[np.int64]:
-        """Return that column of all rows in the window."""
-        column = cast(NDArray[np.int64], getattr(self._world, name))
-        return column[self._world.n_idle : self._world.end_row]
 
     def _begun(self, name: str) -> NDArray[np.int64]:
         """Return that column of the rows that the run has come to."""
@@ -135,42 +133,69 @@ class RowWindow:
 
     def _count(self, ended: NDArray[np.bool_], lost: NDArray[np.int64]) -> None:
         """Hand the records of the *ended* rows to the tally, of which some are *lost*: stranded."""
-        world, each = self._world, self._each
+        each = self._each
 
         def of_ended(name: str) -> NDArray[np.int64]:
             return self._begun(name)[ended]
 
-        planned_ns, done_ns, status = map(of_ended, ("intended_ns", "done_ns", "status"))
+        names = ("intended_ns", "connected_ns", "done_ns", "status")
+        planned_ns, connected_ns, done_ns, status = map(of_ended, names)
         if each > 1:
             last = last_attempts(planned_ns, each)
-            planned_ns, done_ns, status = planned_ns[::each], done_ns[last], status[last]
+            planned_ns, connected_ns = planned_ns[::each], connected_ns[last]
+            done_ns, status = done_ns[last], status[last]
+        if len(lost) > 0:
+            status = fates_of(status, of_ended("row")[::each] // each, lost)
+        self.tallies.add_connections(planned_ns, connected_ns, done_ns, status)
+
+    def _requests(self, name: str) -> NDArray[np.int64]:
+        """Return that column of the requests at hand."""
+        return _array(getattr(self._world, name))[: self._world.n_requests]
+
+    def _drop_requests(self, living: NDArray[np.bool_]) -> None:
+        """Hand the requests to the tally whose fate is known, and forget them.
+
+        These have a reply, or their connection is no longer *living*. A reply that is still on its
+        way has not come.
+        """
+        world = self._world
+        reply_ns, row = self._requests("reply_ns"), self._requests("asked_on")
+        replied = (reply_ns != NONE) & (reply_ns <= world.now_ns)
+        dropped = replied | ~living[row - world.n_idle]
+        self._count_requests(dropped, NOBODY)
+        kept = np.flatnonzero(~dropped)
+        for name in _OF_REQUESTS:
+            column = _array(getattr(world, name))
+            column[: kept.size] = column[kept]
+        # The last request of a connection may be gone: nobody asks for it again.
+        _array(world.request_of)[world.n_idle : world.next_row] = NONE
+        _array(world.request_of)[self._requests("asked_on")[: kept.size]] = np.arange(kept.size)
+        world.n_requests = kept.size
+        self._make_room_for_requests()
+
+    def _make_room_for_requests(self) -> None:
+        """Have as much free room as there are requests at hand, and as there are rows."""
+        world = self._world
+        room = 2 * world.n_requests + self._size + 2 * _REQUESTS_MARGIN
+        if len(world.due_ns) < room:
+            for name in _OF_REQUESTS:
+                column = _array(getattr(world, name))
+                larger = np.zeros(2 * room, column.dtype)
+                larger[: world.n_requests] = column[: world.n_requests]
+                setattr(world, name, larger)
+        world.refill_request = len(world.due_ns) - _REQUESTS_MARGIN
+
+    def _count_requests(self, counted: NDArray[np.bool_], lost: NDArray[np.int64]) -> None:
+        """Hand the records of the *counted* requests to the tally; see `_count`."""
+        world, each = self._world, self._each
+        requests = requests_of(world, self.tallies.requests.end_ns).take(counted)
+        status = requests.status
         path = paths_of(np.zeros(0, np.int64), world)
         if len(lost) > 0 or world.n_paths > 0:
-            numbers = of_ended("row")[::each] // each
+            numbers = _array(world.row)[requests.row] // each
             status = fates_of(status, numbers, lost)
             path = paths_of(numbers, world)
-        self.tally.add(planned_ns, done_ns, status, path)
-        requests = self._begun("requests")
-        of_requests = self._of_requests(ended, requests)
-        known_ns = (
-            first_known(_array(times_ns)[: of_requests.size][of_requests], requests[ended], each)
-            for times_ns in (world.due_ns, world.reply_ns)
-        )
-        self.tally.add_requests(*known_ns)
-
-    def _waiting_since(self, end_ns: int) -> NDArray[np.int64]:
-        """Return when each request was due that waits for its reply at *end_ns*."""
-        world, each = self._world, self._each
-        planned_ns, done_ns, status = map(self._begun, ("intended_ns", "done_ns", "status"))
-        requests = self._begun("requests")
-        last = last_attempts(planned_ns, each)
-        is_open = (status[last] == int(Status.OPEN)) | (done_ns[last] > end_ns)
-        is_open &= (planned_ns[::each] != NONE) & (planned_ns[::each] <= end_ns)
-        due_ns, reply_ns = (
-            first_known(_array(times_ns)[: int(requests.sum())], requests, each)
-            for times_ns in (world.due_ns, world.reply_ns)
-        )
-        return waiting_since(is_open, requests[::each], due_ns, reply_ns, end_ns)
+        self.tallies.requests.add(requests.due_ns, requests.ended_ns, status, path)
 
     def _move(self, kept: Indices, block: Trace | None) -> None:
         """Bring the rows *kept* to the front, and *block* behind them."""
@@ -178,9 +203,6 @@ class RowWindow:
         n_idle, n_kept = world.n_idle, kept.size
         n_new = 0 if block is None else len(block) * each
         self._renumber(kept)
-        requests_kept = np.zeros(world.end_row - n_idle, bool)
-        requests_kept[kept - n_idle] = True
-        self._move_requests(self._of_requests(requests_kept, self._rows("requests")), block)
         n_rows = n_idle + n_kept + n_new
         for name, declared in _OF_ROWS.items():
             column = _array(getattr(world, name))
@@ -202,7 +224,6 @@ class RowWindow:
         world.next_row = n_idle + int(np.searchsorted(kept, world.next_row))
         world.oldest = n_idle + int(np.searchsorted(kept, world.oldest))
         world.end_row = n_rows
-        number_requests(self._rows("requests"), self._rows("first_request"))
 
     def _renumber(self, kept: Indices) -> None:
         """Rename connections wherever the run holds one; the idle ones stay."""
@@ -236,30 +257,10 @@ class RowWindow:
             places = listener.first_queued + np.arange(listener.n_queued)
             places &= queue.size - 1
             queue[places] = renamed(queue[places])
+        _array(world.asked_on)[: world.n_requests] = renamed(self._requests("asked_on"))
         fds = _array(world.fd_of)[kept]
         is_open = fds != NONE
         _array(world.connection_of)[fds[is_open]] = renamed(kept[is_open])
-
-    def _of_requests(
-        self, of_rows: NDArray[np.bool_], requests: NDArray[np.int64]
-    ) -> NDArray[np.bool_]:
-        """Return for each request the entry of its row; each row makes so many *requests*."""
-        if int(requests.sum()) == requests.size:
-            return of_rows  # one each
-        return np.repeat(of_rows, requests)
-
-    def _move_requests(self, keep: NDArray[np.bool_], block: Trace | None) -> None:
-        world = self._world
-        n_kept = int(np.count_nonzero(keep))
-        n = n_kept + (0 if block is None else int(block.requests.sum()) * self._each)
-        for name in ("due_ns", "reply_ns"):
-            column = _array(getattr(world, name))
-            moved = column[: keep.size][keep]
-            if column.size < n:
-                column = np.zeros(2 * n, np.int64)
-                setattr(world, name, column)
-            column[:n_kept] = moved
-            column[n_kept:n] = NONE
 
 
 def _connections(world: World) -> Indices:

@@ -27,7 +27,9 @@ from ..state.units import SECOND_NS
 from ..state.world import World
 from ..wire.network import send_reset_up, send_syn, send_up
 from ..wire.retransmission import syn_retries_max
-from ..wire.way import round_trip_ns
+from ..wire.way import drawn, round_trip_ns
+from .asking import has_room, new_request
+from .kept import keep_open, keeps, send_next
 from .retries import earn_retries, tries_again
 from .slow_clients import pieces_of
 
@@ -55,7 +57,7 @@ def user_is_due(world: World, at_ns: int) -> None:
 
 def plan_arrival(world: World) -> None:
     """Let the next connection of an open loop come when the trace says."""
-    if world.next_row == world.end_row:
+    if world.next_row == world.end_row or not has_room(world):
         return
     at_ns = world.at_ns[world.next_row]
     if world.free_clients:
@@ -69,20 +71,20 @@ def _next_connection(world: World, at_ns: int) -> int:
     c = world.next_row
     world.next_row += world.rows_each
     world.intended_ns[c] = at_ns
-    world.due_ns[world.first_request[c]] = at_ns
+    new_request(world, c, at_ns)
     return c
 
 
 def start(world: World, c: int) -> None:
     """Let a client open a connection now: *c*, idle or tried again, or the trace's next."""
     if c == NONE:
-        if world.next_row == world.end_row:
+        if world.next_row == world.end_row or not has_room(world):
             return
         c = _next_connection(world, world.now_ns)
         earn_retries(world)
         if world.n_users == 0:
             plan_arrival(world)
-    elif c >= world.n_idle:
+    elif c >= world.n_idle and not world.is_kept:
         world.counts[count.RETRIES] += 1
     open_connection(world, c, world.now_ns)
 
@@ -121,13 +123,23 @@ def _takes_port(world: World) -> bool:
 
 
 def _set_timer(world: World, c: int) -> None:
-    """Have the client of *c* give up when its time is over."""
-    if world.client.timeout_ns == 0 or is_led(world, c):
-        return
-    if world.rows_each > 1 or not world.timer_set:
-        # Attempts do not start in the order of their rows, so each has a timer of its own.
+    """Have the client of *c* give up when the time of its request is over."""
+    if world.client.timeout_ns == 0 or world.is_kept or is_led(world, c):
+        return  # a request on a kept connection has a timer from when it is sent
+    if world.timers_each or not world.timer_set:
         world.timer_set = True
-        schedule(world, world.intended_ns[c] + world.client.timeout_ns, occurrence.TIMEOUT, c)
+        schedule(world, _deadline_ns(world, c), occurrence.TIMEOUT, c)
+
+
+def _deadline_ns(world: World, c: int) -> int:
+    """Return until when the client of *c* waits for the reply to its request.
+
+    From when the request was due, or from when this attempt at it was.
+    """
+    due_ns = world.due_ns[world.request_of[c]]
+    if not keeps(world, c):
+        due_ns = max(due_ns, world.intended_ns[c])
+    return due_ns + world.client.timeout_ns
 
 
 def syn_sent_again(world: World, c: int) -> None:
@@ -158,6 +170,10 @@ def connected(world: World, c: int) -> None:
     """Let the client of *c*, connected or done thinking, send its next request, or piece."""
     if world.status[c] != status.OPEN:
         return
+    if keeps(world, c) and not world.is_usable[c]:
+        world.is_usable[c] = 1
+        send_next(world, c, world.now_ns)
+        return
     sent_ns = client_turn(world, world.now_ns, world.costs.client.send_ns)
     n_bytes = world.request_bytes[c]
     if world.client.request_pieces > 1:
@@ -173,10 +189,9 @@ def request_was_sent(world: World, c: int) -> bool:
     """
     if world.status[c] == status.OPEN or world.client.closing != Closing.RESET:
         return True
-    if world.left[c] == 0 or world.tries[c] > 0:
+    if world.left[c] == 0 or world.tries[c] > 0 or world.request_of[c] == NONE:
         return False
-    request = world.first_request[c] + world.requests[c] - world.left[c]
-    return max(world.connected_ns[c], world.due_ns[request]) <= world.done_ns[c]
+    return max(world.connected_ns[c], world.due_ns[world.request_of[c]]) <= world.done_ns[c]
 
 
 def _plan_next_piece(world: World, c: int, sent_ns: int) -> None:
@@ -197,14 +212,16 @@ def reply_arrives(world: World, c: int, at_ns: int) -> None:
     if _is_too_late(world, c, read_ns):
         _answer_with_reset(world, c, at_ns)
         return
-    request = world.first_request[c] + world.requests[c] - world.left[c]
-    world.reply_ns[request] = read_ns
+    world.reply_ns[world.request_of[c]] = read_ns
     world.left[c] -= 1
     if world.left[c] > 0:
-        if is_led(world, c):
-            return  # its process says when it sends the next
-        world.due_ns[request + 1] = read_ns + world.think_ns[c]
-        _plan_request(world, c, world.due_ns[request + 1])
+        if keeps(world, c):
+            send_next(world, c, read_ns)
+        elif not is_led(world, c) and has_room(world):  # a process says when it sends the next
+            due_ns = read_ns + _pause_ns(world, c)
+            new_request(world, c, due_ns)
+            _set_timer(world, c)
+            _plan_request(world, c, due_ns)
         return
     world.done_ns[c] = read_ns
     world.status[c] = status.REPLIED
@@ -212,11 +229,18 @@ def reply_arrives(world: World, c: int, at_ns: int) -> None:
         _comes_again(world, c, leave(world, c, read_ns))
 
 
+def _pause_ns(world: World, c: int) -> int:
+    """Return how long the client of *c* pauses before its next request."""
+    if world.client.pauses_drawn > 0:
+        return drawn(world.pause_ns, world.row[c], world.requests[c] - world.left[c])
+    return world.think_ns[c]
+
+
 def _is_too_late(world: World, c: int, read_ns: int) -> bool:
-    """Return whether the last reply of *c* comes after its time-out, which is due and ends it."""
-    if world.client.timeout_ns == 0 or world.left[c] > 1 or is_led(world, c):
+    """Return whether the reply to *c* comes after its time-out, which is due and ends it."""
+    if world.client.timeout_ns == 0 or is_led(world, c):
         return False
-    return read_ns > world.intended_ns[c] + world.client.timeout_ns
+    return read_ns > _deadline_ns(world, c)
 
 
 def _plan_request(world: World, c: int, due_ns: int) -> None:
@@ -307,7 +331,9 @@ def _free_port(world: World, at_ns: int) -> None:
 
 def _comes_again(world: World, c: int, at_ns: int) -> None:
     """Let the user of *c*, which ended at *at_ns*, open another one in a closed loop."""
-    if world.n_users > 0 and not is_led(world, c):
+    if keeps(world, c):
+        keep_open(world, c, at_ns)
+    elif world.n_users > 0 and not is_led(world, c):
         user_is_due(world, at_ns + world.think_ns[c])
 
 
@@ -330,18 +356,28 @@ def _goes_on(world: World, c: int, at_ns: int) -> None:
     """Have the client of *c*, which failed, try again, or its user open the next connection."""
     if is_led(world, c):
         return
-    if not tries_again(world, c, at_ns) and world.n_users > 0:
+    if keeps(world, c):
+        keep_open(world, c, at_ns)
+    elif not tries_again(world, c, at_ns) and world.n_users > 0:
         # At least a nanosecond later, or a user without descriptors would never let time pass.
         user_is_due(world, at_ns + max(1, world.think_ns[c]))
 
 
 def timeout(world: World, c: int) -> None:
-    """End the patience of the client of *c*: an attempt, or the oldest connection that waits."""
-    if world.rows_each > 1:
-        if world.status[c] == status.OPEN:
+    """End the patience of the client of *c*, or of the oldest connection that waits."""
+    if world.timers_each:
+        if world.status[c] == status.OPEN and _has_waited(world, c):
             give_up(world, c, status.TIMEOUT)
     else:
         _oldest_times_out(world)
+
+
+def _has_waited(world: World, c: int) -> bool:
+    """Return whether the time of the request of *c* is over: an earlier one may have set a timer.
+
+    A client without room for a request makes none.
+    """
+    return world.request_of[c] != NONE and _deadline_ns(world, c) <= world.now_ns
 
 
 def give_up(world: World, c: int, why: int) -> None:

@@ -24,6 +24,7 @@ from ..state.client_settings import ClientSettings
 from ..state.event_calendar import schedule
 from ..state.kinds import occurrence
 from ..state.world import World
+from .asking import take_over
 
 JITTER_BITS = 20
 """Draws of jitter are fractions of 2**20."""
@@ -77,6 +78,6 @@ def tries_again(world: World, c: int, at_ns: int) -> bool:
     # At least a nanosecond later, or a client without descriptors would try it all at one time.
     due_ns = at_ns + max(1, pause_ns(world, c, attempt))
     world.intended_ns[next_c] = due_ns
-    world.due_ns[world.first_request[next_c]] = due_ns
+    take_over(world, c, next_c)
     schedule(world, due_ns, occurrence.START, next_c)
     return True

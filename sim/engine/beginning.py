@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..clients.clients import idle_life, plan_arrival, user_is_due
+from ..clients.kept import begin_kept
 from ..cpu.scheduling import boot
 from ..kernel.descriptors import FIRST_FD, open_fd
 from ..kernel.handing_over import FDS_OF_SIBLING, hands_over, is_sibling, open_eventfd
@@ -41,7 +42,7 @@ def beginning(program: Program) -> Callable[[World, int], None]:
                     open_fd(world)
             boot(world, worker)
         _begin_cpus(world)
-        _connect_idle(world)
+        _connect_all(world)
         begin_flood(world)
         plan_faults(world)
         _begin_measuring(world, warm_up_ns)
@@ -60,13 +61,24 @@ def beginning(program: Program) -> Callable[[World, int], None]:
                 for _ in watch(world, worker, open_timer(world, worker), READABLE):
                     pass
 
-    def _connect_idle(world: World) -> None:
-        """Divide the idle connections among the sets, in whole ranges: a million cost little."""
-        first_fd = _accept_idle(world)
+    def _connect_all(world: World) -> None:
+        """Have the idle population be connected, and the connections that clients keep."""
+        _divide(world, _accept_all(world, 0, world.n_idle), world.n_idle)
+        if world.client.idle_life_ns > 0:
+            for c in range(world.n_idle):
+                schedule(world, idle_life(world, c), occurrence.IDLE_CLOSE, c)
+        if world.is_kept:
+            n = world.n_users
+            _divide(world, _accept_all(world, world.n_idle, n), n)
+            n_sets = len(world.sets) - world.n_siblings - (1 if hands_over(world) else 0)
+            begin_kept(world, n_sets)
+
+    def _divide(world: World, first_fd: int, n: int) -> None:
+        """Divide *n* descriptors among the sets, in whole ranges: a million cost little."""
         first_set = 1 if hands_over(world) else 0
-        n_idle, n_sets = world.n_idle, len(world.sets) - world.n_siblings - first_set
+        n_sets = len(world.sets) - world.n_siblings - first_set
         for i in range(n_sets):
-            low, high = first_fd + n_idle * i // n_sets, first_fd + n_idle * (i + 1) // n_sets
+            low, high = first_fd + n * i // n_sets, first_fd + n * (i + 1) // n_sets
             interests = world.sets[first_set + i]
             fill(world.watched_by, low, high, interests.number)
             interests.n_watched += high - low
@@ -109,21 +121,18 @@ def _begin_cpus(world: World) -> None:
         world.cpus[i].idle = world.cpus[i].running == NONE
 
 
-def _accept_idle(world: World) -> int:
-    """Have the idle population be connected and accepted; return its first descriptor."""
-    n_idle, first_fd = world.n_idle, world.next_fd
-    world.next_fd += n_idle
+def _accept_all(world: World, first_c: int, n: int) -> int:
+    """Have *n* connections be there, and accepted; return the first descriptor."""
+    first_fd = world.next_fd
+    world.next_fd += n
     end_fd = world.next_fd
-    fill_range(world.fd_of, 0, n_idle, first_fd)
-    fill(world.stage, 0, n_idle, stage.ACCEPTED)
-    fill_range(world.connection_of, first_fd, end_fd, 0)
+    fill_range(world.fd_of, first_c, first_c + n, first_fd)
+    fill(world.stage, first_c, first_c + n, stage.ACCEPTED)
+    fill_range(world.connection_of, first_fd, end_fd, first_c)
     fill(world.state, first_fd, end_fd, WRITABLE)
     fill(world.interest, first_fd, end_fd, READABLE)
     have_waited(world, first_fd, end_fd)
-    world.counts[count.CONNECTIONS_OPEN] += n_idle
-    if world.client.idle_life_ns > 0:
-        for c in range(n_idle):
-            schedule(world, idle_life(world, c), occurrence.IDLE_CLOSE, c)
+    world.counts[count.CONNECTIONS_OPEN] += n
     return first_fd
 
 
@@ -137,6 +146,8 @@ def _begin_measuring(world: World, warm_up_ns: int) -> None:
 
 def _begin_clients(world: World) -> None:
     """Plan the first arrival of an open loop, or the first connection of each user."""
+    if world.is_kept:
+        return
     if world.n_users == 0:
         plan_arrival(world)
     for i in range(min(world.n_users, (world.end_row - world.next_row) // world.rows_each)):

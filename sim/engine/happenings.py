@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..clients import clients
+from ..clients.kept import request_due
 from ..cpu.interrupts import handled_connection, take_ledger
 from ..cpu.receiving import tick
 from ..figures.queue_lengths import take_sample
@@ -38,6 +39,7 @@ PACKETS = (
 OF_CLIENTS = (
     occurrence.CONNECTED,
     occurrence.REPLY,
+    occurrence.REQUEST_DUE,
     occurrence.START,
     occurrence.EOF,
     occurrence.RST,
@@ -90,6 +92,8 @@ def client_happening(world: World, kind: int, c: int) -> None:
     """Let the client of *c* receive or send something, or give up."""
     if kind == occurrence.CONNECTED:
         clients.connected(world, c)
+    elif kind == occurrence.REQUEST_DUE:
+        request_due(world)
     elif kind == occurrence.REPLY:
         clients.reply_arrives(world, c, world.now_ns)
     elif kind == occurrence.START:

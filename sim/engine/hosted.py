@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import simpy
@@ -38,6 +38,8 @@ from .happenings import OF_CLIENTS
 from .other_threads import resumes
 from .reference import ReferenceRun
 
+_REQUESTS_AT_HAND = 1_024
+"""Room for requests that are yet to come; a step or an occurrence needs a few."""
 _AFTER_ALL_OTHERS = 2
 """Priority of the first server: behind SimPy's URGENT (0) and NORMAL (1)."""
 Refill = Callable[[int], Trace]
@@ -115,7 +117,7 @@ class HostedRun(ReferenceRun):
         self.host = host
         self.clock = clock
         self.led: dict[int, Led] = {}
-        self.slots_of: dict[int, list[int]] = {}
+        self.led_rows: set[int] = set()
         self.has_ended = False
         self._priority = EventPriority(_AFTER_ALL_OTHERS + number)
         self._alarm: simpy.Event | None = None
@@ -141,6 +143,7 @@ class HostedRun(ReferenceRun):
     def enter(self) -> World:
         """Return the world as it is now, for a process that acts on it; then `set_alarm`."""
         self.world.now_ns = max(self.world.now_ns, self.clock.now_ns())
+        self._have_room()
         return self.world
 
     def set_alarm(self) -> None:
@@ -181,6 +184,7 @@ class HostedRun(ReferenceRun):
     def _let_happen(self) -> None:
         """Let the first occurrence happen, or a CPU end its step: the loop of the other engines."""
         world, entries = self.world, self.env.entries
+        self._have_room()
         cpu = first_due(world)
         at_ns = due_ns(cpu)
         if entries and entries[0][0] <= at_ns:
@@ -225,17 +229,15 @@ class HostedRun(ReferenceRun):
         world = self.world
         c = _add_rows(world, world.rows_each, {})
         world.requests[c] = world.left[c] = 1  # or more: its process will say
-        self.slots_of[c] = []
+        self.led_rows.add(c)
         return c
 
-    def new_request(self, c: int, due_ns: int) -> None:
-        """Have the next request on *c* be one that was due at *due_ns*."""
+    def _have_room(self) -> None:
+        """Have room for the requests that may become due before this is called again."""
         world = self.world
-        slots, slot = self.slots_of[c], len(world.due_ns)
-        world.due_ns.append(due_ns)
-        world.reply_ns.append(NONE)
-        world.first_request[c] = slot - len(slots)
-        slots.append(slot)
+        if len(world.due_ns) - world.n_requests < _REQUESTS_AT_HAND:
+            for column in (world.due_ns, world.reply_ns, world.asked_on, world.waits_before):
+                column.extend([0] * (len(column) + _REQUESTS_AT_HAND))
 
     def _draw_more(self) -> None:
         """Have more connections of the trace at hand, behind all rows, for the users of a loop."""
@@ -251,10 +253,6 @@ class HostedRun(ReferenceRun):
             if column.per == Per.CONNECTION and column.of
         }
         first = _add_rows(world, len(given["requests"]), given)
-        for c in range(first, len(world.row)):
-            world.first_request[c] = len(world.due_ns)
-            world.due_ns += [NONE] * world.requests[c]
-            world.reply_ns += [NONE] * world.requests[c]
         world.next_row, world.end_row = first, len(world.row)
 
     def outcome(self) -> Outcome:
@@ -268,26 +266,10 @@ class HostedRun(ReferenceRun):
                 self._let_happen()
         until_ns = min(self.duration_ns, self.clock.now_ns())
         mechanism = self._program.mechanism
-        if not self.slots_of:
+        if not self.led_rows:
             return outcome_of(self.world, until_ns, mechanism)
-        return _renumbered(outcome_of(self._all_rows(), until_ns, mechanism), self.world, until_ns)
-
-    def _all_rows(self) -> World:
-        """Return the world with the requests of each row behind those of the row before."""
-        world = self.world
-        end, each = len(world.row), world.rows_each
-        requests, due_ns, reply_ns = list(world.requests), [], []
-        for c in range(world.n_idle, end):
-            first_of_all = c - (c - world.n_idle) % each  # a process makes one attempt
-            slots: Any = self.slots_of.get(first_of_all)
-            if slots is None:
-                first = world.first_request[c]
-                slots = range(first, first + requests[c])
-            requests[c] = len(slots)
-            is_attempt = c in self.slots_of or first_of_all not in self.slots_of
-            due_ns += [world.due_ns[slot] if is_attempt else NONE for slot in slots]
-            reply_ns += [world.reply_ns[slot] if is_attempt else NONE for slot in slots]
-        return replace(world, end_row=end, requests=requests, due_ns=due_ns, reply_ns=reply_ns)
+        with_led = replace(self.world, end_row=len(self.world.row))
+        return _renumbered(outcome_of(with_led, until_ns, mechanism), self.world, until_ns)
 
 
 def _add_rows(world: World, n: int, given: dict[str, list[int]]) -> int:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from ..clients.asking import new_request
 from ..clients.clients import connected, give_up, leave, open_connection
 from ..state.client_settings import Closing
 from ..state.event_calendar import schedule
@@ -42,6 +43,7 @@ class LedClient:
         self.c = run.new_row()
         self.is_connected = False
         self.awaits_reply = False
+        self._n_asked = 0
         self._notified = notified
         self._deadline_ns = NONE
         run.led[self.c] = self
@@ -68,11 +70,11 @@ class LedClient:
         It was due at *due_ns*, from when its response time counts.
         """
         world, c = self.run.enter(), self.c
-        n_replied = len(self.run.slots_of[c])
-        self.run.new_request(c, due_ns)
+        new_request(world, c, due_ns)
+        self._n_asked += 1
         world.request_bytes[c], world.reply_bytes[c] = n_bytes, reply_bytes
         world.left[c] = 1 if is_last else 2
-        world.requests[c] = n_replied + world.left[c]
+        world.requests[c] = self._n_asked - 1 + world.left[c]
         self.awaits_reply = True
         connected(world, c)
         self._expect(deadline_ns)
@@ -115,7 +117,7 @@ class LedClient:
         else:
             happen(world, kind, c)
         if self.awaits_reply:
-            read_ns = world.reply_ns[self.run.slots_of[c][-1]]
+            read_ns = world.reply_ns[world.request_of[c]]
             if read_ns != NONE:
                 self.awaits_reply = False
                 self._deadline_ns = NONE

@@ -6,19 +6,20 @@ A connection of the trace may take several attempts, each a row:
     rows     0 1 2                    3 4 5              each `rows_each` attempts, used or not
     record   due ─── first ...        ... last ─── done, status
 
-A user sees one connection: wanted when the first attempt was due, ended as the last one did. Of
-a request it is the first reply that counts.
+A user sees one connection: wanted when the first attempt was due, ended as the last one did. An
+attempt goes on with the request that the one before has left.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..cpu.interrupts import take_ledger
-from ..state.kinds import NONE, Status
+from ..state.kinds import NEVER_NS, NONE, Status
 from ..state.mechanism import Mechanism
 from ..state.world import World
 from ..wire.paths import paths_of
@@ -43,52 +44,53 @@ def last_attempts(intended_ns: Integers, rows_each: int) -> Integers:
     return np.asarray(first + np.maximum(n_planned, 1) - 1, np.int64)
 
 
-def first_known(times_ns: Integers, requests: Integers, rows_each: int) -> Integers:
-    """Return, of each request of a connection, the time in the first attempt that has one.
+class Requests(NamedTuple):
+    """Requests that were due; one entry each, int64, shape (requests,).
 
-    Parameters
+    Attributes
     ----------
-    times_ns:
-        A time for each request of each attempt, -1 where there is none; one row after the other.
-    requests:
-        Requests of each attempt, shape (connections * rows_each,), the same in all of a connection.
-    rows_each:
-        Attempts of a connection at most.
+    due_ns:
+        When its client wanted to send it.
+    row:
+        The row of the connection on which it was made last, -1 where it still waits at its client.
+    ended_ns, status:
+        When it had its reply or failed, -1 where it has not; as in `Status`.
     """
-    if rows_each == 1:
-        return times_ns
-    attempt = np.repeat(np.arange(requests.size) % rows_each, requests)
-    times_ns = times_ns[: attempt.size]
-    known_ns = times_ns[attempt == 0]
-    for number in range(1, rows_each):
-        known_ns = np.where(known_ns == NONE, times_ns[attempt == number], known_ns)
-    return np.asarray(known_ns, np.int64)
+
+    due_ns: Integers
+    row: Integers
+    ended_ns: Integers
+    status: Integers
+
+    def take(self, index: NDArray[Any]) -> Requests:
+        """Return the entries at *index*."""
+        return Requests(*(column[index] for column in self))
 
 
-def waiting_since(
-    is_open: NDArray[np.bool_],
-    requests: Integers,
-    due_ns: Integers,
-    reply_ns: Integers,
-    end_ns: int,
-) -> Integers:
-    """Return when each request was due that waits for its reply at *end_ns*, shape (n,).
+def requests_of(world: World, end_ns: int) -> Requests:
+    """Return all requests of *world* as they were at *end_ns*, in order of their numbers.
 
-    A client that thinks, or that has given up, waits for nothing.
-
-    Parameters
-    ----------
-    is_open, requests:
-        Of each connection, shape (connections,): whether it is due and has not ended by *end_ns*,
-        and how many requests it makes.
-    due_ns, reply_ns:
-        Of each request, one connection after the other; -1 where that never came.
+    A request without a reply ends as its connection does. One that was to come after a pause in
+    which its connection was lost is never due (NEVER_NS).
     """
-    of_open = is_open if requests.size == due_ns.size else np.repeat(is_open, requests)
-    # A client that asks at the very end has not waited.
-    waits = of_open & (due_ns != NONE) & (due_ns < end_ns)
-    waits &= (reply_ns == NONE) | (reply_ns > end_ns)
-    return np.asarray(due_ns[waits], np.int64)
+    due_ns, reply_ns, row = (
+        _array(column[: world.n_requests])
+        for column in (world.due_ns, world.reply_ns, world.asked_on)
+    )
+    ended_ns, status = _array(world.done_ns)[row], _array(world.status)[row]
+    waits = row == NONE
+    ended_ns[waits], status[waits] = NONE, int(Status.OPEN)
+    replied = reply_ns >= 0
+    ended_ns[replied], status[replied] = reply_ns[replied], int(Status.REPLIED)
+    timeout_ns = world.client.timeout_ns
+    if timeout_ns > 0:
+        over = waits & (due_ns + timeout_ns <= end_ns)
+        ended_ns[over], status[over] = due_ns[over] + timeout_ns, int(Status.TIMEOUT)
+    # Free clients know their future: what lies beyond the end has not happened.
+    due_ns = np.where((ended_ns != NONE) & (ended_ns < due_ns), NEVER_NS, due_ns)
+    beyond = ended_ns > end_ns
+    ended_ns[beyond], status[beyond] = NONE, int(Status.OPEN)
+    return Requests(due_ns, row, ended_ns, status)
 
 
 _EVERY = slice(None)
@@ -108,10 +110,12 @@ class Outcome:
         attempts it is the first that was intended and started, the last that ended it.
     attempts:
         How many connections its client has opened for each, or is about to.
-    due_ns, reply_ns:
-        One entry a request: when the client wanted to send it, when it had the whole reply.
-    waiting_since_ns:
-        When each request was due that waits for its reply at the end: as of `waiting_since`.
+    due_ns, reply_ns, asked_on:
+        One entry a request that was due, in order of their connections: when its client wanted to
+        send it, when it had the whole reply, and its connection by its place in this record, -1
+        where it waits at its client for one.
+    ended_ns, ended_as:
+        When each of these ended, and how, as in `Status`: without a reply as its connection did.
     cpu_ledger_ns, cpu_ledger_mark_ns:
         CPU time, shape (CPUs, activities), over the run, and up to the mark; each row adds up to
         the time elapsed.
@@ -128,6 +132,8 @@ class Outcome:
         Number of the path that each connection that was due takes, shape (n,); empty without paths.
     n_paths:
         How many paths there are.
+    n_silent:
+        Requests that clients did not make for want of room in the run: above 0, run it anew.
     """
 
     duration_ns: int
@@ -140,7 +146,9 @@ class Outcome:
     attempts: Integers
     due_ns: Integers
     reply_ns: Integers
-    waiting_since_ns: Integers
+    asked_on: Integers
+    ended_ns: Integers
+    ended_as: Integers
     cpu_ledger_ns: Integers
     cpu_ledger_mark_ns: Integers
     counts: Integers
@@ -150,6 +158,7 @@ class Outcome:
     stranded: Integers
     path: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
     n_paths: int = 0
+    n_silent: int = 0
 
     @property
     def ledger_ns(self) -> Integers:
@@ -164,6 +173,15 @@ class Outcome:
     def fates(self) -> Integers:
         """Return what became of each connection that was due, as in `Fate`, shape (n,)."""
         return fates_of(self.status, np.arange(self.status.size, dtype=np.int64), self.stranded)
+
+    def request_ends(self) -> tuple[Integers, Integers]:
+        """Return when each request ended, -1 where it has not, and its fate; shape (requests,).
+
+        One that is open is stranded if its connection is.
+        """
+        of_connection = self.fates()[self.asked_on]
+        is_open = (self.ended_as == Status.OPEN) & (self.asked_on != NONE)
+        return self.ended_ns, np.where(is_open, of_connection, self.ended_as)
 
     def same_as(self, other: Outcome) -> bool:
         """Return whether every entry of both outcomes is equal."""
@@ -184,7 +202,6 @@ def outcome_of(world: World, duration_ns: int, mechanism: Mechanism) -> Outcome:
         return rows.copy() if first > 0 else rows
 
     planned_ns = of_trace(world.intended_ns)
-    requests = of_trace(world.requests)
     last: Integers | slice = _EVERY
     n_attempts = np.ones(planned_ns.size // each, np.int64)
     if each > 1:
@@ -199,10 +216,12 @@ def outcome_of(world: World, duration_ns: int, mechanism: Mechanism) -> Outcome:
     late = done_ns > duration_ns
     if late.any():
         status = np.where(late, int(Status.OPEN), status)
-    due_ns = first_known(_array(world.due_ns), requests, each)
-    reply_ns = _known_by(duration_ns, first_known(_array(world.reply_ns), requests, each))
-    is_open = due.copy()
-    is_open[due] = status == Status.OPEN
+    requests = requests_of(world, duration_ns)
+    place = np.append(np.cumsum(due) - 1, NONE)  # the last is that of no connection
+    connection = place[np.where(requests.row == NONE, NONE, (requests.row - first) // each)]
+    order = np.argsort(connection, kind="stable")
+    order = order[requests.due_ns[order] <= duration_ns]
+    requests = requests.take(order)
     return Outcome(
         duration_ns=duration_ns,
         mark_ns=world.mark_ns,
@@ -212,9 +231,11 @@ def outcome_of(world: World, duration_ns: int, mechanism: Mechanism) -> Outcome:
         done_ns=_known_by(duration_ns, done_ns),
         status=status,
         attempts=n_attempts[came],
-        due_ns=due_ns,
-        reply_ns=reply_ns,
-        waiting_since_ns=waiting_since(is_open, requests[::each], due_ns, reply_ns, duration_ns),
+        due_ns=requests.due_ns,
+        reply_ns=np.where(requests.status == Status.REPLIED, requests.ended_ns, NONE),
+        asked_on=connection[order],
+        ended_ns=requests.ended_ns,
+        ended_as=requests.status,
         cpu_ledger_ns=ledgers_of(world),
         cpu_ledger_mark_ns=_array([list(cpu.ledger_mark_ns) for cpu in world.cpus]),
         counts=_array(world.counts),
@@ -224,6 +245,7 @@ def outcome_of(world: World, duration_ns: int, mechanism: Mechanism) -> Outcome:
         stranded=stranded(world, mechanism.tells),
         path=paths_of(np.flatnonzero(due), world),
         n_paths=world.n_paths,
+        n_silent=world.n_silent,
     )
 
 

@@ -1,9 +1,9 @@
 """From the record of a run to the figures people quote: rates, latencies, errors, CPU, queues.
 
-All figures are of the measured window, from the mark to the end of the run. Latency runs from the
-*intended* send time of a connection's first request to the last byte of its last reply, for
-connections that were due in the window (coordinated omission cannot hide in it). The latency of a
-request runs from when its client wanted to send it, which is after the reply before it.
+All figures are of the measured window, from the mark to the end of the run. Requests are the unit.
+A request's latency runs from when it was due to the last byte of its reply (coordinated omission
+cannot hide in it). The first of a connection is due when the connection is; a later one when the
+pause after the reply before it is over.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .fates import NOBODY, Missing
 from .histogram import Distribution, Integers
 from .outcome import Outcome
 from .queue_lengths import SAMPLE_COLUMNS, SAMPLED_MEMORY, SAMPLED_QUEUES
-from .tally import Progress, Tally
+from .tally import NO_PATHS, Progress, Tallies, Tally
 
 DROPS = {
     "accept_queue": Count.SYN_DROPS_ACCEPT_QUEUE,
@@ -99,8 +99,22 @@ class Cpu:
 
 
 @dataclass(frozen=True)
+class ConnectionFigures:
+    """The figures of whole connections; see `Summary`.
+
+    lifetime_ns is from when a connection was due to its last reply, pauses included, of those that
+    were answered in full; connect_ns until its SYN-ACK came.
+    """
+
+    offered: int
+    replied: int
+    lifetime_ns: Latency
+    connect_ns: Latency
+
+
+@dataclass(frozen=True)
 class PathFigures:
-    """The figures of the clients of one path; see `Summary`."""
+    """The figures of the requests of one path; see `Summary`."""
 
     offered: int
     replied: int
@@ -124,12 +138,13 @@ class Memory:
 class Summary:
     """The figures of one run.
 
-    latency_ns is of whole connections, request_latency_ns of single requests, both of those
-    that were due in the window and answered. latency_due_ns counts every connection that was
-    due: one that failed waited for ever, one that is still open has waited since. stranded are
-    the clients that wait for an event of which the server will not hear, by what is `Missing`.
-    fates say what became of each connection that was due in the window, as in `Fate`; they add
-    up to `offered`. paths has the figures of each class of clients by their way to the link, in
+    offered, replied, errors and fates count requests: offered and errors those that were due in the
+    window, replied those that were answered in it. latency_ns is of those that were due in the
+    window and answered. latency_due_ns counts every request that was due: one that failed waited
+    for ever, one that is still open has waited since. connections has what is of whole ones.
+    stranded are the clients that wait for an event of which the server will not hear, by what is
+    `Missing`. fates say what became of each request that was due in the window, as in `Fate`; they
+    add up to `offered`. paths has the figures of each class of clients by their way to the link, in
     the order of the settings. dropped are packets of the window by cause, as in `DROPS`.
     memory_bytes is what the server's kernel keeps for it.
     """
@@ -142,7 +157,7 @@ class Summary:
     fates: dict[str, int]
     latency_ns: Latency
     latency_due_ns: Quantiles
-    request_latency_ns: Latency
+    connections: ConnectionFigures
     reply_rate_per_s: Rate
     calls: dict[str, int]
     events_per_wait: float
@@ -160,7 +175,7 @@ class Summary:
 
     @property
     def throughput_per_s(self) -> float:
-        """Connections answered in full, per second of the window."""
+        """Requests answered, per second of the window."""
         return self.replied * SECOND_NS / self.window_ns
 
     @property
@@ -171,12 +186,13 @@ class Summary:
 
 def summarise(outcome: Outcome) -> Summary:
     """Return the figures of *outcome*'s window."""
-    tally = Tally(outcome.mark_ns, outcome.duration_ns, exact=True, n_paths=outcome.n_paths)
-    tally.add(outcome.intended_ns, outcome.done_ns, outcome.fates(), outcome.path)
-    tally.add_requests(outcome.due_ns, outcome.reply_ns)
-    tally.add_waiting(outcome.waiting_since_ns)
+    tallies = Tallies(outcome.mark_ns, outcome.duration_ns, exact=True, n_paths=outcome.n_paths)
+    fates = outcome.fates()
+    tallies.add_connections(outcome.intended_ns, outcome.connected_ns, outcome.done_ns, fates)
+    path = outcome.path[outcome.asked_on] if outcome.n_paths > 0 else NO_PATHS
+    tallies.requests.add(outcome.due_ns, *outcome.request_ends(), path)
     return summary_of(
-        tally,
+        tallies,
         ledger_ns=outcome.ledger_ns,
         ledger_mark_ns=outcome.ledger_mark_ns,
         counts=outcome.counts,
@@ -187,7 +203,7 @@ def summarise(outcome: Outcome) -> Summary:
 
 
 def summary_of(
-    tally: Tally,
+    tallies: Tallies,
     *,
     ledger_ns: Integers,
     ledger_mark_ns: Integers,
@@ -196,17 +212,18 @@ def summary_of(
     samples: Integers,
     stranded: Integers = NOBODY,
 ) -> Summary:
-    """Return the figures of a run whose connections and requests are in *tally*.
+    """Return the figures of a run whose connections and requests are in *tallies*.
 
     Parameters
     ----------
-    tally:
+    tallies:
         Of the measured window.
     ledger_ns, ledger_mark_ns, counts, counts_mark, samples:
         As in `Outcome`.
     stranded:
         As in `Outcome`.
     """
+    tally, connections = tallies.requests, tallies.connections
     in_window = counts - counts_mark
     sampled = samples[samples[:, 0] >= tally.begin_ns]
     calls = {count.name.lower(): int(in_window[count]) for count in Count}
@@ -221,7 +238,12 @@ def summary_of(
         fates={fate.name.lower(): n for fate, n in tally.fates().items()},
         latency_ns=latency(tally.latency),
         latency_due_ns=Quantiles(*tally.quantiles_due_ns([0.5, 0.9, 0.99, 0.999])),
-        request_latency_ns=latency(tally.request_latency),
+        connections=ConnectionFigures(
+            offered=connections.n_offered,
+            replied=connections.n_replied,
+            lifetime_ns=latency(connections.latency),
+            connect_ns=latency(tallies.connects),
+        ),
         reply_rate_per_s=reply_rate(tally.n_by_interval, tally.interval_ns),
         calls=calls,
         events_per_wait=calls["events"] / max(1, calls["waits"]),
@@ -323,11 +345,11 @@ def verdict_of(
     Parameters
     ----------
     growth, n_open_begin, n_offered, n_errors:
-        Connections; errors are those of connections that were due in the window.
+        Requests; errors are those of requests that were due in the window.
     progress:
         Requests answered and waiting.
     n_gave_up:
-        Connections that were due before the window and failed in it.
+        Requests that were due before the window and failed in it.
     """
     noise = 4 * max(n_open_begin, 1.0) ** 0.5
     most = OVERLOADED_SHARE * n_offered

@@ -1,11 +1,11 @@
-"""What a run's figures are made of, added up chunk by chunk from the records of its connections.
+"""What a run's figures are made of, added up chunk by chunk from its records.
 
-    records ──► Tally ─┬─ counts: offered, replied, failed, open at both ends of the window
-    records ──►        ├─ replies in each interval of 100 ms
-    records ──►        └─ durations: of the answered, of those who still wait, of single requests
+    requests    ──► Tally ─┬─ counts: offered, replied, failed, open at both ends of the window
+    connections ──► Tally  ├─ replies in each interval of 100 ms
+                           └─ durations: of the answered, of those that still wait
 
-The order of the records and where they are cut do not matter, so a run may hand over the
-connections that have ended and forget them.
+The order of the records and where they are cut do not matter, so a run may hand over those that
+have ended and forget them.
 What happens at the end of the window still counts; what lies beyond it has not happened.
 """
 
@@ -74,6 +74,8 @@ def progress_of_totals(answered: float, waiting: float) -> Progress:
 class Tally:
     """Counts and durations of the window from *begin_ns* to *end_ns* (the end of the run).
 
+    Its records are requests, or connections; see `Tallies`.
+
     Parameters
     ----------
     begin_ns, end_ns:
@@ -87,30 +89,27 @@ class Tally:
     Attributes
     ----------
     n_offered:
-        Connections that were due in the window.
-    n_replied:
-        Connections that were answered in full in the window, whenever they were due.
+        Records that were due in the window.
+    n_replied, n_replied_late:
+        Records that were answered in the window, and in its second half, whenever they were due.
     n_failed:
         Of those due in the window, by `FAILURES`.
     n_stranded:
         Of those due in the window, open for ever: `Fate.STRANDED`.
     n_gave_up:
-        Connections that were due before the window and failed in it.
+        Records that were due before the window and failed in it.
     n_open_begin, n_open_end:
-        Connections, due before, that had not ended at each end of the window.
+        Records, due before, that had not ended at each end of the window.
+    n_open_long, n_open_through:
+        Of those at its end, due before its second half, and due before it.
     n_by_interval:
-        Replied connections in each interval of `interval_ns`, shape (intervals,); what is left of
+        Answered records in each interval of `interval_ns`, shape (intervals,); what is left of
         the window after the last whole interval is not counted.
     latency, waiting:
-        Of connections due in the window: from intended to done, of those answered in full; from
-        intended to *end_ns*, of those still open.
+        Of records due in the window: from due to the reply, of those answered; from due to
+        *end_ns*, of those still open.
     of_paths:
-        The connections of each path by themselves, without their single requests; shape (n_paths,).
-    request_latency:
-        Of single requests due in the window and answered: from due to the whole reply.
-    progress:
-        Single requests that were answered in the window, whenever they were due, and those that
-        wait at its end.
+        The records of each path by themselves; shape (n_paths,).
 
     Raises
     ------
@@ -126,33 +125,34 @@ class Tally:
         self.exact = exact
         self.n_offered = 0
         self.n_replied = 0
+        self.n_replied_late = 0
         self.n_failed = dict.fromkeys(FAILURES, 0)
         self.n_stranded = 0
         self.n_gave_up = 0
         self.n_open_begin = 0
         self.n_open_end = 0
+        self.n_open_long = 0
+        self.n_open_through = 0
         self.interval_ns = min(REPLY_INTERVAL_NS, end_ns - begin_ns)
         self.n_by_interval: Integers = np.zeros(
             (end_ns - begin_ns) // self.interval_ns, dtype=np.int64
         )
         self.latency = self._distribution()
         self.waiting = self._distribution()
-        self.request_latency = self._distribution()
-        self.progress = Progress()
         self.of_paths = tuple(Tally(begin_ns, end_ns, exact) for _ in range(n_paths))
 
     def add(
         self,
-        intended_ns: Integers,
-        done_ns: Integers,
+        due_ns: Integers,
+        ended_ns: Integers,
         fates: NDArray[np.integer],
         path: Integers = NO_PATHS,
     ) -> None:
-        """Take records of connections, each once: when it has ended, or at the end of the run.
+        """Take records, each once: when it has ended, or at the end of the run.
 
         Parameters
         ----------
-        intended_ns, done_ns:
+        due_ns, ended_ns:
             When each was due and when it ended, shape (n,), in ns; -1 where that never came.
         fates:
             What became of each, as in `Fate`, shape (n,). One that ended after the window is open.
@@ -162,81 +162,59 @@ class Tally:
         Raises
         ------
         ValueError
-            If a connection ended before it was due.
+            If one ended before it was due.
         """
         for number, part in enumerate(self.of_paths):
             mine = path == number
-            part.add(intended_ns[mine], done_ns[mine], fates[mine])
+            part.add(due_ns[mine], ended_ns[mine], fates[mine])
         # Nearly all are answered, and take a way with fewer questions.
-        answered = (fates == _REPLIED) & (done_ns <= self.end_ns)
+        answered = (fates == _REPLIED) & (ended_ns <= self.end_ns)
         if not answered.all():
             rest = ~answered
-            self._add_unanswered(intended_ns[rest], done_ns[rest], fates[rest])
-            intended_ns, done_ns = intended_ns[answered], done_ns[answered]
-        self._add_answered(intended_ns, done_ns)
+            self._add_unanswered(due_ns[rest], ended_ns[rest], fates[rest])
+            due_ns, ended_ns = due_ns[answered], ended_ns[answered]
+        self._add_answered(due_ns, ended_ns)
 
-    def _add_answered(self, intended_ns: Integers, done_ns: Integers) -> None:
-        """Count connections that were answered by the end of the window."""
-        due = self._is_due(intended_ns)
+    def _add_answered(self, due_ns: Integers, reply_ns: Integers) -> None:
+        """Count records that were answered by the end of the window."""
+        due = self._is_due(due_ns)
         if not due.all():
-            in_window = done_ns >= self.begin_ns
-            before = (intended_ns != NONE) & (intended_ns < self.begin_ns)
+            in_window = reply_ns >= self.begin_ns
+            before = (due_ns != NONE) & (due_ns < self.begin_ns)
             self.n_open_begin += _number(before & in_window)
-            self._add_replies(done_ns[in_window & ~due])
-            intended_ns, done_ns = intended_ns[due], done_ns[due]
-        self.n_offered += intended_ns.size
-        self.latency.add(done_ns - intended_ns)
-        self._add_replies(done_ns)
+            self._add_replies(reply_ns[in_window & ~due])
+            due_ns, reply_ns = due_ns[due], reply_ns[due]
+        self.n_offered += due_ns.size
+        self.latency.add(reply_ns - due_ns)
+        self._add_replies(reply_ns)
 
     def _add_unanswered(
-        self, intended_ns: Integers, done_ns: Integers, fates: NDArray[np.integer]
+        self, due_ns: Integers, ended_ns: Integers, fates: NDArray[np.integer]
     ) -> None:
-        """Count connections that failed, or were open at the end of the window."""
-        is_open = (fates == _OPEN) | (fates == _STRANDED) | (done_ns > self.end_ns)
-        due = self._is_due(intended_ns)
-        before = (intended_ns != NONE) & (intended_ns < self.begin_ns)
+        """Count records that failed, or were open at the end of the window."""
+        is_open = (fates == _OPEN) | (fates == _STRANDED) | (ended_ns > self.end_ns)
+        due = self._is_due(due_ns)
+        before = (due_ns != NONE) & (due_ns < self.begin_ns)
         self.n_offered += _number(due)
-        self.n_open_begin += _number(before & (is_open | (done_ns >= self.begin_ns)))
-        self.n_open_end += _number((before | due) & is_open)
+        self.n_open_begin += _number(before & (is_open | (ended_ns >= self.begin_ns)))
+        open_end = (before | due) & is_open
+        self.n_open_end += _number(open_end)
+        self.n_open_long += _number(open_end & (due_ns < self._middle_ns))
+        self.n_open_through += _number(before & is_open)
         for kind in FAILURES:
             self.n_failed[kind] += _number(due & ~is_open & (fates == int(kind)))
         self.n_stranded += _number(due & (fates == _STRANDED))
-        self.n_gave_up += _number(before & ~is_open & (done_ns >= self.begin_ns))
-        self.waiting.add(self.end_ns - intended_ns[due & is_open])
+        self.n_gave_up += _number(before & ~is_open & (ended_ns >= self.begin_ns))
+        self.waiting.add(self.end_ns - due_ns[due & is_open])
 
-    def add_requests(self, due_ns: Integers, reply_ns: Integers) -> None:
-        """Take records of single requests, each once.
-
-        Parameters
-        ----------
-        due_ns, reply_ns:
-            When the client wanted to send it and when it had the whole reply, shape (n,), in ns;
-            -1 where that never came.
-
-        Raises
-        ------
-        ValueError
-            If a reply came before its request was due.
-        """
-        self.progress += Progress(
-            answered=self._between(self.begin_ns, reply_ns),
-            answered_late=self._between(self._middle_ns, reply_ns),
-        )
-        answered = self._is_due(due_ns) & (reply_ns != NONE) & (reply_ns <= self.end_ns)
-        if not answered.all():
-            due_ns, reply_ns = due_ns[answered], reply_ns[answered]
-        self.request_latency.add(reply_ns - due_ns)
-
-    def add_waiting(self, since_ns: Integers) -> None:
-        """Take requests that wait for a reply at the end, by when they were due, in ns."""
-        self.progress += Progress(
-            waiting=since_ns.size,
-            waiting_long=_number(since_ns < self._middle_ns),
-            waiting_through=_number(since_ns < self.begin_ns),
-        )
+    @property
+    def progress(self) -> Progress:
+        """How many records were answered, and how many wait."""
+        waiting = self.n_open_end, self.n_open_long, self.n_open_through
+        return Progress(self.n_replied, self.n_replied_late, *waiting)
 
     def fates(self) -> dict[Fate, int]:
-        """Return how many of the connections due in the window met which fate: all `n_offered`."""
+        """Return how many of the records due in the window met which fate: all `n_offered`."""
         found = {Fate(kind): n for kind, n in self.n_failed.items()}
         found[Fate.REPLIED] = self.latency.n
         found[Fate.OPEN] = self.waiting.n - self.n_stranded
@@ -244,7 +222,7 @@ class Tally:
         return {fate: found[fate] for fate in Fate}
 
     def quantiles_due_ns(self, probabilities: Sequence[float]) -> list[float]:
-        """Return quantiles of how long all connections due in the window waited; NaN for none.
+        """Return quantiles of how long all records due in the window waited; NaN for none.
 
         One that failed waited for ever, one that is still open has waited until the end. The
         value of rank ceil(p (n - 1)) is taken: between a time and for ever nothing can lie.
@@ -262,15 +240,12 @@ class Tally:
     def _middle_ns(self) -> int:
         return (self.begin_ns + self.end_ns) // 2
 
-    def _between(self, first_ns: int, times_ns: Integers) -> int:
-        """Return how many of *times_ns* lie from *first_ns* to the end of the window."""
-        return _number((times_ns >= first_ns) & (times_ns <= self.end_ns))
-
     def _is_due(self, at_ns: Integers) -> NDArray[np.bool_]:
         return (at_ns >= self.begin_ns) & (at_ns < self.end_ns)
 
     def _add_replies(self, done_ns: Integers) -> None:
         self.n_replied += done_ns.size
+        self.n_replied_late += _number(done_ns >= self._middle_ns)
         n = self.n_by_interval.size
         index = (done_ns - self.begin_ns) // self.interval_ns
         counts = np.bincount(index, minlength=n)
@@ -280,6 +255,40 @@ class Tally:
 
     def _distribution(self) -> Distribution:
         return Values() if self.exact else Histogram()
+
+
+class Tallies:
+    """The tallies of a run: of its requests, and of its connections; parameters as of `Tally`.
+
+    Attributes
+    ----------
+    requests:
+        Each from when it was due to its reply.
+    connections:
+        Each from when its first request was due to its last reply.
+    connects:
+        How long connections due in the window took until their SYN-ACK came, in ns.
+    """
+
+    def __init__(self, begin_ns: int, end_ns: int, exact: bool, n_paths: int = 0) -> None:
+        self.requests = Tally(begin_ns, end_ns, exact, n_paths)
+        self.connections = Tally(begin_ns, end_ns, exact)
+        self.connects: Distribution = Values() if exact else Histogram()
+
+    def add_connections(
+        self,
+        intended_ns: Integers,
+        connected_ns: Integers,
+        done_ns: Integers,
+        fates: NDArray[np.integer],
+    ) -> None:
+        """Take records of connections, each once; all of shape (n,), as for `Tally.add`."""
+        tally = self.connections
+        tally.add(intended_ns, done_ns, fates)
+        in_window = (intended_ns >= tally.begin_ns) & (intended_ns < tally.end_ns)
+        # One that was connected at 0 was open before the run.
+        in_window &= (connected_ns > 0) & (connected_ns <= tally.end_ns)
+        self.connects.add((connected_ns - intended_ns)[in_window])
 
 
 def _number(mask: NDArray[np.bool_]) -> int:

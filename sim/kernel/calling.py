@@ -12,6 +12,7 @@ tcp_rcv_synsent_state_process().
 
 from __future__ import annotations
 
+from ..clients.asking import new_request
 from ..state.event_calendar import schedule
 from ..state.kinds import NONE, READABLE, count, occurrence, stage, status
 from ..state.world import Worker, World
@@ -34,7 +35,7 @@ def connect(world: World, due_ns: int) -> int:
     world.counts[count.CONNECTIONS_OPEN] += 1
     world.intended_ns[c] = due_ns
     world.started_ns[c] = world.now_ns
-    world.due_ns[world.first_request[c]] = due_ns
+    new_request(world, c, due_ns)
     world.stage[c] = stage.CALLING
     world.fd_of[c] = fd
     world.connection_of[fd] = c
@@ -75,11 +76,10 @@ def take_reply(world: World, fd: int) -> bool:
     world.n_unread -= 1
     world.state[fd] &= ~READABLE
     world.answered[c] += 1
-    request = world.first_request[c] + world.requests[c] - world.left[c]
-    world.reply_ns[request] = world.now_ns
+    world.reply_ns[world.request_of[c]] = world.now_ns
     world.left[c] -= 1
     if world.left[c] > 0:
-        world.due_ns[request + 1] = world.now_ns
+        new_request(world, c, world.now_ns)
     else:
         world.done_ns[c] = world.now_ns
         world.status[c] = status.REPLIED

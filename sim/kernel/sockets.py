@@ -9,6 +9,7 @@ Sources: accept(2), read(2), write(2), close(2), socket(7).
 from __future__ import annotations
 
 from ..clients.clients import idle_may_return
+from ..clients.kept import is_old, n_before
 from ..clients.slow_clients import taken_ns
 from ..state.client_settings import Closing
 from ..state.costs import curve_ns, sending_ns
@@ -29,6 +30,7 @@ from ..state.world import Worker, World
 from ..tcp import windows
 from ..tcp.listen_queue import take_connection
 from ..wire.network import send_down, send_reset_down, send_up
+from ..wire.way import drawn
 from .descriptors import close_fd, no_fd_left, no_file_left, open_fd, touch_fd
 from .request_timeouts import waits_for_request
 
@@ -105,14 +107,26 @@ def all_answered(world: World, fd: int) -> bool:
 
 
 def n_in_flight(world: World, worker: Worker) -> int:
-    """Return how many connections are accepted or wait for it, the idle population left out."""
+    """Return how many connections are accepted or wait for it, but for those of before the run."""
     n_open = world.counts[count.CONNECTIONS_OPEN] + worker.listener.n_queued
-    return max(0, n_open - world.n_idle)
+    return max(0, n_open - n_before(world))
 
 
-def request_ns(world: World) -> int:
-    """Return what the user code of the server takes for a request: as priced, and as asked for."""
-    return world.costs.application.request_ns + world.program.request_work_ns
+def request_ns(world: World, fd: int) -> int:
+    """Return what the user code takes for the request read from *fd*: as priced and as asked for.
+
+    The first of a connection has what the connection takes, too, unless it was open before the run.
+    """
+    c, program = world.connection_of[fd], world.program
+    taken_ns = world.costs.application.request_ns + program.request_cpu_ns
+    if program.request_cpu_drawn:
+        more_ns = drawn(world.request_cpu_ns, world.row[c] // world.rows_each, world.answered[c])
+        taken_ns = world.costs.application.request_ns + more_ns
+    if program.reply_cpu_per_kb_ns > 0:
+        taken_ns += world.reply_bytes[c] * program.reply_cpu_per_kb_ns // 1_000
+    if program.connection_cpu_ns > 0 and world.answered[c] == 0 and not is_old(world, c):
+        taken_ns += program.connection_cpu_ns
+    return taken_ns
 
 
 def closing_ns(world: World, worker: Worker) -> int:

@@ -21,7 +21,7 @@ from .sockets import request_ns
 
 def user_code(world: World, worker: Worker, fd: int) -> Iterable[int]:
     """Run the application's part of the request that was read from *fd*; C has bodies.py."""
-    cost_ns = request_ns(world)
+    cost_ns = request_ns(world, fd)
     if world.calendar.work is None:
         return spend(worker, activity.USER, cost_ns)
     return _with_process(world, worker, fd, cost_ns)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -21,9 +21,11 @@ from ..files.whole_files import write_whole
 COLUMNS = ("at_ns", "requests", "request_bytes", "reply_bytes", "think_ns")
 """One entry a connection; see `Trace`."""
 
-Loop = Literal["open", "closed"]
+Loop = Literal["open", "closed", "kept"]
 
 CONNECTIONS_MAX = 50_000_000
+REQUESTS_MAX = 2**31 - 1
+"""Of a connection: so many that it is never closed for having had them all."""
 REPLY_BYTES_MIN = 64
 """The header of the smallest reply of the micro web server."""
 _MAGIC = "# dispatchsim trace 1"
@@ -33,6 +35,10 @@ class TraceError(ValueError):
     """A trace that breaks a rule; the message names file, line, rule and value."""
 
 
+def _none() -> NDArray[np.int64]:
+    return np.zeros(0, np.int64)
+
+
 @dataclass(frozen=True)
 class Trace:
     """The connections of a run, in order of their start.
@@ -40,12 +46,16 @@ class Trace:
     Attributes
     ----------
     loop:
-        "open" (starts are given) or "closed" (a user's next connection follows the last one; the
-        starts of as many as there are users are given).
+        "open" (starts are given), "closed" (a user's next connection follows the last one; the
+        starts of as many as there are users are given) or "kept" (each user keeps a connection, and
+        opens the next one where it was lost; requests are due at given times).
     users:
-        Concurrent users of a closed loop; 0 in an open one.
+        Concurrent users of a closed loop, or of kept connections; 0 in an open one.
     at_ns, requests, request_bytes, reply_bytes, think_ns:
         int64 arrays of one shape, one entry a connection.
+    arrival_ns, arrival_user:
+        Of kept connections: when each request is due, ascending, and for which user; int64 arrays
+        of one shape, one entry a request.
     """
 
     loop: Loop
@@ -55,6 +65,8 @@ class Trace:
     request_bytes: NDArray[np.int64]
     reply_bytes: NDArray[np.int64]
     think_ns: NDArray[np.int64]
+    arrival_ns: NDArray[np.int64] = field(default_factory=_none)
+    arrival_user: NDArray[np.int64] = field(default_factory=_none)
 
     def __post_init__(self) -> None:
         """Check every rule of the format, so that an engine can trust its input."""
@@ -65,7 +77,7 @@ class Trace:
                 raise TraceError(f"{name} must be an int64 array of shape ({n},)")
         if not 1 <= n <= CONNECTIONS_MAX:
             raise TraceError(f"a trace needs 1 to {CONNECTIONS_MAX} connections, got {n}")
-        if (self.loop == "closed") != (self.users > 0):
+        if (self.loop != "open") != (self.users > 0):
             raise TraceError(
                 f"users must be 0 in an open loop and at least 1 in a closed one, "
                 f"got {self.users} in a {self.loop} loop"
@@ -82,6 +94,28 @@ class Trace:
                 f"the trace is not sorted: arrival {i + 1} ({self.at_ns[i + 1]} ns) "
                 f"precedes arrival {i} ({self.at_ns[i]} ns)"
             )
+        self._check_arrivals()
+
+    def _check_arrivals(self) -> None:
+        at_ns, user = self.arrival_ns, self.arrival_user
+        if self.loop != "kept":
+            if at_ns.size or user.size:
+                raise TraceError(f"arrivals must be of kept connections, got them {self.loop}")
+            return
+        if at_ns.shape != user.shape or at_ns.dtype != np.int64 or user.dtype != np.int64:
+            raise TraceError("arrival_ns and arrival_user must be int64 arrays of one shape")
+        if not 1 <= at_ns.size <= CONNECTIONS_MAX:
+            raise TraceError(
+                f"kept connections need 1 to {CONNECTIONS_MAX} requests, got {at_ns.size}"
+            )
+        if len(self) < self.users:
+            raise TraceError(f"{self.users} users need as many connections, got {len(self)}")
+        if at_ns[0] < 0 or (at_ns[1:] < at_ns[:-1]).any():
+            raise TraceError("arrival_ns must ascend, and not be negative")
+        if user.min() < 0 or user.max() >= self.users:
+            raise TraceError(
+                f"arrival_user must be 0 to {self.users - 1}, got {user.min()} to {user.max()}"
+            )
 
     def __len__(self) -> int:
         """Return the number of connections."""
@@ -92,7 +126,15 @@ class Trace:
         write_whole(Path(path), self.text())
 
     def text(self) -> str:
-        """Return the trace as `write` writes it."""
+        """Return the trace as `write` writes it.
+
+        Raises
+        ------
+        TraceError
+            If it is of kept connections: the format has no requests of their own.
+        """
+        if self.loop == "kept":
+            raise TraceError("a trace of kept connections cannot be written to a file")
         text = io.StringIO()
         text.write(
             f"{_MAGIC}\nloop {self.loop}\nusers {self.users}\nconnections {len(self)}\n"

@@ -13,19 +13,27 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..state.laws import Law
 from ..state.units import SECOND_NS
 from .arrivals import Pattern, PatternedArrivals
+from .laws import quantiles_ns
 from .reply_sizes import ReplyMix, size_drawer
 from .streams import generator
-from .trace_file import COLUMNS, CONNECTIONS_MAX, REPLY_BYTES_MIN, Loop, Trace, TraceError
+from .trace_file import (
+    COLUMNS,
+    CONNECTIONS_MAX,
+    REPLY_BYTES_MIN,
+    REQUESTS_MAX,
+    Loop,
+    Trace,
+    TraceError,
+)
 
 __all__ = ["REPLY_BYTES_MIN", "Trace", "TraceError"]  # handed on
 
 Columns = tuple[NDArray[np.int64], ...]
 """In the order of `trace_file.COLUMNS`."""
 
-Think = Literal["exponential", "constant"]
-"""How think times of a closed loop spread."""
 _SECONDS_MAX = 2**63 / SECOND_NS
 
 
@@ -73,12 +81,21 @@ class TraceBlocks(ABC):
         """Return the columns of the next rows, none after the last."""
 
 
+_EXPONENTIAL = Law("exponential")
+
+
 class Load(NamedTuple):
     """Connections that arrive at *rate_per_s*, or *users* who open one after the other.
 
-    `rate_per_s`, `process` and the `pattern` by which the rate changes are of an open loop, `users`
-    of a closed one; the rest is what each connection asks for, with replies of one size or of a
-    mixture, and think times of mean `think_ns`, which in a closed loop spread as `think` says.
+    Where *users* keep their connections open requests arrive at *rate_per_s*: each is due at a user
+    drawn at random; with a constant process users take turns.
+
+    `rate_per_s`, `process` and the `pattern` by which the rate changes are of an open loop and of
+    kept connections, `users` of those and of a closed loop. The rest is what each connection asks
+    for, with replies of one size or of a mixture, and think times of mean `think_ns`, which in a
+    closed loop spread as `think` says. Between requests of a connection they are those of
+    `RunSettings.laws`, if there are any. With `pauses_first` users of a closed loop pause before
+    their first connection, too; otherwise all begin at once.
     In an open loop the rows of a longer run begin with those of a shorter one.
     """
 
@@ -92,7 +109,8 @@ class Load(NamedTuple):
     reply_bytes: int = 128
     reply_mix: ReplyMix | None = None
     think_ns: int = 0
-    think: Think = "exponential"
+    think: Law = _EXPONENTIAL
+    pauses_first: bool = False
 
     def trace(self, seed: int, seconds: float, rows: int) -> Trace:
         """Return the arrivals of *seconds* in an open loop, *rows* connections in a closed one.
@@ -102,6 +120,8 @@ class Load(NamedTuple):
         TraceError
             If there would be none or absurdly many of them.
         """
+        if self.loop == "kept":
+            return self._kept_trace(seed, seconds, rows)
         if self.loop == "closed":
             if rows > CONNECTIONS_MAX:
                 raise TraceError(f"a trace needs 1 to {CONNECTIONS_MAX} connections, got {rows}")
@@ -114,6 +134,22 @@ class Load(NamedTuple):
         blocks = OpenLoopBlocks(self, seconds=seconds, seed=seed)
         # One block that is long enough in all but absurd cases.
         return blocks._all(min(int(mean + 10 * mean**0.5 + 10), CONNECTIONS_MAX))
+
+    def _kept_trace(self, seed: int, seconds: float, rows: int) -> Trace:
+        """Return the users' connections, *rows* in all, and the requests of *seconds*."""
+        arrivals = self._replace(loop="open", requests=1, reply_mix=None).trace(seed, seconds, 0)
+        n, n_rows = len(arrivals), max(rows, self.users)
+        if self.process == "constant":
+            user = np.arange(n) % self.users
+        else:
+            user = generator(seed, "users of requests").integers(0, self.users, n)
+        size = size_drawer(self.reply_mix, seed)
+        row = (min(self.requests, REQUESTS_MAX), self.request_bytes, self.reply_bytes, 0)
+        requests, request_bytes, reply_bytes, think_ns = _filled(row, n_rows)
+        return Trace(
+            "kept", self.users, np.zeros(n_rows, np.int64), requests, request_bytes,
+            size(reply_bytes), think_ns, arrivals.at_ns, user.astype(np.int64),
+        )  # fmt: skip
 
     def blocks(self, seed: int, seconds: float) -> TraceBlocks:
         """Return the rows of `trace` block by block; in a closed loop they do not end."""
@@ -205,6 +241,11 @@ class ClosedLoopBlocks(TraceBlocks):
         self._rng = generator(seed, "think")
         self._think = load.think
         self._n_drawn = 0
+        drawn = load.pauses_first and self._row[-1] > 0 and load.think.kind != "constant"
+        self._firsts_ns: NDArray[np.int64] = np.zeros(0, np.int64)
+        if drawn:
+            pauses_ns = self._draw_pauses(generator(seed, "first pauses"), load.users)
+            self._firsts_ns = np.sort(np.rint(pauses_ns)).astype(np.int64)
 
     def _draw(self, n: int) -> Columns:
         if self._n_left is not None:
@@ -213,14 +254,22 @@ class ClosedLoopBlocks(TraceBlocks):
         requests, request_bytes, reply_bytes, think_ns = _filled(self._row, n)
         reply_bytes = self._draw_sizes(reply_bytes)
         at_ns = np.zeros(n, np.int64)
-        if self._think == "constant":
+        if self._think.kind == "constant":
             # Otherwise all would ask at once, and again, for ever.
             number = np.minimum(np.arange(self._n_drawn, self._n_drawn + n), self.users - 1)
             at_ns = number * self._row[-1] // self.users
         elif self._row[-1]:
-            think_ns = np.rint(self._rng.exponential(self._row[-1], n)).astype(np.int64)
+            think_ns = np.rint(self._draw_pauses(self._rng, n)).astype(np.int64)
+            if self._firsts_ns.size:
+                number = np.arange(self._n_drawn, self._n_drawn + n)
+                at_ns = self._firsts_ns[np.minimum(number, self.users - 1)]
         self._n_drawn += n
         return at_ns, requests, request_bytes, reply_bytes, think_ns
+
+    def _draw_pauses(self, rng: np.random.Generator, n: int) -> NDArray[np.float64]:
+        if self._think.kind == "exponential":
+            return rng.exponential(self._row[-1], n)
+        return quantiles_ns(self._think, rng.random(n))
 
 
 def open_loop(
@@ -267,7 +316,7 @@ def closed_loop(
     reply_bytes: int = 128,
     reply_mix: ReplyMix | None = None,
     think_ns: int = 0,
-    think: Think = "exponential",
+    think: Literal["exponential", "constant"] = "exponential",
 ) -> Trace:
     """Return *connections* opened by *users*, each of whom starts the next when the last ended.
 
@@ -287,7 +336,7 @@ def closed_loop(
         reply_bytes=reply_bytes,
         reply_mix=reply_mix,
         think_ns=think_ns,
-        think=think,
+        think=Law(think, think_ns),
     )
     return load.trace(seed, 0, connections)
 

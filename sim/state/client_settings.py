@@ -128,7 +128,11 @@ class ClientSettings(NamedTuple):
     A request of pieces_permille of the connections comes in request_pieces (1: whole), with
     piece_pause_ns between.
 
+    With pauses_drawn each pause between two requests of a connection is drawn (`World.pause_ns`);
+    otherwise all of a connection are as long as the trace says.
+
     A connection that fails is tried again, retries times at most, and each attempt has timeout_ns.
+    It goes on with the request that failed.
     Before is a pause of retry_pause_ns, doubled each time up to retry_pause_max_ns (0: it stays the
     same), less a random share of it, of at most retry_jitter_permille. All clients together repeat
     no more than retry_budget_permille of what they have begun, of which ten may be saved up (0: no
@@ -138,7 +142,8 @@ class ClientSettings(NamedTuple):
     timeout_ns: Annotated[
         int, Setting(least=0, file_least="1 ms", most="1 h", absent_is_0=True)
     ] = 0
-    """When a client gives up; absent: never."""
+    """How long a client waits for the reply to a request, from when it was due; then it gives up,
+    and closes its connection. Absent: for ever."""
     fd_limit: Annotated[int, Setting(least=1, key=None)] = 1_048_576
     idle: Annotated[int, Setting(least=0, key=None)] = 0
     idle_life_ns: Annotated[int, Setting(least=0, key=None, left_alone=True)] = 0
@@ -160,6 +165,7 @@ class ClientSettings(NamedTuple):
     """Between two of them."""
     pieces_permille: Annotated[int, Setting(least=0, run_most=PERMILLE, key="piece_share")] = 1_000
     """Of the connections whose requests come in pieces."""
+    pauses_drawn: Annotated[int, Setting(least=0, run_most=1, key=None, left_alone=True)] = 0
     retries: Annotated[int, Setting(least=0, run_most=RETRIES_MAX, left_alone=True)] = 0
     """How often a client whose connection failed opens another one, at most; each has the whole
     time-out."""

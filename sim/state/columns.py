@@ -32,6 +32,8 @@ class Per(Enum):
     FREE_DESCRIPTOR = auto()  # a list has only those that are free
     WORKER = auto()
     IDLE = auto()  # connection of the idle population
+    USER = auto()  # client of a kept connection
+    ARRIVAL = auto()  # request on kept connections, as the trace has it
     PATH = auto()
     FAULT = auto()
     DRAW = auto()  # from the distribution that the run was given

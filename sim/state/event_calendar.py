@@ -86,6 +86,10 @@ def is_led(world: World, c: int) -> bool:
     return c in world.calendar.led
 
 
+def call_python(world: World) -> None:
+    """Have the engine return to Python before anything else happens; it is there (bodies.py)."""
+
+
 def schedule(world: World, at_ns: int, kind: int, subject: int) -> None:
     """Let the occurrence *kind* befall *subject* at *at_ns*; engine/calendar.h has this in C."""
     world.calendar.schedule_at(at_ns, kind, subject)

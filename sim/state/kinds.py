@@ -202,6 +202,7 @@ class occurrence:
     RST = 27  # the server's reset reaches the client
     SYN_ACK_TIMER = 28  # a half-open connection is due to have its SYN-ACK again, or to expire
     TURN = 29  # a tick at which a CPU may be given to another thread
+    REQUEST_DUE = 30  # a client wants to make a request on a kept connection
     END_OF_STEP = 31  # a CPU ends its step: after all else that happens at that nanosecond
 
 

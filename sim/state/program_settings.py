@@ -118,8 +118,17 @@ class ProgramSettings(NamedTuple):
     ] = False
     """Whether it writes a reply when it has it, or changes its interest first and waits until it is
     notified that it can."""
-    request_work_ns: Annotated[int, Setting(least=0, most="1 s", left_alone=True)] = 0
-    """CPU time of the application for a request, besides the profile's (application.request_ns)."""
+    request_cpu_ns: Annotated[int, Setting(least=0, most="1 s", left_alone=True)] = 0
+    """CPU time of the application for a request, in the mean, besides the profile's
+    (application.request_ns)."""
+    request_cpu_drawn: Annotated[bool, Setting(key=None, left_alone=True)] = False
+    reply_cpu_per_kb_ns: Annotated[
+        int, Setting(least=0, most="1 s", key="reply_cpu_per_kb", left_alone=True)
+    ] = 0
+    """CPU time of the application for each 1000 bytes of a reply, as to compress or to encrypt."""
+    connection_cpu_ns: Annotated[int, Setting(least=0, most="1 s", left_alone=True)] = 0
+    """CPU time of the application for a connection, spent before its first request, as for the
+    handshake of TLS."""
 
 
 class OverloadSettings(NamedTuple):

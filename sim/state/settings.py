@@ -9,6 +9,7 @@ from typing import Annotated, Any, NamedTuple
 from .client_settings import ClientSettings, NetworkSettings
 from .family_settings import CompletionSettings, ScanSettings, SignalSettings, ThreadSettings
 from .kernel_settings import KernelSettings, LimitSettings, MachineSettings
+from .laws import Laws
 from .memory_settings import MemorySettings
 from .program_settings import OverloadSettings, ProgramSettings
 from .setting import DeclaredSetting, Setting, declared, declared_by_name
@@ -72,6 +73,7 @@ class RunSettings(NamedTuple):
     memory: MemorySettings = MemorySettings()
     flood: FloodSettings = FloodSettings()
     faults: tuple[Fault, ...] = ()
+    laws: Laws = Laws()
     duration_ns: Annotated[int, Setting(least=1, key=None)] = 2 * SECOND_NS
     warm_up_ns: Annotated[int, Setting(least=0, key=None)] = 0
     sample_every_ns: Annotated[int, Setting(least=0, key=None)] = 10_000_000

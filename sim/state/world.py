@@ -198,12 +198,14 @@ class Planned:
     request_bytes: Column = per_connection(of="request_bytes")
     reply_bytes: Column = per_connection(of="reply_bytes")
     think_ns: Column = per_connection(of="think_ns")
-    first_request: Column = per_connection()  # index of its first request in due_ns and reply_ns
     n_idle: int  # connections of the idle population: 0 .. n_idle - 1
     end_row: int  # behind the last connection of the trace, of those that are at hand
     rows_each: int  # rows of a connection of the trace: one for each attempt that it may take
+    request_cpu_ns: Column = per_run(Per.DRAW)  # what the application takes: sim/load/laws.py
     next_row: int = 0  # the connection of the trace that starts next
     refill_row: int = NEVER_NS  # from where on more of the trace must be at hand
+    refill_request: int = NEVER_NS  # from where on those that were answered must make room
+    timers_each: bool = False  # each request has a timer: the oldest does not time out first
     oldest: int = 0
     timer_set: bool = False
 
@@ -234,8 +236,33 @@ class Connections:
     asked_ns: Column = per_connection(NONE)  # when the last request came there
     ended: Column = per_connection(0, I8)  # as in kinds.NOT_ENDED
     ending: Column = per_connection(0, I8)  # what the client knows of the end: sim/tcp/closing.py
-    due_ns: Column = per_request(NONE)
-    reply_ns: Column = per_request(NONE)
+    request_of: Column = per_connection(NONE)  # the last that its client was due to make
+    due_ns: Column = per_request()
+    reply_ns: Column = per_request()
+    asked_on: Column = per_request()  # the connection that it was made on last
+    n_requests: int = 0  # that were due so far; entries behind them hold nothing
+    n_silent: int = 0  # requests that clients did not make for want of an entry
+
+
+@dataclass(eq=False, kw_only=True)
+class Kept:
+    """Connections that are kept open, and requests that come whatever they are at.
+
+    A request waits at its client, in a list of that client's, while its connection has another one.
+    """
+
+    __slots__ = ()
+
+    is_kept: bool = False
+    arrival_ns: Column = per_run(Per.ARRIVAL)
+    arrival_user: Column = per_run(Per.ARRIVAL, 0, I32)
+    next_arrival: int = 0
+    user_of: Column = per_connection(NONE, I32)
+    is_usable: Column = per_connection(0, I8)  # 1: its client may send requests on it
+    row_of: Column = per_run(Per.USER, NONE, I32)  # the connection that a client keeps now
+    first_waiting: Column = per_run(Per.USER, NONE)  # request that waits at its client
+    last_waiting: Column = per_run(Per.USER, NONE)
+    waits_before: Column = per_request()  # the request behind this one
 
 
 @dataclass(eq=False, kw_only=True)
@@ -311,6 +338,7 @@ class Clients:
     idle_life_ns: Column = per_run(Per.DRAW)  # life times of idle connections
     generation: Column = per_run(Per.IDLE, 0, I32)  # how often an idle connection has come back
     retry_draws: Column = per_run(Per.DRAW, 0, I32)  # shares of a pause not waited, of 2**20
+    pause_ns: Column = per_run(Per.DRAW)  # pauses between requests: sim/load/laws.py
     retry_tokens: int = 0  # thousandths of repetitions that clients may begin
     n_users: int
     n_open: int = 0
@@ -356,7 +384,9 @@ class Accounts:
 
 
 @dataclass(slots=True, eq=False, kw_only=True)
-class World(Accounts, Disturbances, Clients, Links, Descriptors, Flights, Connections, Planned):
+class World(
+    Accounts, Disturbances, Clients, Links, Descriptors, Flights, Kept, Connections, Planned
+):
     """One run. Times in ns since its start."""
 
     costs: Costs

@@ -39,6 +39,11 @@ def thousandth_of(world: World, c: int, salt: int) -> int:
     return thousandth_of_flow(world.row[c] // world.rows_each, salt)
 
 
+def drawn(draws: list[int], row: int, number: int) -> int:
+    """Return the draw of that *number* of connection *row* from a table; see sim/load/laws.py."""
+    return draws[flow_hash(flow_hash(row) + number) % len(draws)]
+
+
 SEGMENT_BYTES = 1448
 """Payload of a full segment on Ethernet with TCP time stamps."""
 FRAME_BYTES = 90

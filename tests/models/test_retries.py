@@ -12,7 +12,7 @@ from tests.toy import arrivals, toy_costs
 from dispatchsim.models.catalogue import client_with
 from dispatchsim.models.simulate import prepare_world, simulate
 from dispatchsim.sim.clients.retries import JITTER_BITS, pause_ns
-from dispatchsim.sim.figures.outcome import Outcome, first_known, last_attempts
+from dispatchsim.sim.figures.outcome import Outcome, last_attempts
 from dispatchsim.sim.load.workload import Trace, closed_loop
 from dispatchsim.sim.state.client_settings import PAUSE_MAX_NS, ClientSettings
 from dispatchsim.sim.state.costs import ApplicationCosts
@@ -143,9 +143,6 @@ def test_rows_of_attempts_become_connections() -> None:
     # Two connections of three attempts: the second was planned twice, of two requests each.
     intended_ns = np.array([5, -1, -1, 6, 9, -1])
     assert last_attempts(intended_ns, 3).tolist() == [0, 4]
-    requests = np.array([1, 1, 1, 2, 2, 2])
-    reply_ns = np.array([7, -1, -1, 8, -1, 11, 12, -1, -1])
-    assert first_known(reply_ns, requests, 3).tolist() == [7, 8, 12]
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,7 @@ WRONG = [
     ),
     (
         {**changed("server", workers=100, descriptors=210), "idle": {"connections": 5}},
-        "server.descriptors: must be at least 211 (5 idle connections and the server's own)",
+        "server.descriptors: must be at least 211 (5 open connections and the server's own)",
     ),
     (
         changed("server", mechanism="epoll_level", threads="on demand"),
@@ -155,7 +155,7 @@ WRONG = [
     (
         changed("server", mechanism="blocking", threads="on demand"),
         "server.workers: must be at least 2, with stacks that fit server.address_space "
-        "(0 idle connections hold a thread each), got 1",
+        "(0 connections that stay open hold a thread each), got 1",
     ),
     (
         {
@@ -169,7 +169,7 @@ WRONG = [
             "idle": {"connections": 600},
         },
         "server.workers: must be at least 601, with stacks that fit server.address_space "
-        "(600 idle connections hold a thread each), got 512",
+        "(600 connections that stay open hold a thread each), got 512",
     ),
     (changed("machine", cpus=0), "machine.cpus: must be at least 1, got 0"),
     (changed("machine", cpu=2), 'machine.cpu: unknown key (did you mean "cpus"?)'),
@@ -201,14 +201,14 @@ WRONG = [
     (
         changed("idle", connections=2_000_000),
         "server.descriptors: must be at least 2000008 "
-        "(2000000 idle connections and the server's own), got 1048576",
+        "(2000000 open connections and the server's own), got 1048576",
     ),
     (
         {
             **changed("server", mechanism="select", fd_setsize=1024),
             "idle": {"connections": 1020},
         },
-        "server.fd_setsize: must be at least 1028 (1020 idle connections",
+        "server.fd_setsize: must be at least 1028 (1020 open connections",
     ),
     (
         {"server": MINIMAL["server"], "load": {"loop": "open", "rate": "9000000/s"}},

@@ -81,7 +81,7 @@ def test_floods_and_faults_become_settings() -> None:
         ({"machine": {"busy_nice": 3}}, "machine.busy_nice: must be absent unless"),
         (
             {"machine": {"files": 20, "files_elsewhere": 15}},
-            "machine.files: must be at least 23 (0 idle connections, the server's own, "
+            "machine.files: must be at least 23 (0 open connections, the server's own, "
             "machine.files_elsewhere), got 20",
         ),
         (

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...sim.figures.fates import NOBODY
-from ...sim.figures.outcome import Integers, Outcome, waiting_since
+from ...sim.figures.outcome import Integers, Outcome
 from ...sim.figures.queue_lengths import SAMPLE_COLUMNS
 from ...sim.load.workload import Trace
 from ...sim.native.compiler import CompilerFailedError, finished, first_error
@@ -157,10 +157,13 @@ def run_by_hand(
         totals = np.zeros(4, np.int64)
         library.by_hand_totals(run, totals.ctypes.data)
         n_started, n_sampled, mark_ns, n_bytes = totals.tolist()
-        requests = due_ns, np.where(reply_ns > settings.duration_ns, NONE, reply_ns)
+        were_due = np.flatnonzero((due_ns != NONE) & (due_ns <= settings.duration_ns))
+        replied_ns = np.where(reply_ns > settings.duration_ns, NONE, reply_ns)
+        connection = np.repeat(np.arange(n), trace.requests)
+        requests = due_ns[were_due], replied_ns[were_due], connection[were_due]
+        sampled = _with_memory(samples[:n_sampled], settings.memory)
         ends = mark_ns, settings.duration_ns
-        written = (*requests, _with_memory(samples[:n_sampled], settings.memory))
-        outcome = _outcome(library, run, trace.requests[:n_started], ends, written)
+        outcome = _outcome(library, run, n_started, ends, (requests, sampled))
     finally:
         library.by_hand_free(run)
     n_bytes += due_ns.nbytes + reply_ns.nbytes
@@ -189,17 +192,17 @@ def _with_memory(sampled: Integers, memory: MemorySettings) -> Integers:
 def _outcome(
     library: ctypes.CDLL,
     run: int,
-    n_requests: Integers,
+    n_started: int,
     ends: tuple[int, int],
-    written: tuple[Integers, Integers, Integers],
+    written: tuple[tuple[Integers, Integers, Integers], Integers],
 ) -> Outcome:
-    """Return the record of *run*, given its mark and end, and the arrays that it has written.
+    """Return the record of *run*, given its mark and end, and what it has written.
 
-    *n_requests* are those of each connection that it has started.
+    It has started *n_started* connections.
     """
     mark_ns, duration_ns = ends
-    due_ns, reply_ns, samples = written
-    times = [np.zeros(n_requests.size, np.int64) for _ in range(5)]
+    (due_ns, reply_ns, asked_on), samples = written
+    times = [np.zeros(n_started, np.int64) for _ in range(5)]
     ledgers = [np.zeros(len(Activity), np.int64) for _ in range(2)]
     counts = [np.zeros(len(Count), np.int64) for _ in range(2)]
     arrays = [*times, *ledgers, *counts]
@@ -213,27 +216,26 @@ def _outcome(
     due = times[0] <= duration_ns
     intended_ns, connected_ns, done_ns, n_left, was_reset = (column[due] for column in times)
     open_still = (done_ns == NONE) | (done_ns > duration_ns)
-    is_open = due.copy()
-    is_open[due] = open_still
-    of_started = slice(int(n_requests.sum()))
-    waiting_since_ns = waiting_since(
-        is_open, n_requests, due_ns[of_started], reply_ns[of_started], duration_ns
-    )
     # A connection that has ended with a request left had all its SYNs dropped, or was reset.
     failed = np.where(was_reset > 0, int(Status.RESET), int(Status.DROPPED))
     ended = np.where(n_left > 0, failed, int(Status.REPLIED))
+    status = np.where(open_still, int(Status.OPEN), ended)
+    done_ns = np.where(open_still, NONE, done_ns)
+    replied = reply_ns != NONE
     return Outcome(
         duration_ns=duration_ns,
         mark_ns=mark_ns,
         intended_ns=intended_ns,
         started_ns=intended_ns,
         connected_ns=connected_ns,
-        done_ns=np.where(open_still, NONE, done_ns),
-        status=np.where(open_still, int(Status.OPEN), ended),
+        done_ns=done_ns,
+        status=status,
         attempts=np.ones(intended_ns.size, np.int64),
         due_ns=due_ns,
         reply_ns=reply_ns,
-        waiting_since_ns=waiting_since_ns,
+        asked_on=asked_on,
+        ended_ns=np.where(replied, reply_ns, done_ns[asked_on]),
+        ended_as=np.where(replied, int(Status.REPLIED), status[asked_on]),
         cpu_ledger_ns=ledgers[0][np.newaxis],
         cpu_ledger_mark_ns=ledgers[1][np.newaxis],
         counts=counts[0],
@@ -295,7 +297,7 @@ def _check(trace: Trace, costs: Costs, settings: RunSettings) -> None:
         "an accept limit": program.accept_limit > 0,
         "a listener that is served last": program.listener_last,
         "a read after accept": program.read_after_accept,
-        "work of the application for a request": program.request_work_ns > 0,
+        "work of the application for a request": program.request_cpu_ns > 0,
         "refused connections": limits.refuse,
         "a bound of half-open connections": not limits.syn_cookies,
         f"the costs {', '.join(effects)}": bool(effects),

@@ -67,7 +67,7 @@ def fixed_cost_ns(point: Point, costs: Costs) -> float:
     connection_ns += _PACKETS_PER_CONNECTION * irq.entry_ns
     connection_ns += sum(getattr(costs.mechanism, name, 0) for name in _DECLARING)
     request_ns: float = call.read_ns + call.write_ns + costs.application.request_ns
-    request_ns += point.server.request_work
+    request_ns += point.server.request_cpu
     request_ns += call.write_kib_ns * point.load.reply_size // 1024
     return request_ns + connection_ns / point.load.requests
 

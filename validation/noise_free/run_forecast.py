@@ -110,8 +110,8 @@ def simulated_figures(summary: Summary) -> RunFigures:
         cpu_ns_per_request=ratio(summary.cpu.busy_ns, replies),
         waits_per_request=ratio(waits, replies),
         events_per_wait=ratio(summary.calls["events"], waits),
-        mean_ns=summary.latency_ns.mean,
-        p99_ns=summary.latency_ns.p99,
+        mean_ns=summary.connections.lifetime_ns.mean,
+        p99_ns=summary.connections.lifetime_ns.p99,
         throughput_per_s=replies * SECOND_NS / summary.window_ns,
     )
 

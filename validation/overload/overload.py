@@ -184,10 +184,10 @@ def figures_of_outcome(
     )
     summary = summarise(outcome)
     return OverloadFigures(
-        summary.replied / (summary.window_ns / SECOND_NS) / capacity_per_s,
+        summary.connections.replied / (summary.window_ns / SECOND_NS) / capacity_per_s,
         *shares(point, [int(n) for n in bins], int(started.sum())),
-        summary.latency_ns.p50,
-        summary.latency_ns.p99,
+        summary.connections.lifetime_ns.p50,
+        summary.connections.lifetime_ns.p99,
         summary.cpu_busy,
     )
 

@@ -151,13 +151,13 @@ def figures_of_run(record: RunRecord) -> Figures:
 def figures_of_summary(summary: Summary, *, requests: int = 1) -> Figures:
     """Return the figures of one simulated run, counted as the measured ones are."""
     # A connection that is kept for several requests is counted by its replies, as on the server.
-    replied = summary.calls["replies"] if requests > 1 else summary.replied
+    replied = summary.calls["replies"] if requests > 1 else summary.connections.replied
     return Figures(
         throughput_per_s=replied * SECOND_NS / summary.window_ns,
         cpu_busy=summary.cpu_busy,
         process_ns_per_request=ratio(summary.cpu.process_ns, replied),
-        p50_ns=summary.latency_ns.p50,
-        p99_ns=summary.latency_ns.p99,
+        p50_ns=summary.connections.lifetime_ns.p50,
+        p99_ns=summary.connections.lifetime_ns.p99,
         events_per_wait=ratio(summary.calls["events"], summary.calls["waits"]),
     )
 

@@ -98,7 +98,7 @@ def _write_after_fin() -> Value:
     bench.fin()
     bench.read(fd)
     written = bench.write(fd)
-    replied = bench.world.reply_ns[bench.world.first_request[bench.c(0)]] != NONE
+    replied = bench.world.reply_ns[bench.world.request_of[bench.c(0)]] != NONE
     return [written, BYTES if replied else 0]
 
 

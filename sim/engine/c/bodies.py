@@ -29,9 +29,15 @@ def is_led(world, c):
     return False
 
 
+def call_python(world):
+    """Have the loop return to Python before the next occurrence, as if the calendar were full."""
+    world.calendar.full = 0
+    world.calendar.quiet_ns = -1
+
+
 def user_code(world, worker, fd):
     """Spend the CPU time of the application's part of a request: no process of SimPy takes part."""
-    cost_ns = request_ns(world)
+    cost_ns = request_ns(world, fd)
     assert cost_ns >= 0
     if cost_ns > 0:
         worker.activity = activity.USER

@@ -49,6 +49,10 @@ class HeapCalendar:
         keys[: 2 * n], subjects[:n] = self.keys[: 2 * n], self.subjects[:n]
         self.keys, self.subjects, self.full = keys, subjects, room - MARGIN
 
+    def take_call(self) -> None:
+        """Set what `call_python` had taken for full right again."""
+        self.full = self.subjects.size - MARGIN
+
     def columns(self) -> tuple[Words, Words, Words]:
         """Return times, kinds and subjects of all entries, in no order; the last is a view."""
         keys = self.keys[: 2 * self.n]

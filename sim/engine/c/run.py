@@ -125,6 +125,7 @@ class CRun:
                     self._do_what_needs_python(progress)
                 elif status == _NEEDS_ROOM:  # in the middle of a step
                     self._memory.read()
+                    self._calendar.take_call()
                     self._calendar.enlarge()
                     self._memory.write()
                 elif progress is not None:  # a loop that has taken long without a step
@@ -144,13 +145,19 @@ class CRun:
         """Do what the engine cannot: enlarge the calendar, draw rows, report progress."""
         self._memory.read()
         self._calendar.n_until_return = N_UNTIL_RETURN
+        self._calendar.take_call()
         if self._calendar.n >= self._calendar.full:
             self._calendar.enlarge()
-        if self._refill is not None and self.world.next_row >= self.world.refill_row:
+        if self._refill is not None and wants_rows(self.world):
             self._refill()
         if progress is not None:
             progress(self.world.now_ns)
         self._memory.write()
+
+
+def wants_rows(world: World) -> bool:
+    """Return whether a streamed run has come to the end of its rows, or of room for requests."""
+    return world.next_row >= world.refill_row or world.n_requests >= world.refill_request
 
 
 def is_at_hand(program: Program, world: World, *, kept_as: str | None = None) -> bool:

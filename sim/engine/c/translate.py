@@ -42,6 +42,7 @@ REPLACED: dict[Callable[..., Any], Callable[..., Any]] = {
     mechanism.spend: bodies.spend,
     mechanism.step: bodies.step,
     event_calendar.is_led: bodies.is_led,
+    event_calendar.call_python: bodies.call_python,
     user_code: bodies.user_code,
 }
 

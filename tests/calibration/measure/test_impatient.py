@@ -41,7 +41,7 @@ def test_loads_are_shares_of_a_capacity_and_one_server_is_told_all() -> None:
     (closed,) = IMPATIENT.points("capacity")
     points = IMPATIENT.points("open", capacity_per_s=20_000)
     assert {(p.server, p.idle) for p in points} == {(closed.server, closed.idle)}
-    assert closed.server.request_work == 20_000
+    assert closed.server.request_cpu == 20_000
     assert {p.load.timeout for p in points} == {50_000_000, 4_000_000_000}
     assert min(p.rate_per_s for p in points) == 16_000
     assert max(p.rate_per_s for p in points) == 30_000

@@ -56,7 +56,7 @@ def test_work_and_timeout_are_the_servers_the_simulators_and_on_disk() -> None:
     assert point.label == "epoll_level idle 0 open 9000/s work 20 us timeout 50 ms"
     assert server_options(point)[-2:] == ["--request-us", "20"]
     assert "--request-us" not in server_options(plain)
-    assert settings_at(point, 0).program.request_work_ns == 20_000
+    assert settings_at(point, 0).program.request_cpu_ns == 20_000
     fields = stored(point)
     assert (fields["request_work_ns"], fields["timeout_ns"]) == (20_000, 50_000_000)
     assert point_at(**fields) == point
@@ -97,7 +97,7 @@ def test_several_event_loops_are_threads_on_one_cpu() -> None:
         ({"users": 4, "burst": 2}, "burst: must be 1 in a closed loop, got 2"),
         (
             {"users": 4, "request_work_ns": 20_500},
-            "server.request_work: must be whole microseconds on a testbed, got 20500 ns",
+            "server.request_cpu: must be whole microseconds on a testbed, got 20500 ns",
         ),
         ({"users": 4, "threads": "processes"}, "server.threads: .*poll.*"),
         ({"users": 4, "workers": 2, "share": "nothing", "wake": "one"}, "server.wake: .*"),

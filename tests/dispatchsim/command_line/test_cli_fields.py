@@ -37,7 +37,7 @@ def test_a_key_shows_all_that_is_known_of_it(call: Call) -> None:
     assert call("fields", "load.rate").stdout == (
         'load.rate: rate from 1/min to 10000000/s, such as "2000/s" (units /h, /min, /s)\n'
         "default: absent\n"
-        "Connections offered in an open loop.\n"
+        "Connections offered in an open loop; requests, where load.connections is given.\n"
     )
     assert call("fields", "backlog").stdout == call("fields", "server.backlog").stdout
 

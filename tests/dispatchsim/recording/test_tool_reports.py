@@ -40,7 +40,7 @@ def seen(trace: Trace, client: ClientSettings | None = None, **changes: Any) -> 
     )
     costs = toy_costs("poll", application=ApplicationCosts(MILLISECOND_NS))
     outcome = simulate("poll", trace, costs, run, engine="reference")
-    return seen_by_clients(outcome, trace.requests, (trace.request_bytes, trace.reply_bytes))
+    return seen_by_clients(outcome, (trace.request_bytes, trace.reply_bytes))
 
 
 def numbers(report: str, pattern: str) -> list[float]:

@@ -24,7 +24,7 @@ def warned(load: dict[str, Any], *, drops_half_closed: bool = False, **sections:
 
 @pytest.mark.parametrize(
     ("rate", "patience", "expected"),
-    [("60000/s", "10 s", "the server falls behind"), ("60000/s", "20 ms", "connections failed")],
+    [("60000/s", "10 s", "the server falls behind"), ("60000/s", "20 ms", "requests failed")],
 )
 def test_a_server_that_is_asked_for_too_much_is_said_to_be(
     rate: str, patience: str, expected: str

@@ -69,5 +69,5 @@ def test_what_cannot_be_told_is_said(profile: ds.Profile) -> None:
     with pytest.raises(ds.UserError, match="nothing in this scenario is random"):
         ds.steady(scenario(load={"loop": "closed", "users": 4}), profile=profile)
     late = {"loop": "open", "rate": "90000/s", "timeout": "1 ms"}
-    with pytest.raises(ds.UserError, match="of the connections fail in some run"):
+    with pytest.raises(ds.UserError, match="of the requests fail in some run"):
         ds.steady(scenario(load=late), runs=2, profile=profile)

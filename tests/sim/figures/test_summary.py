@@ -46,9 +46,12 @@ def test_a_request_is_not_as_late_as_its_connection() -> None:
     )
     summary = summarise(outcome)
     # The connection takes as long as both its requests and the time to think between them.
-    both_ns = 2 * summary.request_latency_ns.mean
-    assert summary.latency_ns.mean == 50_000 + both_ns
+    both_ns = 2 * summary.latency_ns.mean
+    assert summary.connections.lifetime_ns.mean == 50_000 + both_ns
     assert summary.latency_due_ns.p99 == summary.latency_ns.max
+    assert (summary.offered, summary.replied) == (2, 2)
+    assert (summary.connections.offered, summary.connections.replied) == (1, 1)
+    assert summary.connections.connect_ns.max == outcome.connected_ns[0] - 10_000
 
 
 def test_the_three_accountings_of_cpu_differ_by_who_was_interrupted() -> None:

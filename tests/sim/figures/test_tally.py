@@ -1,8 +1,8 @@
 """Tallies: whatever way records are cut, shuffled and sharded, the figures are those of all."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import astuple, replace
+from operator import attrgetter
 from random import Random
 from typing import NamedTuple
 
@@ -11,12 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatchsim.sim.figures.fates import NOBODY
 from dispatchsim.sim.figures.histogram import RELATIVE_ERROR, Integers
-from dispatchsim.sim.figures.outcome import Outcome
 from dispatchsim.sim.figures.queue_lengths import SAMPLE_COLUMNS
-from dispatchsim.sim.figures.summary import Summary, Verdict, summarise, summary_of, verdict_of
-from dispatchsim.sim.figures.tally import Progress, Tally
+from dispatchsim.sim.figures.summary import Summary, Verdict, summary_of, verdict_of
+from dispatchsim.sim.figures.tally import Progress, Tallies, Tally
 from dispatchsim.sim.state.kinds import NONE, Activity, Count, Status
 
 TENTH_NS = 100_000_000
@@ -35,9 +33,8 @@ class Records(NamedTuple):
 
     begin_ns: int
     end_ns: int
-    connections: list[tuple[int, int, int]]  # intended, done, status
-    requests: list[tuple[int, int]]  # due, reply
-    waiting: Sequence[int] = ()  # when each request was due that waits at the end
+    connections: list[tuple[int, int, int, int]]  # intended, connected, done, status
+    requests: list[tuple[int, int, int]]  # due, ended, status
 
 
 @st.composite
@@ -50,53 +47,30 @@ def records(draw: st.DrawFn) -> Records:
     near = st.sampled_from(edges).flatmap(lambda edge: st.integers(max(0, edge - 2), edge + 2))
     times = st.one_of(near, st.integers(0, end_ns)).map(lambda at_ns: min(at_ns, end_ns))
 
-    def connection(status: int, one_ns: int, other_ns: int) -> tuple[int, int, int]:
+    def request(status: int, one_ns: int, other_ns: int) -> tuple[int, int, int]:
         if status == Status.OPEN:
             return one_ns, NONE, status
         return min(one_ns, other_ns), max(one_ns, other_ns), status
 
+    def connection(status: int, at_ns: tuple[int, int, int]) -> tuple[int, int, int, int]:
+        first, second, third = sorted(at_ns)
+        return (first, second, NONE if status == Status.OPEN else third, status)
+
     answered_mostly = st.sampled_from([0, 0, 0, *(int(status) for status in Status)])
-    connections = st.lists(st.builds(connection, answered_mostly, times, times), max_size=40)
-    answered = st.tuples(times, times).map(lambda pair: (min(pair), max(pair)))
-    unanswered = st.tuples(times, st.just(NONE)) | st.just((NONE, NONE))
-    requests = st.lists(answered | unanswered)
-    drawn = draw(connections), draw(requests)
-    return Records(begin_ns, end_ns, *drawn, draw(st.lists(times)))
+    three = st.tuples(times, times, times)
+    connections = st.lists(st.builds(connection, answered_mostly, three), max_size=40)
+    requests = st.lists(st.builds(request, answered_mostly, times, times), max_size=40)
+    return Records(begin_ns, end_ns, draw(connections), draw(requests))
 
 
 def columns(rows: list[tuple[int, ...]], width: int) -> list[Integers]:
     return list(np.array(rows, np.int64).reshape(-1, width).T)
 
 
-def outcome_of(run: Records) -> Outcome:
-    intended_ns, done_ns, status = columns([*run.connections], 3)
-    due_ns, reply_ns = columns([*run.requests], 2)
-    return Outcome(
-        duration_ns=run.end_ns,
-        mark_ns=run.begin_ns,
-        intended_ns=intended_ns,
-        started_ns=intended_ns,
-        connected_ns=intended_ns,
-        done_ns=done_ns,
-        status=status,
-        attempts=np.ones_like(status),
-        due_ns=due_ns,
-        reply_ns=reply_ns,
-        waiting_since_ns=np.array(run.waiting, np.int64),
-        cpu_ledger_ns=np.zeros((1, len(Activity)), np.int64),
-        cpu_ledger_mark_ns=np.zeros((1, len(Activity)), np.int64),
-        counts=np.zeros(len(Count), np.int64),
-        counts_mark=np.zeros(len(Count), np.int64),
-        samples=np.zeros((0, len(SAMPLE_COLUMNS)), np.int64),
-        stranded=NOBODY,
-        worker_accepts=np.zeros(1, np.int64),
-    )
-
-
-def summary_from(tally: Tally) -> Summary:
+def summary_from(tallies: Tallies) -> Summary:
     zeros = np.zeros(max(len(Activity), len(Count)), np.int64)
     return summary_of(
-        tally,
+        tallies,
         ledger_ns=zeros,
         ledger_mark_ns=zeros,
         counts=zeros,
@@ -105,33 +79,41 @@ def summary_from(tally: Tally) -> Summary:
     )
 
 
-def tally_of(run: Records, *, exact: bool) -> Tally:
-    tally = Tally(run.begin_ns, run.end_ns, exact=exact)
-    intended_ns, done_ns, status = columns([*run.connections], 3)
-    tally.add(intended_ns, done_ns, status)
-    due_ns, reply_ns = columns([*run.requests], 2)
-    tally.add_requests(due_ns, reply_ns)
-    tally.add_waiting(np.array(run.waiting, np.int64))
-    return tally
+def tallies_of(run: Records, *, exact: bool) -> Tallies:
+    tallies = Tallies(run.begin_ns, run.end_ns, exact=exact)
+    tallies.add_connections(*columns([*run.connections], 4))
+    tallies.requests.add(*columns([*run.requests], 3))
+    return tallies
+
+
+def requests_tally(requests: list[tuple[int, int, int]], *, exact: bool) -> Tally:
+    return tallies_of(Records(0, 1000, [], requests), exact=exact).requests
 
 
 @given(records())
 def test_exact_figures_are_what_they_are_defined_to_be(run: Records) -> None:
     begin_ns, end_ns = run.begin_ns, run.end_ns
-    due = [row for row in run.connections if begin_ns <= row[0] < end_ns]
-    waits = [done - intended for intended, done, status in due if status == Status.REPLIED]
-    served = [reply - at for at, reply in run.requests if begin_ns <= at < end_ns and reply != NONE]
-    done = [row[1] for row in run.connections if row[2] == Status.REPLIED and row[1] >= begin_ns]
-    found = summarise(outcome_of(run))
+    due = [row for row in run.requests if begin_ns <= row[0] < end_ns]
+    waits = [ended - at for at, ended, status in due if status == Status.REPLIED]
+    done = [row[1] for row in run.requests if row[2] == Status.REPLIED and row[1] >= begin_ns]
+    came = [row for row in run.connections if begin_ns <= row[0] < end_ns]
+    lives = [row[2] - row[0] for row in came if row[3] == Status.REPLIED]
+    found = summary_from(tallies_of(run, exact=True))
     assert found.offered == len(due)
     assert found.replied == len(done)
     errors = {kind.name.lower(): sum(row[2] == kind for row in due) for kind in FAILED}
     assert found.errors == errors
-    for latency, values in ((found.latency_ns, waits), (found.request_latency_ns, served)):
+    connects = [row[1] - row[0] for row in came]
+    for latency, values in (
+        (found.latency_ns, waits),
+        (found.connections.lifetime_ns, lives),
+        (found.connections.connect_ns, connects),
+    ):
         quantiles = np.quantile(values, [0.5, 0.9, 0.99, 0.999]) if values else [math.nan] * 4
         ends = (np.mean(values), np.max(values)) if values else (math.nan, math.nan)
         expected = [ends[0], *quantiles, ends[1]]
         assert np.array_equal(astuple(latency), expected, equal_nan=True)
+    assert found.connections.offered == len(came)
     width_ns = min(TENTH_NS, end_ns - begin_ns)
     n = (end_ns - begin_ns) // width_ns
     rates = np.histogram(done, begin_ns + width_ns * np.arange(n + 1))[0] * (1e9 / width_ns)
@@ -146,22 +128,21 @@ def test_exact_figures_are_what_they_are_defined_to_be(run: Records) -> None:
         else [math.nan] * 4
     )
     assert np.array_equal(astuple(found.latency_due_ns), expected, equal_nan=True)
-    open_begin = sum(a < begin_ns and (b == NONE or b >= begin_ns) for a, b, _ in run.connections)
-    open_end = sum(a < end_ns and b == NONE for a, b, _ in run.connections)
+    open_begin = sum(a < begin_ns and (b == NONE or b >= begin_ns) for a, b, _ in run.requests)
+    waiting = [a for a, b, _ in run.requests if a < end_ns and b == NONE]
     middle_ns = (begin_ns + end_ns) // 2
-    replied_ns = [reply for _, reply in run.requests if reply != NONE]
     expected_verdict = verdict_of(
-        open_end - open_begin,
+        len(waiting) - open_begin,
         open_begin,
         len(due),
         sum(errors.values()),
-        n_gave_up=sum(a < begin_ns <= b and kind in FAILED for a, b, kind in run.connections),
+        n_gave_up=sum(a < begin_ns <= b and kind in FAILED for a, b, kind in run.requests),
         progress=Progress(
-            answered=sum(reply >= begin_ns for reply in replied_ns),
-            answered_late=sum(reply >= middle_ns for reply in replied_ns),
-            waiting=len(run.waiting),
-            waiting_long=sum(since < middle_ns for since in run.waiting),
-            waiting_through=sum(since < begin_ns for since in run.waiting),
+            answered=len(done),
+            answered_late=sum(reply >= middle_ns for reply in done),
+            waiting=len(waiting),
+            waiting_long=sum(since < middle_ns for since in waiting),
+            waiting_through=sum(since < begin_ns for since in waiting),
         ),
     )
     assert found.verdict is expected_verdict
@@ -174,30 +155,26 @@ def test_cuts_and_order_do_not_matter(
     connections, requests = list(run.connections), list(run.requests)
     random.shuffle(connections)
     random.shuffle(requests)
-    whole = Tally(run.begin_ns, run.end_ns, exact=exact)
+    whole = Tallies(run.begin_ns, run.end_ns, exact=exact)
     for first in range(0, len(connections), chunk):
-        intended_ns, done_ns, status = columns([*connections[first : first + chunk]], 3)
-        whole.add(intended_ns, done_ns, status)
+        whole.add_connections(*columns([*connections[first : first + chunk]], 4))
     for first in range(0, len(requests), chunk):
-        due_ns, reply_ns = columns([*requests[first : first + chunk]], 2)
-        whole.add_requests(due_ns, reply_ns)
-    for first in range(0, len(run.waiting), chunk):
-        whole.add_waiting(np.array(run.waiting[first : first + chunk], np.int64))
+        whole.requests.add(*columns([*requests[first : first + chunk]], 3))
     # As text, for NaN is not equal to itself.
-    assert repr(summary_from(whole)) == repr(summary_from(tally_of(run, exact=exact)))
+    assert repr(summary_from(whole)) == repr(summary_from(tallies_of(run, exact=exact)))
 
 
 @given(records())
 def test_a_histogram_changes_nothing_but_quantiles_and_those_little(run: Records) -> None:
-    exact = summarise(outcome_of(run))
-    found = summary_from(tally_of(run, exact=False))
-    for name in ("latency_ns", "request_latency_ns"):
-        ours, theirs = astuple(getattr(found, name)), astuple(getattr(exact, name))
+    exact = summary_from(tallies_of(run, exact=True))
+    found = summary_from(tallies_of(run, exact=False))
+    for name in ("latency_ns", "connections.lifetime_ns", "connections.connect_ns"):
+        ours, theirs = (astuple(attrgetter(name)(one)) for one in (found, exact))
         assert ours == pytest.approx(theirs, rel=RELATIVE_ERROR + 1e-12, nan_ok=True)
         assert (ours[0], ours[-1]) == pytest.approx((theirs[0], theirs[-1]), rel=0, nan_ok=True)
     ours, theirs = astuple(found.latency_due_ns), astuple(exact.latency_due_ns)
     assert ours == pytest.approx(theirs, rel=RELATIVE_ERROR, nan_ok=True)
-    quantiles = ("latency_ns", "request_latency_ns", "latency_due_ns")
+    quantiles = ("latency_ns", "connections", "latency_due_ns")
     same = {name: getattr(exact, name) for name in quantiles}
     assert replace(found, **same) == exact
 
@@ -205,20 +182,20 @@ def test_a_histogram_changes_nothing_but_quantiles_and_those_little(run: Records
 @pytest.mark.parametrize("exact", [True, False])
 def test_p99_counts_those_who_still_wait(exact: bool) -> None:
     answered, still, failed = (0, 10, 0), (0, NONE, 5), (0, 10, 1)
-    some_wait = Records(0, 1000, [answered] * 95 + [still] * 5, [])
-    assert tally_of(some_wait, exact=exact).quantiles_due_ns([0.5, 0.99]) == [10, 1000]
-    some_failed = Records(0, 1000, [answered] * 95 + [failed] * 5, [])
-    assert tally_of(some_failed, exact=exact).quantiles_due_ns([0.5, 0.99]) == [10, math.inf]
+    some_wait = requests_tally([answered] * 95 + [still] * 5, exact=exact)
+    assert some_wait.quantiles_due_ns([0.5, 0.99]) == [10, 1000]
+    some_failed = requests_tally([answered] * 95 + [failed] * 5, exact=exact)
+    assert some_failed.quantiles_due_ns([0.5, 0.99]) == [10, math.inf]
 
 
 def test_what_lies_beyond_the_end_has_not_happened() -> None:
     tally = Tally(100, 200, exact=True)
     # Done after the end; due after the end; a row of the trace that nobody has begun.
     tally.add(np.array([150, 201, -1]), np.array([201, 300, -1]), np.array([0, 0, 5]))
-    tally.add_requests(np.array([150, 201]), np.array([201, 300]))
     assert (tally.n_offered, tally.n_replied) == (1, 0)
     assert (tally.n_open_begin, tally.n_open_end) == (0, 1)
-    assert (tally.latency.n, tally.waiting.n, tally.request_latency.n) == (0, 1, 0)
+    assert (tally.latency.n, tally.waiting.n) == (0, 1)
+    assert tally.progress == Progress(waiting=1)
 
 
 @pytest.mark.parametrize(("begin_ns", "end_ns"), [(5, 5), (6, 5), (-1, 5)])
@@ -228,6 +205,6 @@ def test_a_window_must_have_a_length(begin_ns: int, end_ns: int) -> None:
 
 
 def test_nobody_came_is_a_stable_run() -> None:
-    found = summary_from(Tally(0, 10, exact=False))
+    found = summary_from(Tallies(0, 10, exact=False))
     assert (found.offered, found.verdict) == (0, Verdict.STABLE)
     assert math.isnan(found.latency_due_ns.p99)

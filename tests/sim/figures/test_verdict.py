@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,12 +13,10 @@ from tests.toy import arrivals, toy_costs
 import dispatchsim as ds
 from dispatchsim.models.simulate import simulate
 from dispatchsim.scenario.scenario import Scenario
-from dispatchsim.sim.figures.outcome import waiting_since
 from dispatchsim.sim.figures.summary import Summary, Verdict, summarise, verdict_of
 from dispatchsim.sim.figures.tally import Progress
 from dispatchsim.sim.load.workload import closed_loop
 from dispatchsim.sim.state.client_settings import ClientSettings, NetworkSettings
-from dispatchsim.sim.state.kinds import NONE
 from dispatchsim.sim.state.settings import Fault, FaultKind, RunSettings
 
 COUNTS = st.one_of(st.integers(0, 40), st.integers(0, 200_000))
@@ -113,19 +110,6 @@ def test_progress_by_example(progress: Progress, n_gave_up: int, expected: Verdi
     assert judged(progress, n_gave_up, n_offered=offered) is expected
 
 
-def test_a_thinking_or_failed_client_waits_for_nothing() -> None:
-    # Connections of 1, 2, 1 and 2 requests: one waits, one thinks, one has failed, one is answered
-    # after the end of the run at 100.
-    found = waiting_since(
-        is_open=np.array([True, True, False, True]),
-        requests=np.array([1, 2, 1, 2]),
-        due_ns=np.array([10, 20, 150, 30, 40, 60]),
-        reply_ns=np.array([NONE, 25, NONE, NONE, 50, 110]),
-        end_ns=100,
-    )
-    assert found.tolist() == [10, 60]
-
-
 # -- scenes
 
 
@@ -145,7 +129,7 @@ def test_a_closed_loop_in_which_nobody_is_ever_answered_is_overloaded() -> None:
     # 20,000 handshakes take 400 ms: the CPU has no time for the server. All users came before the
     # window, so none was due in it, none failed, and their number cannot grow.
     machine = {"profile": "counted-linux-6.1-unmerged", "softirq_budget": 0}
-    found = closed(20_000, load={"think_time": "100 s"}, machine=machine)
+    found = closed(20_000, machine=machine)
     assert (found.accepted, found.replied, found.offered) == (0, 0, 0)
     assert found.cpu_busy == 1
     assert found.verdict is Verdict.OVERLOADED

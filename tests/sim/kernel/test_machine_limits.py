@@ -75,10 +75,10 @@ def test_no_limit_is_no_limit() -> None:
 @pytest.mark.parametrize(
     ("kernel", "message"),
     [
-        (KernelSettings(files_max=9), "files_max must be at least 10, for 4 idle connections"),
+        (KernelSettings(files_max=9), "files_max must be at least 10, for 4 open connections"),
         (
             KernelSettings(memory_bytes=3_999, connection_bytes=1_000),
-            "memory_bytes must hold 4 idle connections of 1000 bytes, or be 0, got 3999",
+            "memory_bytes must hold 4 open connections of 1000 bytes, or be 0, got 3999",
         ),
     ],
 )

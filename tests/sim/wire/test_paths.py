@@ -123,15 +123,17 @@ def test_a_syn_is_repeated_on_its_path_as_often_as_at_a_full_queue(
 
 
 def test_a_reset_that_is_lost_is_never_sent_again() -> None:
-    # All clients give up while the server thinks; half of the segments are lost on their path.
+    # All clients give up before the second piece of their request; half of the segments are lost.
     path = PathSettings(1_000, MILLISECOND_NS, loss_millionths=500_000)
     run = RunSettings(
         network=NetworkSettings(paths=(path,)),
-        client=ClientSettings(timeout_ns=300 * SECOND_NS),
+        client=ClientSettings(
+            timeout_ns=300 * SECOND_NS, request_pieces=2, piece_pause_ns=400 * SECOND_NS
+        ),
         duration_ns=700 * SECOND_NS,
         sample_every_ns=0,
     )
-    trace = arrivals(*range(10_000, 20_000, 100), requests=2, think_ns=400 * SECOND_NS)
+    trace = arrivals(*range(10_000, 20_000, 100))
     outcome = simulate("epoll_level", trace, toy_costs("epoll_level"), run, engine="reference")
     n_left = outcome.counts[Count.CONNECTIONS_OPEN]
     assert (outcome.status == Status.TIMEOUT).sum() == 100

@@ -247,7 +247,7 @@ def run_with(library: ctypes.CDLL, **changes: Any) -> ByHand:
         (on_server(accept_limit=1), "accept limit"),
         (on_server(listener_last=True), "last"),
         (on_server(read_after_accept=True), "read after accept"),
-        (on_server(request_work_ns=1), "work of the application"),
+        (on_server(request_cpu_ns=1), "work of the application"),
         (on_server(refuse=True), "refused"),
         (on_server(fd_limit=40), "server short"),
         (on_server(send_buffer_bytes=100), "send buffer"),
@@ -301,7 +301,7 @@ def test_the_first_model_agrees_closely(trace: Trace, settings: RunSettings) -> 
     run = run_first_model(trace, COSTS, settings)
     assert 0.1 < reference.cpu_busy < 0.9
     assert run.cpu_busy == pytest.approx(reference.cpu_busy, rel=0.02)
-    assert run.replied == reference.replied == len(trace)
+    assert run.replied == reference.connections.replied == len(trace)
 
 
 # One queue

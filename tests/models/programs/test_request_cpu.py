@@ -26,7 +26,7 @@ REQUEST_NS = 150
 def agreed(mechanism: str, work_ns: int, *, requests: int = 3) -> Outcome:
     """Return the outcome of one connection that both engines agree on."""
     run = RunSettings(
-        **on_server(request_work_ns=work_ns, **_own(mechanism)),
+        **on_server(request_cpu_ns=work_ns, **_own(mechanism)),
         network=NetworkSettings(delay_ns=5_000),
         duration_ns=500_000,
     )
@@ -53,19 +53,19 @@ def test_every_program_works_for_each_request(mechanism: str) -> None:
 def test_a_scenario_says_the_work_with_its_unit() -> None:
     def scenario(work: str) -> Scenario:
         return Scenario.of(
-            server={"mechanism": "poll", "request_work": work},
+            server={"mechanism": "poll", "request_cpu": work},
             load={"loop": "open", "rate": "1000/s"},
         )
 
-    assert settings_of(scenario("20 us"), 0, 1).program.request_work_ns == 20_000
-    with pytest.raises(ScenarioError, match=r"server\.request_work: must be at most 1 s"):
+    assert settings_of(scenario("20 us"), 0, 1).program.request_cpu_ns == 20_000
+    with pytest.raises(ScenarioError, match=r"server\.request_cpu: must be at most 1 s"):
         scenario("1001 ms")
 
 
 def test_a_client_has_no_requests_to_work_for() -> None:
-    with pytest.raises(ScenarioError, match=r"server\.request_work: must be absent where machine"):
+    with pytest.raises(ScenarioError, match=r"server\.request_cpu: must be absent where machine"):
         Scenario.of(
-            server={"mechanism": "poll", "request_work": "20 us"},
+            server={"mechanism": "poll", "request_cpu": "20 us"},
             load={"loop": "closed", "users": 4},
             machine={"role": "client"},
         )

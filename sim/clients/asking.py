@@ -1,0 +1,57 @@
+"""Requests: each has a number from when it is due, and clients make one at a time.
+
+    due ─► sent on a connection ─► reply
+      └──── that fails: the next attempt of its client takes it over, or nobody does
+
+A run has an entry only for requests that have become due, not for all that its connections might
+make.
+"""
+
+from __future__ import annotations
+
+from ..state.event_calendar import call_python
+from ..state.kinds import NONE
+from ..state.world import World
+
+
+def has_room(world: World) -> bool:
+    """Return whether the run can hold another request.
+
+    Where it cannot, the client falls silent, and the run must be done anew with more room.
+    """
+    if world.n_requests < len(world.due_ns):
+        return True
+    world.n_silent += 1
+    return False
+
+
+def number_request(world: World, due_ns: int) -> int:
+    """Return the number of a request that is due at *due_ns*, for which there is room."""
+    request = world.n_requests
+    world.n_requests += 1
+    world.due_ns[request] = due_ns
+    world.reply_ns[request] = NONE
+    world.asked_on[request] = NONE
+    if world.n_requests >= world.refill_request:
+        call_python(world)
+    return request
+
+
+def new_request(world: World, c: int, due_ns: int) -> None:
+    """Have the client of *c* be due to make a request at *due_ns*."""
+    request = number_request(world, due_ns)
+    world.asked_on[request] = c
+    world.request_of[c] = request
+
+
+def take_over(world: World, c: int, next_c: int) -> None:
+    """Have the client go on with the request of *c* on *next_c*, and with those behind it.
+
+    One that was to come after a pause is due with this attempt: its client asks as it connects.
+    """
+    request = world.request_of[c]
+    world.due_ns[request] = min(world.due_ns[request], world.intended_ns[next_c])
+    world.request_of[next_c] = request
+    world.asked_on[request] = next_c
+    world.left[next_c] = world.left[c]
+    world.requests[next_c] = world.left[c]

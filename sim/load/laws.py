@@ -1,0 +1,64 @@
+"""How a quantity that is drawn again and again is distributed: a law, and its table of draws.
+
+    law ─► 65,536 quantiles, shuffled by the seed ─► the draw of a number: a hash picks one
+
+The table is drawn before the run, so no mechanism can shift the draws of another. Its quantiles
+stand at equal distances of probability, so the mean of a law is met, and its tail ends at a
+probability of 8 in a million.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..state.laws import P99_BY_MEAN_MAX, Law
+from .streams import generator
+
+N_DRAWS = 65_536
+"""A power of two, as a hash picks one."""
+
+
+def quantiles_ns(law: Law, shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the quantiles of *law* at *shares*, each above 0 and below 1.
+
+    Raises
+    ------
+    ValueError
+        If no lognormal law has that mean and 99th percentile, or there are no samples.
+    """
+    if law.kind == "constant":
+        return np.full(shares.shape, float(law.mean_ns))
+    if law.kind == "exponential":
+        return np.asarray(-law.mean_ns * np.log1p(-shares), np.float64)
+    if law.kind == "samples":
+        if not law.samples_ns:
+            raise ValueError("a law of samples needs at least one")
+        ordered = np.sort(np.asarray(law.samples_ns, np.float64))
+        return ordered[(shares * ordered.size).astype(np.int64)]
+    ratio = law.p99_ns / law.mean_ns
+    if not 1 < ratio <= P99_BY_MEAN_MAX:
+        raise ValueError(
+            f"p99_ns must be above the mean and at most {P99_BY_MEAN_MAX:.1f} times it, "
+            f"got {law.p99_ns} with a mean of {law.mean_ns}"
+        )
+    from scipy.special import ndtri  # takes longer to import than most commands last
+
+    # mean = exp(m + s^2 / 2) and p99 = exp(m + z s): the smaller s is the law of moderate tails.
+    z = float(ndtri(0.99))
+    sigma = z - math.sqrt(z * z - 2 * math.log(ratio))
+    mu = math.log(law.mean_ns) - sigma * sigma / 2
+    return np.asarray(np.exp(mu + sigma * ndtri(shares)), np.float64)
+
+
+def draws_ns(law: Law | None, seed: int, name: str) -> NDArray[np.int64]:
+    """Return the table of *law* for the quantity of that *name*, shape (N_DRAWS,); none of None."""
+    if law is None:
+        return np.zeros(0, np.int64)
+    shares = (np.arange(N_DRAWS) + 0.5) / N_DRAWS
+    quantiles = quantiles_ns(law, shares)
+    quantiles *= law.mean / quantiles.mean()  # for the tail that is cut off
+    table = np.rint(quantiles).astype(np.int64)
+    return np.asarray(generator(seed, name).permutation(table), np.int64)
