@@ -21,6 +21,9 @@ from ..files.whole_files import write_whole
 COLUMNS = ("at_ns", "requests", "request_bytes", "reply_bytes", "think_ns")
 """One entry a connection; see `Trace`."""
 
+REQUEST_COLUMNS = ("due_ns", "user")
+"""One entry a request of kept connections: `Trace.arrival_ns` and `Trace.arrival_user`."""
+
 Loop = Literal["open", "closed", "kept"]
 
 CONNECTIONS_MAX = 50_000_000
@@ -126,21 +129,19 @@ class Trace:
         write_whole(Path(path), self.text())
 
     def text(self) -> str:
-        """Return the trace as `write` writes it.
+        """Return the trace as `write` writes it; that of kept connections ends with its requests.
 
-        Raises
-        ------
-        TraceError
-            If it is of kept connections: the format has no requests of their own.
+        The load generator replays either. `read` takes no requests.
         """
-        if self.loop == "kept":
-            raise TraceError("a trace of kept connections cannot be written to a file")
         text = io.StringIO()
         text.write(
             f"{_MAGIC}\nloop {self.loop}\nusers {self.users}\nconnections {len(self)}\n"
             f"# {' '.join(COLUMNS)}\n"
         )
         np.savetxt(text, np.column_stack([getattr(self, name) for name in COLUMNS]), fmt="%d")
+        if self.loop == "kept":
+            text.write(f"requests {self.arrival_ns.size}\n# {' '.join(REQUEST_COLUMNS)}\n")
+            np.savetxt(text, np.column_stack([self.arrival_ns, self.arrival_user]), fmt="%d")
         return text.getvalue()
 
     @classmethod

@@ -109,6 +109,12 @@ def test_a_trace_of_kept_connections_that_cannot_be_is_refused(
         replace(kept(2, (1, 0), (2, 1)), **change)
 
 
-def test_a_trace_of_kept_connections_has_no_file(tmp_path: Path) -> None:
-    with pytest.raises(TraceError, match="cannot be written"):
-        kept(1, (1, 0)).write(tmp_path / "trace")
+def test_the_file_of_a_trace_of_kept_connections_ends_with_its_requests(tmp_path: Path) -> None:
+    trace = kept(2, (1, 0), (7, 1))
+    lines = [line for line in trace.text().splitlines() if not line.startswith("# ")]
+    assert lines[:3] == ["loop kept", "users 2", f"connections {len(trace)}"]
+    assert lines[3 + len(trace) :] == ["requests 2", "1 0", "7 1"]
+    # The load generator replays it; a scenario has keys for such a load, and takes no file of one.
+    trace.write(tmp_path / "trace")
+    with pytest.raises(TraceError, match='loop must be open or closed, got "kept"'):
+        Trace.read(tmp_path / "trace")

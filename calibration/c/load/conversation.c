@@ -81,10 +81,16 @@ static void reply_complete(struct replay *replay, int fd, enum answer answer)
 {
     struct connection *connection = &replay->connections[fd];
     int64_t done_ns = count_reply(replay, connection, answer);
+    bool is_kept = replay->trace->loop == LOOP_KEPT;
     connection->n_requests_done++;
+    if (is_kept) {
+        kept_replied(replay, fd, done_ns);
+    }
     if (connection->n_requests_done == connection->row->n_requests) {
         replay->records->rows[connection->record].done_ns = done_ns;
         connection_finish(replay, fd, STATUS_REPLIED);
+    } else if (is_kept) {
+        kept_send_next(replay, fd);
     } else if (connection->row->think_ns == 0) {
         conversation_ask(replay, fd, done_ns);
     } else {
@@ -125,10 +131,13 @@ static void conclude_close(struct replay *replay, int fd, int error)
     bool was_last = connection->n_requests_done + 1 == connection->row->n_requests;
     if (was_last) {
         reply_complete(replay, fd, answer);
-    } else {
-        count_reply(replay, connection, answer);
-        connection_finish(replay, fd, STATUS_RESET);
+        return;
     }
+    int64_t done_ns = count_reply(replay, connection, answer);
+    if (replay->trace->loop == LOOP_KEPT) {
+        kept_replied(replay, fd, done_ns);
+    }
+    connection_finish(replay, fd, STATUS_RESET);
 }
 
 /* Read until the reply is in or nothing is left; *ending*: the server has closed its side. */
@@ -167,7 +176,11 @@ void conversation_open(struct replay *replay, int fd)
 {
     struct record *record = &replay->records->rows[replay->connections[fd].record];
     record->connected_ns = now_ns(replay);
-    conversation_ask(replay, fd, record->intended_ns);
+    if (replay->trace->loop == LOOP_KEPT) {
+        kept_connected(replay, fd);
+    } else {
+        conversation_ask(replay, fd, record->intended_ns);
+    }
 }
 
 void conversation_continue(struct replay *replay, uint64_t key, uint32_t events)

@@ -31,6 +31,7 @@ struct options {
     bool retry_doubles;
     const char *records;
     const char *replies;
+    const char *requests;
     const char *protocol;
     struct protocol_options protocol_options;
 };
@@ -66,7 +67,8 @@ static void parse_load_options(struct options *options, int argc, char **argv)
         {"trace", OPTION_TEXT, &options->trace, 0, 0, "what to replay"},
         {"seconds", OPTION_SECONDS, &options->run_ns, 0, 0, "end after this long (10)"},
         {"timeout-ms", OPTION_INTEGER, &options->timeout_ms, 1, TIMEOUT_MS_MAX,
-         "give a connection up this long after its intended start (10000)"},
+         "give a connection up this long after its intended start, a request of kept ones after it "
+         "was due (10000)"},
         {"fd-limit", OPTION_INTEGER, &options->fds_max, 1, FDS_MAX,
          "connections open at once (16384)"},
         {"connections-max", OPTION_INTEGER, &options->connections_max, 1, TRACE_ROWS_MAX,
@@ -89,6 +91,8 @@ static void parse_load_options(struct options *options, int argc, char **argv)
          "file for five int64 a connection, written at the end"},
         {"replies", OPTION_TEXT, &options->replies, 0, 0,
          "file for three int64 a reply, written at the end"},
+        {"requests", OPTION_TEXT, &options->requests, 0, 0,
+         "file for five int64 a request of kept connections, written at the end"},
     };
     parse_options("replays a trace against a server, spinning", specs, sizeof specs / sizeof *specs,
                   argc, argv);
@@ -103,10 +107,22 @@ static void parse_load_options(struct options *options, int argc, char **argv)
     check_name("--key-prefix", asked->key_prefix, KEY_PREFIX_BYTES_MAX);
 }
 
+/* Refuse options that the loop of the trace has no use for. */
+static void check_loop(const struct options *options, const struct trace *trace)
+{
+    if (trace->loop == LOOP_KEPT && options->retries_max > 0) {
+        refuse("--retries must be 0 for kept connections, which are opened again, got %lld",
+               (long long)options->retries_max);
+    }
+    if (trace->loop != LOOP_KEPT && options->requests != NULL) {
+        refuse("--requests must be absent without kept connections, got \"%s\"", options->requests);
+    }
+}
+
 static int64_t choose_records_max(const struct options *options, const struct trace *trace)
 {
     int64_t asked = options->connections_max;
-    if (trace->closed || options->retries_max > 0) {
+    if (trace->loop != LOOP_OPEN || options->retries_max > 0) {
         return asked > 0 ? asked : RECORDS_MAX;
     }
     return asked > 0 && asked < trace->n_rows ? asked : trace->n_rows;
@@ -129,6 +145,7 @@ static long long quantile(const int64_t *sorted, int64_t n, int64_t per_mille)
     return (long long)sorted[rank > 0 ? rank - 1 : 0];
 }
 
+/* How late the generator got to what was due. */
 static void print_lag(const struct records *records)
 {
     int64_t *lags_ns = malloc(((size_t)records->n + 1) * sizeof *lags_ns);
@@ -148,9 +165,28 @@ static void print_lag(const struct records *records)
     free(lags_ns);
 }
 
-static void print_result(const struct trace *trace, const struct replay_result *result,
-                         const struct records *records)
+/* The totals of the requests of kept connections. */
+static void print_requests(const struct replay_result *result, const struct records *requests)
 {
+    long long n_of[STATUSES] = {0};
+    for (int64_t i = 0; i < requests->n; i++) {
+        n_of[requests->rows[i].status]++;
+    }
+    printf("\"requests\": {\"offered\": %lld, \"waited\": %lld, \"replied\": %lld, "
+           "\"timeout\": %lld, \"reset\": %lld, \"open\": %lld}, ",
+           (long long)requests->n, (long long)result->n_waited, n_of[STATUS_REPLIED],
+           n_of[STATUS_TIMEOUT], n_of[STATUS_RESET], n_of[STATUS_OPEN]);
+}
+
+static void print_result(const struct trace *trace, const struct replay_result *result,
+                         const struct records *records, const struct records *requests)
+{
+    static const char *const loops[] = {
+        [LOOP_OPEN] = "open",
+        [LOOP_CLOSED] = "closed",
+        [LOOP_KEPT] = "kept",
+    };
+    bool is_kept = trace->loop == LOOP_KEPT;
     long long n_of[STATUSES] = {0};
     long long n_connected = 0;
     for (int64_t i = 0; i < records->n; i++) {
@@ -160,8 +196,8 @@ static void print_result(const struct trace *trace, const struct replay_result *
     long long n_ports = (long long)result->n_ports;
     printf("{\"format\": \"dispatchsim-load/1\", \"loop\": \"%s\", \"users\": %lld, "
            "\"offered\": %lld, \"connected\": %lld, \"replied\": %lld, \"replies\": %lld, ",
-           trace->closed ? "closed" : "open", (long long)trace->n_users, (long long)records->n,
-           n_connected, n_of[STATUS_REPLIED], (long long)result->n_replies);
+           loops[trace->loop], (long long)trace->n_users, (long long)records->n, n_connected,
+           n_of[STATUS_REPLIED], (long long)result->n_replies);
     printf("\"errors\": {\"timeout\": %lld, \"refused\": %lld, \"reset\": %lld, "
            "\"descriptors\": %lld, \"ports\": %lld, \"open\": %lld}, \"protocol\": %lld, "
            "\"error_replies\": %lld, \"retries\": %lld, \"given_up\": %lld, \"truncated\": %s, ",
@@ -170,10 +206,13 @@ static void print_result(const struct trace *trace, const struct replay_result *
            (long long)result->n_protocol, (long long)result->n_error_replies,
            (long long)result->n_retries, (long long)result->n_given_up,
            result->truncated ? "true" : "false");
+    if (is_kept) {
+        print_requests(result, requests);
+    }
     printf("\"wall_ns\": %lld, \"cpu_ns\": %lld, \"start_monotonic_ns\": %lld, ",
            (long long)result->wall_ns, (long long)result->cpu_ns,
            (long long)result->start_monotonic_ns);
-    print_lag(records);
+    print_lag(is_kept ? requests : records);
     if (printf("}\n") < 0 || fflush(stdout) != 0) {
         fail("cannot print: %s", strerror(errno));
     }
@@ -185,6 +224,7 @@ int main(int argc, char **argv)
     parse_load_options(&options, argc, argv);
     struct sockaddr_in address = parse_address(options.address, options.port);
     struct trace trace = trace_read(options.trace);
+    check_loop(&options, &trace);
     stop_on_signals();
     struct records records = records_open(options.records, choose_records_max(&options, &trace));
     const struct replay_options replay_options = {
@@ -202,12 +242,19 @@ int main(int argc, char **argv)
         .protocol_options = options.protocol_options,
     };
     struct replies replies = replies_open(options.replies);
-    struct replay_result result = replay(&trace, &replay_options, &records, &replies);
+    struct records requests = {0};
+    if (trace.loop == LOOP_KEPT) {
+        requests = records_open(options.requests, trace.n_requests);
+    }
+    struct replay_result result = replay(&trace, &replay_options, &records, &replies, &requests);
     result.truncated = result.truncated || replies.is_full;
     records_write(&records);
     replies_write(&replies);
-    print_result(&trace, &result, &records);
+    records_write(&requests);
+    print_result(&trace, &result, &records, &requests);
     free(records.rows);
+    free(requests.rows);
     free(trace.rows);
+    free(trace.requests);
     return EXIT_SUCCESS;
 }

@@ -23,8 +23,8 @@ static const int64_t head_start_ns = 2 * NS_PER_MS;
 /* A user whose connection could not begin tries again after this, not at once and for ever. */
 static const int64_t retry_ns = NS_PER_MS;
 
-/* Write down the end of a connection and plan what follows: another try of it, or in a closed
- * loop the next connection of its user.
+/* Write down the end of a connection and plan what follows: another try of it, or the next
+ * connection of its user in a closed loop or where it is kept.
  */
 static void conclude(struct replay *replay, int64_t index, enum status status)
 {
@@ -39,7 +39,10 @@ static void conclude(struct replay *replay, int64_t index, enum status status)
         return;
     }
     replay->result.n_given_up += status != STATUS_REPLIED && status != STATUS_OPEN;
-    if (!replay->trace->closed || status == STATUS_OPEN) {
+    if (replay->trace->loop == LOOP_KEPT) {
+        kept_ended(replay, index, status);
+    }
+    if (replay->trace->loop != LOOP_CLOSED || status == STATUS_OPEN) {
         return;
     }
     bool failed_at_once = status == STATUS_REFUSED || status == STATUS_DESCRIPTORS;
@@ -112,12 +115,12 @@ static void enlist(struct replay *replay, int fd, int64_t index, const struct tr
     replay->n_open++;
 }
 
-static void start_connection(struct replay *replay, int64_t intended_ns, struct attempt attempt)
+int connection_start(struct replay *replay, int64_t intended_ns, struct attempt attempt)
 {
     int64_t index = replay->records->n;
     if (index == replay->records->n_max) {
         replay->result.truncated = true;
-        return;
+        return NONE;
     }
     replay->attempts[index] = attempt;
     struct record *record = &replay->records->rows[index];
@@ -128,7 +131,7 @@ static void start_connection(struct replay *replay, int64_t intended_ns, struct 
     if (fd < 0) {
         replay->result.n_ports += errno == EADDRNOTAVAIL;
         conclude(replay, index, status_of_error(errno));
-        return;
+        return NONE;
     }
     enlist(replay, fd, index, attempt.row);
     struct epoll_event wanted = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
@@ -139,6 +142,7 @@ static void start_connection(struct replay *replay, int64_t intended_ns, struct 
     if (!pending) {
         conversation_open(replay, fd);
     }
+    return fd;
 }
 
 /* Begin the next connection of the trace; a closed loop begins again with the first row. */
@@ -146,7 +150,7 @@ static void start_next(struct replay *replay, int64_t intended_ns)
 {
     const struct trace *trace = replay->trace;
     const struct trace_row *row = &trace->rows[replay->next_row++ % trace->n_rows];
-    start_connection(replay, intended_ns, (struct attempt){.row = row});
+    connection_start(replay, intended_ns, (struct attempt){.row = row});
 }
 
 /* Try again what the connection of the record *index* was a try of. */
@@ -156,7 +160,7 @@ static void start_retry(struct replay *replay, int64_t due_ns, int64_t index)
     attempt.number++;
     replay->n_retries_due--;
     replay->result.n_retries++;
-    start_connection(replay, due_ns, attempt);
+    connection_start(replay, due_ns, attempt);
 }
 
 static void do_due(struct replay *replay, struct due due)
@@ -165,27 +169,45 @@ static void do_due(struct replay *replay, struct due due)
         start_next(replay, due.due_ns);
     } else if (due.fd == DUE_RETRY) {
         start_retry(replay, due.due_ns, due.record);
-    } else if (replay->connections[due.fd].phase == PHASE_THINKING &&
-               replay->connections[due.fd].record == due.record) {
+    } else if (due.fd == DUE_AGAIN) {
+        kept_start(replay, due.due_ns, due.record);
+    } else if (replay->connections[due.fd].record != due.record) {
+        return;
+    } else if (replay->connections[due.fd].phase == PHASE_THINKING) {
         conversation_ask(replay, due.fd, due.due_ns);
+    } else if (replay->connections[due.fd].phase == PHASE_CONNECTING) {
+        connection_finish(replay, due.fd, STATUS_TIMEOUT); /* only kept ones have such an entry */
     }
+}
+
+/* When the trace has its next connection or request that waits for no reply. */
+static int64_t next_of_trace_ns(const struct replay *replay)
+{
+    const struct trace *trace = replay->trace;
+    if (trace->loop == LOOP_KEPT) {
+        int64_t next = replay->kept.requests->n;
+        bool has_begun = replay->kept.has_begun;
+        return has_begun && next < trace->n_requests ? trace->requests[next].due_ns : INT64_MAX;
+    }
+    bool rows_left = trace->loop == LOOP_OPEN && replay->next_row < trace->n_rows;
+    return rows_left ? trace->rows[replay->next_row].at_ns : INT64_MAX;
 }
 
 /* Start what has fallen due, at most STARTS_MAX of it, in the order of its times. */
 static void start_due(struct replay *replay)
 {
-    const struct trace *trace = replay->trace;
     for (int n_started = 0; n_started < STARTS_MAX; n_started++) {
         int64_t now = now_ns(replay);
-        bool rows_left = !trace->closed && replay->next_row < trace->n_rows;
-        int64_t row_ns = rows_left ? trace->rows[replay->next_row].at_ns : INT64_MAX;
+        int64_t next_ns = next_of_trace_ns(replay);
         int64_t due_ns = replay->due.n > 0 ? replay->due.entries[0].due_ns : INT64_MAX;
-        if (due_ns <= row_ns && due_ns <= now) {
+        if (due_ns <= next_ns && due_ns <= now) {
             do_due(replay, due_take(&replay->due));
-        } else if (row_ns <= now) {
-            start_next(replay, row_ns);
-        } else {
+        } else if (next_ns > now) {
             return;
+        } else if (replay->trace->loop == LOOP_KEPT) {
+            kept_request_due(replay);
+        } else {
+            start_next(replay, next_ns);
         }
     }
 }
@@ -193,6 +215,10 @@ static void start_due(struct replay *replay)
 /* Connections start in the order of their intended times, so the oldest times out first. */
 static void expire(struct replay *replay)
 {
+    if (replay->trace->loop == LOOP_KEPT) {
+        kept_expire(replay);
+        return;
+    }
     int64_t limit_ns = now_ns(replay) - replay->options->timeout_ns;
     while (replay->oldest != NONE) {
         int64_t index = replay->connections[replay->oldest].record;
@@ -208,9 +234,16 @@ static bool is_over(const struct replay *replay)
     if (stop_requested() || now_ns(replay) >= replay->options->run_ns) {
         return true;
     }
-    bool all_started = replay->trace->closed ? replay->result.truncated && replay->due.n == 0
-                                             : replay->next_row == replay->trace->n_rows;
-    return all_started && replay->n_retries_due == 0 && replay->n_open == 0;
+    switch (replay->trace->loop) {
+    case LOOP_KEPT:
+        return replay->kept.requests->n == replay->trace->n_requests &&
+               replay->kept.n_unfinished == 0;
+    case LOOP_CLOSED:
+        return replay->result.truncated && replay->due.n == 0 && replay->n_open == 0;
+    default:
+        return replay->next_row == replay->trace->n_rows && replay->n_retries_due == 0 &&
+               replay->n_open == 0;
+    }
 }
 
 static void set_time_zero(struct replay *replay)
@@ -224,25 +257,31 @@ static void set_time_zero(struct replay *replay)
     }
 }
 
-static void spin(struct replay *replay)
+void handle_events(struct replay *replay)
 {
     struct epoll_event events[EVENTS_MAX];
+    int n_events = epoll_wait(replay->epoll_fd, events, EVENTS_MAX, 0);
+    if (n_events < 0 && errno != EINTR) {
+        fail("epoll_wait: %s", strerror(errno));
+    }
+    for (int i = 0; i < n_events; i++) {
+        conversation_continue(replay, events[i].data.u64, events[i].events);
+        start_due(replay);
+    }
+}
+
+static void spin(struct replay *replay)
+{
     while (!is_over(replay)) {
         start_due(replay);
         expire(replay);
-        int n_events = epoll_wait(replay->epoll_fd, events, EVENTS_MAX, 0);
-        if (n_events < 0 && errno != EINTR) {
-            fail("epoll_wait: %s", strerror(errno));
-        }
-        for (int i = 0; i < n_events; i++) {
-            conversation_continue(replay, events[i].data.u64, events[i].events);
-            start_due(replay);
-        }
+        handle_events(replay);
     }
 }
 
 struct replay_result replay(const struct trace *trace, const struct replay_options *options,
-                            struct records *records, struct replies *replies)
+                            struct records *records, struct replies *replies,
+                            struct records *requests)
 {
     struct replay *state = calloc(1, sizeof *state);
     if (state == NULL) {
@@ -260,10 +299,18 @@ struct replay_result replay(const struct trace *trace, const struct replay_optio
     if (state->connections == NULL || state->attempts == NULL || state->epoll_fd < 0) {
         fail("cannot begin the replay: %s", strerror(errno));
     }
-    for (int64_t i = 0; i < trace->n_users; i++) {
+    if (trace->loop == LOOP_KEPT) {
+        state->kept = kept_prepare(trace, requests);
+        state->zero_ns = clock_ns(CLOCK_MONOTONIC_RAW);
+        kept_open_all(state);
+    }
+    for (int64_t i = 0; trace->loop == LOOP_CLOSED && i < trace->n_users; i++) {
         due_add(&state->due, 0, DUE_USER, 0);
     }
     set_time_zero(state);
+    if (trace->loop == LOOP_KEPT) {
+        kept_begin(state);
+    }
     int64_t cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
     spin(state);
     state->result.wall_ns = now_ns(state);
@@ -271,10 +318,12 @@ struct replay_result replay(const struct trace *trace, const struct replay_optio
     while (state->oldest != NONE) {
         connection_finish(state, state->oldest, STATUS_OPEN);
     }
-    struct replay_result result = state->result;
     if (close(state->epoll_fd) != 0) {
         fail("close: %s", strerror(errno));
     }
+    state->result.n_waited = state->kept.n_waited;
+    struct replay_result result = state->result;
+    kept_free(&state->kept);
     free(state->due.entries);
     free(state->attempts);
     free(state->connections);

@@ -21,7 +21,8 @@
 struct replay_options {
     struct sockaddr_in address;
     int64_t run_ns;
-    int64_t timeout_ns; /* from the intended start of a connection to its last byte */
+    int64_t timeout_ns; /* from the intended start of a connection to its last byte; of kept ones
+                         * from when a request was due */
     int64_t fds_max;    /* connections open at once */
     struct retry_options retry;
     const struct protocol *protocol;
@@ -35,14 +36,18 @@ struct replay_result {
     int64_t n_protocol; /* of STATUS_RESET: the reply was not what the protocol says */
     int64_t n_retries;  /* of all records: connections in place of one that had failed */
     int64_t n_given_up; /* failed, and had no try left */
+    int64_t n_waited;   /* requests of kept connections: found theirs busy or lost */
     bool truncated;     /* the records were full before the run ended */
     int64_t wall_ns;
     int64_t cpu_ns;
     int64_t start_monotonic_ns; /* time zero of the records on CLOCK_MONOTONIC */
 };
 
-/* Print `start CLOCK_MONOTONIC_NS` and replay *trace* until it or the time is over. */
+/* Print `start CLOCK_MONOTONIC_NS` and replay *trace* until it or the time is over. Connections that
+ * are kept are opened before that; *requests* has room for each of their requests.
+ */
 struct replay_result replay(const struct trace *trace, const struct replay_options *options,
-                            struct records *records, struct replies *replies);
+                            struct records *records, struct replies *replies,
+                            struct records *requests);
 
 #endif

@@ -1,16 +1,24 @@
-/* The state of a replay, shared by its two halves: replay.c says when a connection begins and
- * ends, conversation.c what is said on it in between.
+/* The state of a replay, shared by its parts: replay.c says when a connection begins and ends,
+ * conversation.c what is said on it in between, kept.c when requests of kept connections are sent.
  */
 #ifndef CALIBRATION_REPLAY_STATE_H
 #define CALIBRATION_REPLAY_STATE_H
 
 #include "../servers/program.h"
 #include "due.h"
+#include "kept.h"
 #include "replay.h"
 
 enum { NONE = -1 /* no descriptor */, RECEIVE_BYTES = 65536 };
 
-enum phase { PHASE_FREE, PHASE_CONNECTING, PHASE_SENDING, PHASE_RECEIVING, PHASE_THINKING };
+enum phase {
+    PHASE_FREE, /* there is no connection */
+    PHASE_CONNECTING,
+    PHASE_SENDING,
+    PHASE_RECEIVING,
+    PHASE_THINKING,
+    PHASE_AT_REST, /* kept, and no request is due */
+};
 
 struct connection {
     enum phase phase;
@@ -28,6 +36,7 @@ struct connection {
 struct attempt {
     const struct trace_row *row;
     uint32_t number; /* 0: the first */
+    int64_t user;    /* of kept connections */
 };
 
 struct replay {
@@ -43,6 +52,7 @@ struct replay {
     struct attempt *attempts; /* by record */
     struct due_heap due;
     int64_t n_retries_due; /* of its entries */
+    struct kept kept;
     struct connection *connections; /* by descriptor */
     int oldest;
     int newest;
@@ -62,6 +72,14 @@ static inline uint64_t event_key(int fd, int64_t index)
 }
 
 enum status status_of_error(int error);
+
+/* Begin a connection that was due at *intended_ns*; return its descriptor, or NONE if it failed. */
+int connection_start(struct replay *replay, int64_t intended_ns, struct attempt attempt);
+
+/* Handle what has happened on the connections, without waiting; between two of them start what has
+ * fallen due.
+ */
+void handle_events(struct replay *replay);
 
 /* Close the connection on *fd* and write down how it ended. */
 void connection_finish(struct replay *replay, int fd, enum status status);

@@ -3,6 +3,7 @@
 #include "../servers/program.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@ enum {
     LINE_BYTES_MAX = 255, /* a comment may be longer, the rest of a line may not */
     ROWS_AT_FIRST = 1024,
     COLUMNS = 5,
+    REQUEST_COLUMNS = 2,
     VALUE_SHOWN_MAX = 40,
 };
 
@@ -124,6 +126,21 @@ static const char *read_header_value(struct reader *reader, const char *key)
     return words[1];
 }
 
+static enum loop parse_loop(const struct reader *reader, const char *word)
+{
+    static const char *const words[] = {
+        [LOOP_OPEN] = "open",
+        [LOOP_CLOSED] = "closed",
+        [LOOP_KEPT] = "kept",
+    };
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (strcmp(word, words[i]) == 0) {
+            return (enum loop)i;
+        }
+    }
+    REFUSE_LINE(reader, "loop must be open, closed or kept, got \"%s\"", show(word).text);
+}
+
 static void read_header(struct reader *reader, struct trace *trace)
 {
     if (!read_line(reader)) {
@@ -134,14 +151,11 @@ static void read_header(struct reader *reader, struct trace *trace)
         REFUSE_LINE(reader, "a trace must begin with \"%s\", got \"%s\"", first_line,
                     show(reader->line).text);
     }
-    const char *loop = read_header_value(reader, "loop");
-    trace->closed = strcmp(loop, "closed") == 0;
-    if (!trace->closed && strcmp(loop, "open") != 0) {
-        REFUSE_LINE(reader, "loop must be open or closed, got \"%s\"", show(loop).text);
-    }
+    trace->loop = parse_loop(reader, read_header_value(reader, "loop"));
+    bool has_users = trace->loop != LOOP_OPEN;
     const char *users = read_header_value(reader, "users");
-    trace->n_users = parse_field(reader, "users", users, trace->closed ? 1 : 0,
-                                 trace->closed ? TRACE_USERS_MAX : 0);
+    trace->n_users =
+        parse_field(reader, "users", users, has_users ? 1 : 0, has_users ? TRACE_USERS_MAX : 0);
     const char *connections = read_header_value(reader, "connections");
     trace->n_rows = parse_field(reader, "connections", connections, 1, TRACE_ROWS_MAX);
 }
@@ -151,7 +165,8 @@ static struct trace_row parse_row(const struct reader *reader, const struct trac
 {
     int64_t reply_bytes = parse_field(reader, "reply_bytes", words[3], 0, TRACE_REPLY_BYTES_MAX);
     return (struct trace_row){
-        .at_ns = parse_field(reader, "at_ns", words[0], 0, trace->closed ? 0 : TRACE_NS_MAX),
+        .at_ns =
+            parse_field(reader, "at_ns", words[0], 0, trace->loop == LOOP_OPEN ? TRACE_NS_MAX : 0),
         .n_requests = (uint32_t)parse_field(reader, "requests", words[1], 1, TRACE_REQUESTS_MAX),
         .request_bytes = (uint32_t)parse_field(reader, "request_bytes", words[2],
                                                TRACE_REQUEST_BYTES_MIN, TRACE_REQUEST_BYTES_MAX),
@@ -161,14 +176,35 @@ static struct trace_row parse_row(const struct reader *reader, const struct trac
     };
 }
 
-/* Room for *n_rows*: memory follows what the file holds, not what it announces. */
-static struct trace_row *make_room(struct trace_row *rows, int64_t n_rows)
+/* Room for the row *i* of *n_rows* in what has room for *n_room*: memory follows what the file
+ * holds, not what it announces. */
+static void *make_room(void *rows, int64_t i, int64_t *n_room, int64_t n_rows, size_t row_bytes)
 {
-    struct trace_row *more = realloc(rows, (size_t)n_rows * sizeof *rows);
+    if (i < *n_room) {
+        return rows;
+    }
+    *n_room = *n_room == 0 ? ROWS_AT_FIRST : 2 * *n_room;
+    *n_room = *n_room > n_rows ? n_rows : *n_room;
+    void *more = realloc(rows, (size_t)*n_room * row_bytes);
     if (more == NULL) {
-        fail("out of memory for %lld rows of a trace", (long long)n_rows);
+        fail("out of memory for %lld rows of a trace", (long long)*n_room);
     }
     return more;
+}
+
+/* The words of the row *i* of *n_rows*, each of which has *n_columns*; *what* they are, for people.
+ */
+static void next_row(struct reader *reader, char *words[], size_t n_columns, const char *what,
+                     int64_t i, int64_t n_rows)
+{
+    size_t n_words = next_words(reader, words, n_columns);
+    if (n_words == 0) {
+        REFUSE_LINE(reader, "the trace must have %lld %s, got %lld", (long long)n_rows, what,
+                    (long long)i);
+    }
+    if (n_words != n_columns) {
+        REFUSE_LINE(reader, "a row must have %zu numbers, got %zu", n_columns, n_words);
+    }
 }
 
 static void read_rows(struct reader *reader, struct trace *trace)
@@ -176,28 +212,45 @@ static void read_rows(struct reader *reader, struct trace *trace)
     int64_t n_room = 0;
     char *words[COLUMNS];
     for (int64_t i = 0; i < trace->n_rows; i++) {
-        size_t n_words = next_words(reader, words, COLUMNS);
-        if (n_words == 0) {
-            REFUSE_LINE(reader, "the trace must have %lld rows, got %lld", (long long)trace->n_rows,
-                        (long long)i);
-        }
-        if (n_words != COLUMNS) {
-            REFUSE_LINE(reader, "a row must have %d numbers, got %zu", COLUMNS, n_words);
-        }
-        if (i == n_room) {
-            n_room = n_room == 0 ? ROWS_AT_FIRST : 2 * n_room;
-            n_room = n_room > trace->n_rows ? trace->n_rows : n_room;
-            trace->rows = make_room(trace->rows, n_room);
-        }
+        next_row(reader, words, COLUMNS, "rows", i, trace->n_rows);
+        trace->rows = make_room(trace->rows, i, &n_room, trace->n_rows, sizeof *trace->rows);
         trace->rows[i] = parse_row(reader, trace, words);
         if (i > 0 && trace->rows[i].at_ns < trace->rows[i - 1].at_ns) {
             REFUSE_LINE(reader, "arrivals must be sorted: at_ns %lld precedes %lld before it",
                         (long long)trace->rows[i].at_ns, (long long)trace->rows[i - 1].at_ns);
         }
     }
+}
+
+/* The requests of kept connections: when each is due, and for which user. */
+static void read_requests(struct reader *reader, struct trace *trace)
+{
+    int64_t n_room = 0;
+    char *words[REQUEST_COLUMNS];
+    const char *requests = read_header_value(reader, "requests");
+    trace->n_requests = parse_field(reader, "requests", requests, 1, TRACE_ROWS_MAX);
+    for (int64_t i = 0; i < trace->n_requests; i++) {
+        next_row(reader, words, REQUEST_COLUMNS, "requests", i, trace->n_requests);
+        trace->requests =
+            make_room(trace->requests, i, &n_room, trace->n_requests, sizeof *trace->requests);
+        struct trace_request *request = &trace->requests[i];
+        request->due_ns = parse_field(reader, "due_ns", words[0], 0, TRACE_NS_MAX);
+        request->user = parse_field(reader, "user", words[1], 0, trace->n_users - 1);
+        if (i > 0 && request->due_ns < request[-1].due_ns) {
+            REFUSE_LINE(reader, "requests must be sorted: due_ns %lld precedes %lld before it",
+                        (long long)request->due_ns, (long long)request[-1].due_ns);
+        }
+    }
+}
+
+static void read_end(struct reader *reader, const struct trace *trace)
+{
+    char *words[COLUMNS];
+    bool kept = trace->loop == LOOP_KEPT;
     if (next_words(reader, words, COLUMNS) != 0) {
-        REFUSE_LINE(reader, "the trace must end after %lld rows, got \"%s\" more",
-                    (long long)trace->n_rows, show(words[0]).text);
+        REFUSE_LINE(reader, "the trace must end after %lld %s, got \"%s\" more",
+                    (long long)(kept ? trace->n_requests : trace->n_rows),
+                    kept ? "requests" : "rows", show(words[0]).text);
     }
 }
 
@@ -210,6 +263,10 @@ struct trace trace_read(const char *path)
     }
     read_header(&reader, &trace);
     read_rows(&reader, &trace);
+    if (trace.loop == LOOP_KEPT) {
+        read_requests(&reader, &trace);
+    }
+    read_end(&reader, &trace);
     if (fclose(reader.file) != 0) {
         fail("cannot close %s: %s", path, strerror(errno));
     }

@@ -2,7 +2,6 @@
 #ifndef CALIBRATION_TRACE_H
 #define CALIBRATION_TRACE_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -11,7 +10,7 @@
 enum {
     TRACE_ROWS_MAX = 50000000,
     TRACE_USERS_MAX = 1000000,
-    TRACE_REQUESTS_MAX = 1000000000,
+    TRACE_REQUESTS_MAX = INT32_MAX, /* of a connection: so many that it is never closed */
     TRACE_REQUEST_BYTES_MIN = 32, /* the longest request line, some padding, an empty line */
     TRACE_REQUEST_BYTES_MAX = 65536,
     TRACE_REPLY_BYTES_MIN = 64, /* smaller ones are taken as this */
@@ -26,11 +25,24 @@ struct trace_row {
     uint32_t reply_bytes;
 };
 
+enum loop {
+    LOOP_OPEN,   /* rows begin at their times */
+    LOOP_CLOSED, /* a user's next row follows the one before */
+    LOOP_KEPT,   /* each user keeps a connection, and requests are due at their times */
+};
+
+struct trace_request {
+    int64_t due_ns;
+    int64_t user;
+};
+
 struct trace {
-    bool closed;
+    enum loop loop;
     int64_t n_users; /* 0 in an open loop */
     int64_t n_rows;
     struct trace_row *rows;
+    int64_t n_requests; /* of kept connections, by due time */
+    struct trace_request *requests;
 };
 
 /* Read *path*, or refuse it with its name, the line, the rule and the value. */

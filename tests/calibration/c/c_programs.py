@@ -121,8 +121,21 @@ def write_trace(path: Path, rows: list[tuple[int, int, int, int, int]], *, users
     return path
 
 
+def write_kept_trace(
+    path: Path, requests: list[tuple[int, int]], *, users: int, each: int = 2**31 - 1
+) -> Path:
+    """Write a trace of *users* who keep connections for *each* requests, 64 B there and back.
+
+    *requests* are pairs of due time and user.
+    """
+    header = ["# dispatchsim trace 1", "loop kept", f"users {users}", "connections 1"]
+    lines = [*header, f"0 {each} 64 64 0", f"requests {len(requests)}"]
+    path.write_text("\n".join([*lines, *(f"{due_ns} {user}" for due_ns, user in requests), ""]))
+    return path
+
+
 def read_records(path: Path) -> list[Record]:
-    """Return the rows of a records file."""
+    """Return the rows of a records file, or of one of requests."""
     return [Record(*row) for row in struct.iter_unpack("<5q", path.read_bytes())]
 
 

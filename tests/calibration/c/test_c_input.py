@@ -90,6 +90,7 @@ def test_help_names_every_option(name: str, programs: Path) -> None:
 
 HEAD = b"# dispatchsim trace 1\nloop open\nusers 0\nconnections 2\n"
 ROW = b"0 1 64 128 0\n"
+KEPT = HEAD.replace(b"open", b"kept").replace(b"users 0", b"users 2") + ROW * 2
 
 
 @pytest.mark.parametrize(
@@ -99,7 +100,7 @@ ROW = b"0 1 64 128 0\n"
         (b"loop open\n", 1, 'must begin with "# dispatchsim trace 1"'),
         (b"# dispatchsim trace 12\n", 1, "must begin with"),
         (HEAD[:22], 1, 'must have a line "loop'),
-        (HEAD.replace(b"open", b"ajar"), 2, 'loop must be open or closed, got "ajar"'),
+        (HEAD.replace(b"open", b"ajar"), 2, 'loop must be open, closed or kept, got "ajar"'),
         (HEAD.replace(b"users 0", b"users"), 3, 'must have "users VALUE"'),
         (HEAD.replace(b"users 0", b"users 7"), 3, 'users must be between 0 and 0, got "7"'),
         (HEAD.replace(b"open", b"closed"), 3, "users must be between 1 and"),
@@ -126,6 +127,16 @@ ROW = b"0 1 64 128 0\n"
             'at_ns must be between 0 and 1000000000000000, got "?',
         ),
         (HEAD.replace(b"open", b"closed").replace(b"s 0", b"s 1") + b"5 1 64 128 0\n", 5, "at_ns"),
+        (KEPT.replace(b"users 2", b"users 0"), 3, "users must be between 1 and"),
+        (KEPT.replace(b"0 1 64", b"1 1 64"), 5, "at_ns must be between 0 and 0"),
+        (KEPT, 6, 'must have a line "requests ..."'),
+        (KEPT + b"requests 0\n", 7, "requests must be between 1 and 50000000"),
+        (KEPT + b"requests 2\n0 1\n", 8, "must have 2 requests, got 1"),
+        (KEPT + b"requests 1\n0\n", 8, "a row must have 2 numbers, got 1"),
+        (KEPT + b"requests 1\n0 2\n", 8, 'user must be between 0 and 1, got "2"'),
+        (KEPT + b"requests 1\n-1 0\n", 8, "due_ns must be between 0 and"),
+        (KEPT + b"requests 2\n5 0\n4 1\n", 9, "requests must be sorted: due_ns 4 precedes 5"),
+        (KEPT + b"requests 1\n0 0\n0 1\n", 9, "must end after 1 requests"),
     ],
 )
 def test_a_hostile_trace_is_refused_with_file_line_and_rule(
