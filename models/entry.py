@@ -81,6 +81,11 @@ class Entry(NamedTuple):
         """Whether its program is the event loop."""
         return self.program in ("event_loop", "interrupted_loop")
 
+    @property
+    def runs_pool(self) -> bool:
+        """Whether its workers are threads of a pool, which block or share one completion port."""
+        return self.program in ("thread_per_connection", "port_pool")
+
 
 def entry(
     module: str,

@@ -190,6 +190,11 @@ _MAIN = (
         lambda s: s.cpu_busy, short="cpu",
     ),
     Metric(
+        "cpu_busiest", _SHARE, "its busiest CPU busy", "busiest CPU",
+        "share of its time in which the busiest of the server's CPUs was not idle",
+        lambda s: s.cpu_busiest, short="cpu_busiest",
+    ),
+    Metric(
         "events_per_wait", Kind.NUMBER, "events per wait", "events per wait",
         "events that a call returned, in the mean", lambda s: s.events_per_wait, unit="events",
     ),

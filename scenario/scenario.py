@@ -15,7 +15,7 @@ import tomllib
 from pathlib import Path
 from typing import Any, Self
 
-from pydantic import PrivateAttr, ValidationError, model_validator
+from pydantic import ModelWrapValidatorHandler, PrivateAttr, ValidationError, model_validator
 
 from ..models.catalogue import MECHANISMS
 from ..sim.assembly.checks import has_siblings
@@ -36,7 +36,7 @@ from .programs import without_program
 from .quantities import DURATION, SIZE, shown
 from .sections import Idle, Machine, Network, PathSection, Run, check_paths
 from .sentences import sentences
-from .server import Server
+from .server import Server, loops_by_default
 
 _FILES = (("load", "trace"), ("load", "think_file"), ("server", "request_cpu_file"))
 """Keys that name files, relative to the scenario file."""
@@ -85,6 +85,17 @@ class Scenario(Section):
     _source: str = PrivateAttr("scenario")  # where it came from, for messages
     _given: frozenset[str] = PrivateAttr(frozenset())  # keys of [server] that it was given later
     _alias: str = PrivateAttr("")  # what its mechanism was called; empty: by its name
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _has_a_loop_a_cpu(cls, content: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        loops = loops_by_default(content) if isinstance(content, dict) else None
+        if loops is None:
+            return handler(content)
+        scenario = handler({**content, "server": {**content["server"], "workers": loops}})
+        # As if nobody had said so: on other CPUs there are other loops.
+        scenario.server.model_fields_set.discard("workers")
+        return scenario
 
     @model_validator(mode="after")
     def _can_go_wrong(self) -> Self:
@@ -364,6 +375,7 @@ def scenario_schema() -> dict[str, Any]:
     schema = Scenario.model_json_schema()
     server = schema["$defs"]["Server"]
     server["required"].remove("mechanism")
+    del server["properties"]["workers"]["default"]  # the machine's CPUs, or one thread of a pool
     server["anyOf"] = [{"required": [key]} for key in ("mechanism", "program")]
     for section in map(section_of, Scenario.model_fields.values()):
         of_section = schema["$defs"][section.__name__]

@@ -8,6 +8,7 @@ from pydantic import Field, StrictStr, field_validator, model_validator
 
 from ..models.catalogue import ALIASES, CATALOGUE, MECHANISMS, named
 from ..models.suitable_settings import broken_rule, ignored_settings, threads_max
+from ..sim.state.kernel_settings import CPUS_MAX
 from ..sim.state.laws import Law
 from ..sim.state.mechanism import Trait
 from ..sim.state.rules import broken_rules, too_few_epoll_sets, too_many_workers
@@ -17,7 +18,7 @@ from .errors import nearest
 from .key_types import Bounded
 from .laws import Spread, law_of
 from .programs import PROGRAMS, check_program, with_program
-from .quantities import DURATION, shown
+from .quantities import DURATION, QuantityError, read_count, shown
 
 _RECORDS = {field: type(RunSettings._field_defaults[field]) for field in FOR_SERVER}
 """Records of settings that make the keys of [server], by field of `RunSettings`."""
@@ -179,3 +180,28 @@ class Server(SettingsSection, settings=_RECORDS.values()):
         if self.request_timeout == 0 and "timeout_check" in self.model_fields_set:
             raise ValueError("server.timeout_check: must be absent where server.request_timeout is")
         return self
+
+
+def loops_by_default(content: dict[str, Any]) -> int | None:
+    """Return how many event loops a server has whose scenario does not state its workers.
+
+    That is one a CPU. None where *content*, the sections, states them, or where it breaks a rule,
+    where workers are no event loops, and of one CPU.
+    """
+    server, machine = content.get("server"), content.get("machine", {})
+    if not isinstance(server, dict) or not isinstance(machine, dict):
+        return None
+    cpus = machine.get("cpus", 1)
+    if "workers" in server or machine.get("role") == "client":
+        return None
+    program = PROGRAMS.get(str(server.get("program")))
+    mechanism = server.get("mechanism", program and program.keys["mechanism"])
+    entry = CATALOGUE.get(named(str(mechanism)))
+    if entry is None or entry.runs_pool:
+        return None
+    if isinstance(cpus, str):
+        try:
+            cpus = read_count(cpus)
+        except QuantityError:
+            return None
+    return cpus if type(cpus) is int and 1 < cpus <= CPUS_MAX else None

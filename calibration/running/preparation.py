@@ -17,6 +17,7 @@ import numpy as np
 
 from ...models.catalogue import ALIASES, CATALOGUE, MECHANISMS, client_with, named
 from ...models.simulate import Engine, InterruptedRun, simulate, simulate_stream
+from ...scenario.cpus import unused_cpus
 from ...scenario.errors import ScenarioError, UserError, nearest
 from ...scenario.run_settings import settings_of
 from ...scenario.scenario import Scenario
@@ -150,6 +151,7 @@ def warnings_of(scenario: Scenario, profile: CostSource) -> list[str]:
     server, machine = scenario.server, scenario.machine
     found = []
     for warning in (
+        unused_cpus(scenario),
         profile.outside_range(open_connections(scenario)),
         profile.not_measured(server.mechanism, _costs_of_some(server)),
     ):
@@ -166,9 +168,7 @@ def warnings_of(scenario: Scenario, profile: CostSource) -> list[str]:
     )  # several of these were measured
     if machine.cpus > 1 or (server.workers > 1 and not threads_block):
         found.append(
-            "the profile was measured with one worker on one CPU; what several wait for each "
-            "other in locks and caches is not in it, so take capacities as upper and latencies "
-            "as lower bounds"
+            "capacity is an upper bound: what CPUs cost each other (locks, caches) is not modelled"
         )
     return found
 

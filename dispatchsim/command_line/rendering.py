@@ -11,7 +11,8 @@ from rich.console import Console
 
 from ..calibration.running.preparation import Replication, StoppedJob
 from ..models.catalogue import MECHANISMS
-from ..scenario.formats import time_text
+from ..scenario.cpus import unused_cpus
+from ..scenario.formats import share_text, time_text
 from ..scenario.metrics import MAIN, METRICS, metric_text
 from ..scenario.scenario import Scenario
 from ..sim.files.tables import Column, Table, rich_table
@@ -48,6 +49,7 @@ def rows_shown(
         and not (none_came and re.match(r"connect|lifetime", name))
         and not (few and name.startswith("p999_"))
         and not (none_failed and re.fullmatch(r"p\d+_answered_ns", name))
+        and not (scenario.machine.cpus == 1 and name == "cpu_busiest")
         and not (none_dropped and name == "packets_dropped")
         and not (no_signals and name.startswith("signal"))
     ]
@@ -56,6 +58,7 @@ def rows_shown(
 def print_result(console: Console, result: Result) -> None:
     """Print the figures of a scenario, with both kinds of interval where there are."""
     scenario, known = result.scenario, result.estimates
+    warnings = print_unused_cpus(console, [scenario], result.warnings)
     n = len(result.replications)
     columns = [
         _metric_column(scenario),
@@ -75,10 +78,11 @@ def print_result(console: Console, result: Result) -> None:
         console.print(
             "95% intervals: ± of the mean over replications, draws of one run at uncertain costs."
         )
+    _print_workers(console, result.worker_shares)
     _print_paths(console, result)
     _print_errors(console, result.replications)
     _print_losses(console, result.replications)
-    print_warnings(console, result.warnings)
+    print_warnings(console, warnings)
 
 
 def between(name: str, known: Estimate) -> str:
@@ -90,6 +94,19 @@ def _metric_column(scenario: Scenario) -> Column[str]:
     """Return the column of the names of metrics, where the machine has its role."""
     role = scenario.machine.role
     return Column("", lambda name: METRICS[name].label.replace("server", role), words=True)
+
+
+_WORKERS_SHOWN = 16
+
+
+def _print_workers(console: Console, shares: Sequence[float]) -> None:
+    """Print each worker's share of the connections, of many workers the least and the largest."""
+    if not shares:
+        return
+    each = ", ".join(map(share_text, shares))
+    if len(shares) > _WORKERS_SHOWN:
+        each = f"{share_text(min(shares))} to {share_text(max(shares))} each"
+    console.print(f"connections of the {len(shares)} workers: {each}", highlight=False)
 
 
 _OF_PATHS = ("offered", "replied", "failed", "p50_answered_ns", "p99_answered_ns")
@@ -142,6 +159,9 @@ _DIFFERENCE_WIDTH = 24  # "-1.23 ms ± 1.23 ms *" and the rules around it
 def print_comparison(console: Console, comparison: Comparison) -> None:
     """Print mechanisms beside each other, and their paired differences: as many as fit a line."""
     results, differences = comparison.results, comparison.differences
+    known = dict.fromkeys(w for result in results.values() for w in result.warnings)
+    scenarios = [result.scenario for result in results.values()]
+    warnings = print_unused_cpus(console, scenarios, known)
     replications = [r for result in results.values() for r in result.replications]
     scenario = results[comparison.baseline].scenario
     mechanisms = [result.scenario.server.mechanism for result in results.values()]
@@ -164,15 +184,23 @@ def print_comparison(console: Console, comparison: Comparison) -> None:
         console.print(rich_table(Table.of(title, figures, [label, *map(difference, names)])))
     if differences:
         console.print("± is a 95% interval of the paired difference; * where it excludes zero.")
-    print_warnings(
-        console, dict.fromkeys(w for result in results.values() for w in result.warnings)
-    )
+    print_warnings(console, warnings)
 
 
 def _blocks(names: list[str], width: int, column: int) -> list[list[str]]:
     """Return *names* in as many blocks as it takes for columns of that width to fit."""
     n = max(1, (width - _LABEL_WIDTH) // column)
     return [names[i : i + n] for i in range(0, len(names), n)]
+
+
+def print_unused_cpus(
+    console: Console, scenarios: Iterable[Scenario], warnings: Iterable[str]
+) -> list[str]:
+    """Print which CPUs the programs of *scenarios* cannot use; return the other *warnings*."""
+    unused = dict.fromkeys(map(unused_cpus, scenarios))
+    found = list(warnings)
+    print_warnings(console, (each for each in found if each in unused))
+    return [each for each in found if each not in unused]
 
 
 def print_warnings(console: Console, warnings: Iterable[str]) -> None:

@@ -21,7 +21,7 @@ from ..studies.sensitivity import Sensitivity
 from ..studies.steady import Steady
 from ..studies.sweep import Sweep
 from ..studies.tune import Tuning
-from .rendering import between, print_warnings
+from .rendering import between, print_unused_cpus, print_warnings
 
 _ROWS_MAX = 100
 _INDEX_SHOWN = 0.02
@@ -39,6 +39,8 @@ def _levels(fields: Iterable[str], of: Callable[[Any], Levels]) -> list[Column[A
 
 def print_sweep(console: Console, answer: Sweep, figure: str) -> None:
     """Print one line a point."""
+    scenarios = (point.scenario for point in answer.points)
+    warnings = print_unused_cpus(console, scenarios, answer.warnings)
 
     def mean(name: str) -> Column[Swept]:
         heading = METRICS[name].heading
@@ -60,7 +62,7 @@ def print_sweep(console: Console, answer: Sweep, figure: str) -> None:
     console.print(rich_table(Table.of(title, answer.points[:_ROWS_MAX], columns)))
     _print_rest(console, len(answer.points))
     _print_unprecise(console, answer)
-    print_warnings(console, answer.warnings)
+    print_warnings(console, warnings)
 
 
 def _half_width(figure: str, point: Swept) -> str:
@@ -89,6 +91,8 @@ def _print_unprecise(console: Console, answer: Sweep) -> None:
 
 def print_contest(console: Console, answer: Contest) -> None:
     """Print contenders beside each other at each point; * marks who may be the best."""
+    scenarios = (point.scenario for point in answer.sweep.points)
+    warnings = print_unused_cpus(console, scenarios, answer.warnings)
 
     def column(name: Value) -> Column[Round]:
         def text(each: Round) -> str:
@@ -115,11 +119,12 @@ def print_contest(console: Console, answer: Contest) -> None:
         "* cannot be told from the best of its row, with 95% (paired, corrected for all pairs)"
     )
     _print_unprecise(console, answer.sweep)
-    print_warnings(console, answer.warnings)
+    print_warnings(console, warnings)
 
 
 def print_capacity(console: Console, answer: Capacity) -> None:
     """Print the answer, and what each search found."""
+    warnings = print_unused_cpus(console, [answer.scenario], answer.warnings)
     axis = answer.axis
 
     def kept(search: Search) -> str:
@@ -137,7 +142,7 @@ def print_capacity(console: Console, answer: Capacity) -> None:
     title = f"{answer.scenario.server.mechanism}: one search per replication"
     console.print(rich_table(Table.of(title, answer.searches, columns)))
     _print_answer(console, answer.sentence)
-    print_warnings(console, answer.warnings)
+    print_warnings(console, warnings)
 
 
 def _print_answer(console: Console, sentence: str) -> None:
@@ -146,6 +151,8 @@ def _print_answer(console: Console, sentence: str) -> None:
 
 def print_tuning(console: Console, answer: Tuning) -> None:
     """Print the options, best first."""
+    scenarios = (option.swept.scenario for option in answer.options)
+    warnings = print_unused_cpus(console, scenarios, answer.warnings)
     aim = answer.aim
     head = METRICS[aim].heading
     columns: list[Column[Option]] = [
@@ -159,7 +166,7 @@ def print_tuning(console: Console, answer: Tuning) -> None:
     title = f"{'largest' if answer.largest else 'smallest'} {head}"
     console.print(rich_table(Table.of(title, answer.options[:_ROWS_MAX], columns)))
     _print_answer(console, answer.sentence)
-    print_warnings(console, answer.warnings)
+    print_warnings(console, warnings)
 
 
 def _matters(index: Index) -> bool:
@@ -169,6 +176,7 @@ def _matters(index: Index) -> bool:
 
 def print_sensitivity(console: Console, answer: Sensitivity) -> None:
     """Print the indices, the greatest first."""
+    warnings = print_unused_cpus(console, [answer.scenario], answer.warnings)
     mean = metric_text(answer.figure, answer.mean)
     deviation = metric_text(answer.figure, answer.deviation)
     columns: list[Column[Index]] = [
@@ -185,11 +193,12 @@ def print_sensitivity(console: Console, answer: Sensitivity) -> None:
     others = f"; {rest} others explain less than {_INDEX_SHOWN:.0%} each" if rest else ""
     console.print(f"shares of the variance over {answer.runs} runs{others}", highlight=False)
     _print_answer(console, answer.sentence)
-    print_warnings(console, answer.warnings)
+    print_warnings(console, warnings)
 
 
 def print_forecast(console: Console, answer: ForecastAnswer) -> None:
     """Print what is expected, with what each interval is of."""
+    warnings = print_unused_cpus(console, [answer.scenario], answer.warnings)
     level = f"{answer.level:.0%}"
 
     def bounds(
@@ -218,7 +227,7 @@ def print_forecast(console: Console, answer: ForecastAnswer) -> None:
         f"{holds}.",
         highlight=False,
     )
-    print_warnings(console, answer.warnings)
+    print_warnings(console, warnings)
 
 
 def print_steady(console: Console, answer: Steady) -> None:

@@ -17,6 +17,7 @@ from ..calibration.profiles.hardware_change import CHANGED_FROM, HardwareChange,
 from ..calibration.running.compiling import Side, compile_engines
 from ..calibration.running.preparation import check_mechanisms, find_profile, with_engine
 from ..models.catalogue import CATALOGUE, MECHANISMS, named
+from ..scenario.cpus import cpus_in_vain, threads_of
 from ..scenario.errors import ScenarioError, UserError, nearest
 from ..scenario.examples import scenario_path
 from ..scenario.quantities import BANDWIDTH, DURATION, QuantityError, parse_share
@@ -78,6 +79,12 @@ def asked_of(
     scenario = scenario_asked(name, changes, engine=engine)
     if hardware.cpus is not None:
         scenario = scenario.with_values(machine={"cpus": hardware.cpus})
+        if cpus_in_vain(scenario):
+            threads = threads_of(scenario)
+            raise UserError(
+                f"--cpus: must be at most {threads}, the threads of the {scenario.machine.role} "
+                f"(server.workers), as another CPU would run nothing, got {hardware.cpus}"
+            )
     if hardware.link is not None:
         quantity("--link", BANDWIDTH.parse, hardware.link)
         scenario = scenario.with_values(network={"up": hardware.link, "down": hardware.link})

@@ -42,6 +42,7 @@ from ..calibration.profiles.cost import CostSource
 from ..calibration.profiles.cost_profile import Profile
 from ..scenario.errors import ScenarioError
 from ..scenario.scenario import Scenario
+from ..scenario.server import loops_by_default
 
 _STATISTICS = "output_analysis"  # of sim/: what is said of runs, and not in them
 CODE_DIGITS = 12
@@ -169,6 +170,9 @@ def scenario_json(scenario: Scenario) -> str:
     '{"load":{"loop":"open","rate":"2000/s"},"server":{"mechanism":"poll"}}'
     """
     content = scenario.model_dump(exclude_defaults=True, exclude_none=True)
+    content["server"].pop("workers", None)
+    if scenario.server.workers != (loops_by_default(content) or 1):
+        content["server"]["workers"] = scenario.server.workers
     for section, keys in NOT_OF_A_RUN.items():
         kept = {key: v for key, v in content.pop(section, {}).items() if key not in keys}
         if kept:

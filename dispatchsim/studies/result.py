@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ..calibration.profiles.cost import CostSource
 from ..calibration.running.preparation import Replication, StoppedJob, warnings_of
 from ..scenario.metrics import MAIN, METRICS, OF_PATHS
@@ -63,6 +65,13 @@ class Result:
         return path_estimates(names, central, [r.summary for r in self.drawn])
 
     @property
+    def worker_shares(self) -> list[float]:
+        """Share of the connections that each worker has had, in the mean; empty for one worker."""
+        each = [r.summary.connections.of_workers for r in self.replications]
+        shares = [np.array(numbers) / sum(numbers) for numbers in each if numbers]
+        return np.mean(shares, axis=0).tolist() if shares else []
+
+    @property
     def frame(self) -> pd.DataFrame:
         """One row a figure: its mean, and both intervals."""
         import pandas as pd
@@ -101,6 +110,7 @@ class Result:
                 name: {figure: known.to_dict() for figure, known in figures.items()}
                 for name, figures in self.paths.items()
             },
+            "worker_shares": self.worker_shares,
             "replications": [replication_to_dict(r) for r in (*self.replications, *self.drawn)],
         }
 

@@ -19,7 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..figures.fates import NOBODY, fates_of, stranded
-from ..figures.outcome import last_attempts, ledgers_of, requests_of, samples_of
+from ..figures.outcome import (
+    connections_of_workers,
+    last_attempts,
+    ledgers_of,
+    requests_of,
+    samples_of,
+)
 from ..figures.summary import Summary, summary_of
 from ..figures.tally import Tallies
 from ..load.workload import Trace, TraceBlocks
@@ -99,14 +105,14 @@ class RowWindow:
         lost = stranded(world, mechanism.tells)
         self._count(np.ones(world.next_row - world.n_idle, bool), lost)
         self._count_requests(np.ones(world.n_requests, bool), lost)
-        marks_ns = np.sum([cpu.ledger_mark_ns for cpu in world.cpus], axis=0)
         return summary_of(
             self.tallies,
-            ledger_ns=ledgers_of(world).sum(axis=0),
-            ledger_mark_ns=marks_ns,
+            ledger_ns=ledgers_of(world),
+            ledger_mark_ns=np.array([cpu.ledger_mark_ns for cpu in world.cpus], np.int64),
             counts=_array(world.counts),
             counts_mark=_array(world.counts_mark),
             samples=samples_of(world),
+            of_workers=connections_of_workers(world),
             stranded=lost,
         )
 

@@ -19,8 +19,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..cpu.interrupts import take_ledger
+from ..kernel.handing_over import hands_over
+from ..state.family_settings import Threads
 from ..state.kinds import NEVER_NS, NONE, Status
 from ..state.mechanism import Mechanism
+from ..state.program_settings import Sharing
 from ..state.world import World
 from ..wire.paths import paths_of
 from .fates import fates_of, stranded
@@ -125,6 +128,8 @@ class Outcome:
         Queue lengths over time, shape (samples, len(SAMPLE_COLUMNS)).
     worker_accepts:
         Connections that each worker accepted.
+    worker_connections:
+        Connections that each worker has had: see `connections_of_workers`.
     stranded:
         Connections that wait for an event of which the server will not hear, shape (n, 2): as of
         `fates.stranded`.
@@ -159,16 +164,12 @@ class Outcome:
     path: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
     n_paths: int = 0
     n_silent: int = 0
+    worker_connections: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
 
     @property
     def ledger_ns(self) -> Integers:
         """CPU time by `Activity` over the run, of all CPUs together."""
         return np.asarray(self.cpu_ledger_ns.sum(axis=0), np.int64)
-
-    @property
-    def ledger_mark_ns(self) -> Integers:
-        """CPU time by `Activity` up to the mark, of all CPUs together."""
-        return np.asarray(self.cpu_ledger_mark_ns.sum(axis=0), np.int64)
 
     def fates(self) -> Integers:
         """Return what became of each connection that was due, as in `Fate`, shape (n,)."""
@@ -246,6 +247,7 @@ def outcome_of(world: World, duration_ns: int, mechanism: Mechanism) -> Outcome:
         path=paths_of(np.flatnonzero(due), world),
         n_paths=world.n_paths,
         n_silent=world.n_silent,
+        worker_connections=connections_of_workers(world),
     )
 
 
@@ -255,6 +257,29 @@ def ledgers_of(world: World) -> Integers:
     for cpu, ledger_ns in zip(world.cpus, ledgers_ns, strict=True):
         take_ledger(world, cpu, ledger_ns)
     return _array(ledgers_ns)
+
+
+def connections_of_workers(world: World) -> Integers:
+    """Return how many connections each worker has had: accepted, handed to it, or open before.
+
+    Silent ones are not counted. Empty where there is one worker, or where a connection is of none:
+    threads that wait in one set serve whatever comes, and a thread that was begun for a connection
+    has no other.
+    """
+    n = world.n_siblings or len(world.workers)
+    is_shared = world.program.sharing == Sharing.READY_LIST
+    if n == 1 or is_shared or world.blocking.threads != Threads.POOL:
+        return np.zeros(0, np.int64)
+    accepts = _array([worker.n_accepts for worker in world.workers])
+    found = accepts.reshape(-1, n).sum(axis=0)  # a sibling accepts for its worker
+    first = 0
+    if hands_over(world):
+        first, takers = 1, np.arange(n - 1)
+        found = np.append(0, (accepts.sum() + n - 2 - takers) // (n - 1))
+    if world.is_kept and len(world.sets) - world.n_siblings == n:
+        ends = world.n_users * np.arange(n - first + 1) // (n - first)
+        found[first:] += np.diff(ends)  # as `beginning` divides them
+    return np.asarray(found if found.any() else [], np.int64)  # a client accepts none
 
 
 def samples_of(world: World) -> Integers:

@@ -90,12 +90,14 @@ class Cpu:
 
     process_ns is what getrusage says (interrupts that hit the process included, those that hit
     idleness not), busy_ns all that was not idle (/proc/stat), idle_ns the idle counter.
+    busy_of_each_ns is busy_ns by CPU.
     """
 
     process_ns: int
     busy_ns: int
     idle_ns: int
     by_activity_ns: dict[str, int]
+    busy_of_each_ns: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -103,13 +105,15 @@ class ConnectionFigures:
     """The figures of whole connections; see `Summary`.
 
     lifetime_ns is from when a connection was due to its last reply, pauses included, of those that
-    were answered in full; connect_ns until its SYN-ACK came.
+    were answered in full; connect_ns until its SYN-ACK came. of_workers is how many each worker has
+    had in the whole run (`connections_of_workers`); empty where none belongs to one.
     """
 
     offered: int
     replied: int
     lifetime_ns: Latency
     connect_ns: Latency
+    of_workers: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -183,6 +187,11 @@ class Summary:
         """Share of the window in which the server's CPU was not idle; of several, the mean."""
         return self.cpu.busy_ns / (self.cpu.busy_ns + self.cpu.idle_ns)
 
+    @property
+    def cpu_busiest(self) -> float:
+        """Share of the window in which the CPU that was busiest was not idle."""
+        return max(self.cpu.busy_of_each_ns) / self.window_ns
+
 
 def summarise(outcome: Outcome) -> Summary:
     """Return the figures of *outcome*'s window."""
@@ -193,11 +202,12 @@ def summarise(outcome: Outcome) -> Summary:
     tallies.requests.add(outcome.due_ns, *outcome.request_ends(), path)
     return summary_of(
         tallies,
-        ledger_ns=outcome.ledger_ns,
-        ledger_mark_ns=outcome.ledger_mark_ns,
+        ledger_ns=outcome.cpu_ledger_ns,
+        ledger_mark_ns=outcome.cpu_ledger_mark_ns,
         counts=outcome.counts,
         counts_mark=outcome.counts_mark,
         samples=outcome.samples,
+        of_workers=outcome.worker_connections,
         stranded=outcome.stranded,
     )
 
@@ -210,6 +220,7 @@ def summary_of(
     counts: Integers,
     counts_mark: Integers,
     samples: Integers,
+    of_workers: Integers,
     stranded: Integers = NOBODY,
 ) -> Summary:
     """Return the figures of a run whose connections and requests are in *tallies*.
@@ -218,10 +229,12 @@ def summary_of(
     ----------
     tallies:
         Of the measured window.
-    ledger_ns, ledger_mark_ns, counts, counts_mark, samples:
+    ledger_ns, ledger_mark_ns:
+        CPU time over the run, and up to the mark, shape (CPUs, activities).
+    counts, counts_mark, samples, stranded:
         As in `Outcome`.
-    stranded:
-        As in `Outcome`.
+    of_workers:
+        As `Outcome.worker_connections`.
     """
     tally, connections = tallies.requests, tallies.connections
     in_window = counts - counts_mark
@@ -243,6 +256,7 @@ def summary_of(
             replied=connections.n_replied,
             lifetime_ns=latency(connections.latency),
             connect_ns=latency(tallies.connects),
+            of_workers=tuple(of_workers.tolist()),
         ),
         reply_rate_per_s=reply_rate(tally.n_by_interval, tally.interval_ns),
         calls=calls,
@@ -288,12 +302,14 @@ _OF_OTHERS = [
 
 
 def cpu(ledger_ns: Integers) -> Cpu:
-    """Return the three accountings of the time in *ledger_ns*, by `Activity`."""
-    idle_ns = int(ledger_ns[Activity.IDLE])
-    busy_ns = int(ledger_ns.sum()) - idle_ns
-    process_ns = busy_ns - int(ledger_ns[_OF_OTHERS].sum())
-    by_activity_ns = {a.name.lower(): int(ledger_ns[a]) for a in Activity}
-    return Cpu(process_ns, busy_ns, idle_ns, by_activity_ns)
+    """Return the accountings of the time in *ledger_ns*, shape (CPUs, activities)."""
+    busy_of_each_ns = ledger_ns.sum(axis=1) - ledger_ns[:, Activity.IDLE]
+    all_ns = ledger_ns.sum(axis=0)
+    idle_ns = int(all_ns[Activity.IDLE])
+    busy_ns = int(all_ns.sum()) - idle_ns
+    process_ns = busy_ns - int(all_ns[_OF_OTHERS].sum())
+    by_activity_ns = {a.name.lower(): int(all_ns[a]) for a in Activity}
+    return Cpu(process_ns, busy_ns, idle_ns, by_activity_ns, tuple(busy_of_each_ns.tolist()))
 
 
 def verdict(tally: Tally) -> Verdict:

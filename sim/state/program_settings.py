@@ -74,8 +74,9 @@ class ProgramSettings(NamedTuple):
     busy: Annotated[bool, Setting(needs=Kind.ASKS, of_client=True, left_alone=True)] = False
     """Ask again and again instead of blocking until something comes."""
     workers: Annotated[int, Setting(least=1, most=THREADS_MAX, of_client=True)] = 1
-    """Event loops, each a thread that stays on one of the machine's CPUs. With blocking: threads in
-    the pool, or how many there may be at once, the first included."""
+    """Event loops, each a thread that stays on one of the machine's CPUs; absent: one a CPU
+    (machine.cpus). With blocking: threads in the pool, or how many there may be at once, the first
+    included. Threads of a pool are one unless it is given."""
     sharing: Annotated[
         int,
         Setting(

@@ -119,6 +119,8 @@ def test_other_hardware_is_in_the_name_of_the_profile(
     fast = json.loads(call(*asked, "--clock", 2, "--crossing", "2 us", "--cpus", 2).stdout)
     assert fast["profile"] == "made-up, clock x 2, crossing 2000 ns"
     assert fast["scenario"]["machine"]["cpus"] == 2
+    (upper,) = (each for each in fast["warnings"] if each.startswith("capacity is an upper bound"))
+    assert upper not in plain["warnings"]
     assert plain["expected"] != fast["expected"]
     linked = json.loads(call(*asked, "--link", "100 Mbit/s").stdout)
     assert linked["scenario"]["network"] == {"up": "100 Mbit/s", "down": "100 Mbit/s"}
@@ -267,6 +269,11 @@ def test_a_store_that_cannot_be_written_is_said_before_anything_runs(
         (("forecast", "--crossing", "3"), "--crossing: must be a duration"),
         (("forecast", "--link", "fast"), "--link: must be a bandwidth"),
         (("forecast", "--cpus", "0"), "machine.cpus: must be"),
+        (
+            ("forecast", "--set", "server.workers=2", "--cpus", "3"),
+            "--cpus: must be at most 2, the threads of the server (server.workers), as another CPU "
+            "would run nothing, got 3",
+        ),
         (("compare", "--vary", "load.rate=1000/s", "--mechanisms", "poll"), "at least two"),
         (("compare", "--vary", "load.rate=1000/s", "--draws", "3"), "--draws: must be absent with"),
         (("run", "--set", "load.rate=1/s,2/s"), "--set load.rate: must be one value"),

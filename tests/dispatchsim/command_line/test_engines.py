@@ -226,17 +226,46 @@ def test_several_workers_run_and_the_result_says_what_is_not_in_it(
     asked = scenario(server={"workers": 2, "share": share}, machine={"cpus": 2})
     result = ds.run(asked, profile=profile)
     assert result.verdict is ds.Verdict.STABLE
-    assert any("one worker on one CPU" in warning for warning in result.warnings)
+    assert any("capacity is an upper bound" in warning for warning in result.warnings)
     alone = ds.run(scenario(), profile=profile)
-    assert not any("one worker" in warning for warning in alone.warnings)
+    assert not any("upper bound" in warning for warning in alone.warnings)
     busy = "cpu_busy"
     assert result.estimates[busy].mean < alone.estimates[busy].mean
+
+
+def test_each_worker_has_its_share_of_the_connections(profile: ds.Profile) -> None:
+    result = ds.run(scenario(machine={"cpus": 2}), profile=profile)
+    first, second = result.to_dict()["worker_shares"]
+    assert first + second == pytest.approx(1)
+    shares = f"{100 * first:.1f}%, {100 * second:.1f}%"
+    assert f"connections of the 2 workers: {shares}" in printed(result)
+    assert "its busiest CPU busy" in printed(result)
+    alone = ds.run(scenario(), profile=profile)
+    assert alone.to_dict()["worker_shares"] == []
+    assert "workers" not in printed(alone)
+    assert "busiest" not in printed(alone)
+
+
+def test_shares_of_many_workers_are_one_line(profile: ds.Profile) -> None:
+    result = ds.run(scenario(machine={"cpus": 17}), profile=profile)
+    (line,) = (each for each in printed(result).splitlines() if "of the 17 workers" in each)
+    assert line.endswith(" each")
+
+
+def test_a_result_begins_with_the_cpus_that_cannot_be_used(profile: ds.Profile) -> None:
+    result = ds.run(scenario(server={"workers": 1}, machine={"cpus": 2}), profile=profile)
+    unused = "server.workers: must be at least 2 to use all CPUs (machine.cpus), got 1"
+    assert printed(result).startswith(f"warning: {unused}\n")
+    assert printed(result).count(unused) == 1
+    assert result.warnings[0] == unused
+    used = ds.run(scenario(machine={"cpus": 2}), profile=profile)
+    assert not any("server.workers" in warning for warning in used.warnings)
 
 
 def test_a_capacity_of_several_workers_is_marked(profile: ds.Profile) -> None:
     asked = scenario(machine={"cpus": 2}, run={"duration": "40 ms", "warm_up": "10 ms"})
     answer = ds.capacity(asked, "p99 < 100 ns", profile=profile, replications=1)
-    assert any("one worker on one CPU" in warning for warning in answer.warnings)
+    assert any("capacity is an upper bound" in warning for warning in answer.warnings)
 
 
 def test_what_no_kernel_does_is_refused() -> None:

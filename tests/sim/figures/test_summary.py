@@ -4,6 +4,7 @@ from dataclasses import astuple
 
 import numpy as np
 import pytest
+from tests.served import on_server
 from tests.toy import arrivals, toy_costs
 
 from dispatchsim.models.simulate import simulate
@@ -107,10 +108,28 @@ def test_growth_within_the_noise_of_a_count_is_no_sign(growth: int, expected: Ve
 
 def test_a_process_is_not_billed_for_what_others_do() -> None:
     # Each activity has a bit of its own.
-    billed = cpu(np.array([1 << i for i in range(len(Activity))], np.int64))
+    billed = cpu(np.array([[1 << i for i in range(len(Activity))]], np.int64))
     others = ("INTERRUPT_IDLE", "KSOFTIRQD", "OTHER", "INTERRUPT_OTHER", "IDLE")
     expected = sum(1 << each for each in Activity if each.name not in others)
     assert billed.process_ns == expected
+
+
+def test_the_busiest_cpu_is_the_one_that_was_idle_for_the_least_time() -> None:
+    ledger_ns = np.zeros((2, len(Activity)), np.int64)
+    ledger_ns[0, [Activity.READ, Activity.IDLE]] = 30, 70
+    ledger_ns[1, [Activity.INTERRUPT_IDLE, Activity.IDLE]] = 90, 10
+    found = cpu(ledger_ns)
+    assert found.busy_of_each_ns == (30, 90)
+    assert (found.busy_ns, found.idle_ns, found.process_ns) == (120, 80, 30)
+
+
+def test_a_cpu_without_a_worker_is_not_the_busiest() -> None:
+    """A connection is served on the first of two CPUs, and its packets are handled there."""
+    run = RunSettings(**on_server(cpus=2), duration_ns=20_000)
+    summary = summarise(simulate("poll", arrivals(10_000), toy_costs("poll"), run))
+    busy_ns, nothing = summary.cpu.busy_of_each_ns
+    assert (nothing, busy_ns) == (0, summary.cpu.busy_ns)
+    assert summary.cpu_busiest == busy_ns / 20_000 == 2 * summary.cpu_busy
 
 
 def test_events_per_wait_are_of_waits() -> None:

@@ -68,11 +68,13 @@ def columns(rows: list[tuple[int, ...]], width: int) -> list[Integers]:
 
 
 def summary_from(tallies: Tallies) -> Summary:
-    zeros = np.zeros(max(len(Activity), len(Count)), np.int64)
+    zeros = np.zeros(len(Count), np.int64)
+    no_time = np.zeros((1, len(Activity)), np.int64)
     return summary_of(
         tallies,
-        ledger_ns=zeros,
-        ledger_mark_ns=zeros,
+        ledger_ns=no_time,
+        ledger_mark_ns=no_time,
+        of_workers=zeros[:0],
         counts=zeros,
         counts_mark=zeros,
         samples=np.zeros((0, len(SAMPLE_COLUMNS)), np.int64),

@@ -1,0 +1,40 @@
+"""CPUs of the machine that the server program cannot use, as it has fewer threads."""
+
+from __future__ import annotations
+
+from ..models.catalogue import MECHANISMS
+from ..models.client_settings import client_threads_of
+from ..sim.assembly.checks import has_siblings
+from .scenario import Scenario
+
+
+def threads_of(scenario: Scenario) -> int:
+    """Return how many threads of the program there are, which are on the CPUs in turn."""
+    server, mechanism = scenario.server, MECHANISMS[scenario.server.mechanism]
+    if scenario.machine.role == "client":
+        return client_threads_of(mechanism, scenario.load.users or 1)
+    workers: int = server.workers
+    return workers * (1 + has_siblings(server.run_settings.signals, mechanism))
+
+
+def unused_cpus(scenario: Scenario) -> str:
+    """Return the sentence about CPUs that the program cannot use; empty where it can use all.
+
+    Packets, and other processes, may use such a CPU.
+    """
+    cpus, threads = scenario.machine.cpus, threads_of(scenario)
+    if threads >= cpus:
+        return ""
+    if scenario.machine.role == "client":
+        return f"machine.cpus: must be at most {threads} for the client to use all CPUs, got {cpus}"
+    return (
+        f"server.workers: must be at least {cpus} to use all CPUs (machine.cpus), "
+        f"got {scenario.server.workers}"
+    )
+
+
+def cpus_in_vain(scenario: Scenario) -> bool:
+    """Return whether one of the CPUs runs nothing: no worker, no packet, no other process."""
+    machine = scenario.machine
+    others = machine.interrupts == "every cpu" or machine.busy_processes > 0
+    return not others and threads_of(scenario) < machine.cpus
