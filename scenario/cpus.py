@@ -38,3 +38,8 @@ def cpus_in_vain(scenario: Scenario) -> bool:
     machine = scenario.machine
     others = machine.interrupts == "every cpu" or machine.busy_processes > 0
     return not others and threads_of(scenario) < machine.cpus
+
+
+def is_of_unused_cpus(warning: str) -> bool:
+    """Return whether *warning* is what `unused_cpus` returns."""
+    return "to use all CPUs" in warning

@@ -206,7 +206,7 @@ _MAIN = (
         "memory_peak_bytes", Kind.SIZE, "memory, peak", "memory, peak",
         "the most that the kernel kept for the server in the window: sockets, buffers, watched "
         "descriptors, queued signals, threads, TIME_WAIT; sampled every 10 ms",
-        lambda s: s.memory_bytes.peak,
+        lambda s: s.memory_bytes.peak, short="memory",
     ),
     Metric(
         "memory_mean_bytes", Kind.SIZE, "memory, mean", "memory, mean",

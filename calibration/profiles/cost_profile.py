@@ -286,8 +286,8 @@ class Profile(Frozen):
             return None
         how = "is reconstructed for" if self.machine.get("reconstructed") else "was measured"
         return (
-            f"{self.name} {how} up to {known} open connections: "
-            f"its costs at {open_connections} are extrapolated"
+            f"costs at {open_connections} open connections are extrapolated: "
+            f"{self.name} {how} up to {known}"
         )
 
 

@@ -68,6 +68,7 @@ EngineName = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
+Verbose = Annotated[bool, typer.Option("--verbose", help="Print warnings whole, not a line each.")]
 Output = Annotated[
     Path | None, typer.Option(help="A new folder that keeps each run as it finishes, as JSON.")
 ]
@@ -195,6 +196,7 @@ class Wanted:
     plot: Plot = None
     output: Answer = None
     as_json: AsJson = False
+    verbose: Verbose = False
 
 
 @dataclass(frozen=True, kw_only=True)

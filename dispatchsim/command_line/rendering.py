@@ -11,7 +11,6 @@ from rich.console import Console
 
 from ..calibration.running.preparation import Replication, StoppedJob
 from ..models.catalogue import MECHANISMS
-from ..scenario.cpus import unused_cpus
 from ..scenario.formats import share_text, time_text
 from ..scenario.metrics import MAIN, METRICS, metric_text
 from ..scenario.scenario import Scenario
@@ -58,7 +57,6 @@ def rows_shown(
 def print_result(console: Console, result: Result) -> None:
     """Print the figures of a scenario, with both kinds of interval where there are."""
     scenario, known = result.scenario, result.estimates
-    warnings = print_unused_cpus(console, [scenario], result.warnings)
     n = len(result.replications)
     columns = [
         _metric_column(scenario),
@@ -71,6 +69,7 @@ def print_result(console: Console, result: Result) -> None:
         heading = f"{len(result.drawn)} draws of the costs"
         columns.append(Column(heading, lambda name: between(name, known[name])))
     side = "" if scenario.machine.role == "server" else f" {scenario.machine.role}"
+    print_answer(console, result.sentence)
     title = f"{scenario.server.mechanism}{side}: {result.verdict}"
     rows = rows_shown(scenario, result.replications)
     console.print(rich_table(Table.of(title, rows, columns)))
@@ -82,7 +81,6 @@ def print_result(console: Console, result: Result) -> None:
     _print_paths(console, result)
     _print_errors(console, result.replications)
     _print_losses(console, result.replications)
-    print_warnings(console, warnings)
 
 
 def between(name: str, known: Estimate) -> str:
@@ -159,9 +157,6 @@ _DIFFERENCE_WIDTH = 24  # "-1.23 ms ± 1.23 ms *" and the rules around it
 def print_comparison(console: Console, comparison: Comparison) -> None:
     """Print mechanisms beside each other, and their paired differences: as many as fit a line."""
     results, differences = comparison.results, comparison.differences
-    known = dict.fromkeys(w for result in results.values() for w in result.warnings)
-    scenarios = [result.scenario for result in results.values()]
-    warnings = print_unused_cpus(console, scenarios, known)
     replications = [r for result in results.values() for r in result.replications]
     scenario = results[comparison.baseline].scenario
     mechanisms = [result.scenario.server.mechanism for result in results.values()]
@@ -184,7 +179,6 @@ def print_comparison(console: Console, comparison: Comparison) -> None:
         console.print(rich_table(Table.of(title, figures, [label, *map(difference, names)])))
     if differences:
         console.print("± is a 95% interval of the paired difference; * where it excludes zero.")
-    print_warnings(console, warnings)
 
 
 def _blocks(names: list[str], width: int, column: int) -> list[list[str]]:
@@ -193,20 +187,41 @@ def _blocks(names: list[str], width: int, column: int) -> list[list[str]]:
     return [names[i : i + n] for i in range(0, len(names), n)]
 
 
-def print_unused_cpus(
-    console: Console, scenarios: Iterable[Scenario], warnings: Iterable[str]
-) -> list[str]:
-    """Print which CPUs the programs of *scenarios* cannot use; return the other *warnings*."""
-    unused = dict.fromkeys(map(unused_cpus, scenarios))
-    found = list(warnings)
-    print_warnings(console, (each for each in found if each in unused))
-    return [each for each in found if each not in unused]
+def print_answer(console: Console, sentence: str) -> None:
+    """Print the sentence that answers what was asked."""
+    console.print(sentence, style="bold", highlight=False, markup=False)
 
 
-def print_warnings(console: Console, warnings: Iterable[str]) -> None:
-    """Print each of *warnings* on a line of its own."""
+def print_warnings(console: Console, warnings: Iterable[str], *, verbose: bool) -> bool:
+    """Print each of *warnings* on a line; return whether one had to be cut for it.
+
+    With *verbose* they are whole.
+    """
+    is_cut = False
     for warning in warnings:
-        console.print(f"warning: {warning}", style="yellow", markup=False, highlight=False)
+        text = f"warning: {warning}"
+        line = text if verbose else one_line(text, console.width)
+        is_cut |= line != text
+        console.print(line, style="yellow", markup=False, highlight=False)
+    return is_cut
+
+
+_CLAUSE_ENDS = re.compile(r"(?=; |: | \()")
+
+
+def one_line(text: str, width: int) -> str:
+    """Return what of *text* fits a line: all of it, or clauses from its beginning.
+
+    >>> one_line("warning: runs are short: latencies say how long they are", 30)
+    'warning: runs are short ...'
+    """
+    if len(text) <= width:
+        return text
+    room = width - len(" ...")
+    ends = [found.start() for found in _CLAUSE_ENDS.finditer(text) if found.start() <= room]
+    # The word that begins a warning is no clause.
+    end = ends[-1] if ends and ends[-1] > text.find(": ") else text.rfind(" ", 0, room + 1)
+    return f"{text[:end]} ..."
 
 
 def _print_errors(console: Console, replications: tuple[Replication, ...]) -> None:

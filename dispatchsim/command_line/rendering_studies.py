@@ -21,7 +21,7 @@ from ..studies.sensitivity import Sensitivity
 from ..studies.steady import Steady
 from ..studies.sweep import Sweep
 from ..studies.tune import Tuning
-from .rendering import between, print_unused_cpus, print_warnings
+from .rendering import between, print_answer
 
 _ROWS_MAX = 100
 _INDEX_SHOWN = 0.02
@@ -39,8 +39,6 @@ def _levels(fields: Iterable[str], of: Callable[[Any], Levels]) -> list[Column[A
 
 def print_sweep(console: Console, answer: Sweep, figure: str) -> None:
     """Print one line a point."""
-    scenarios = (point.scenario for point in answer.points)
-    warnings = print_unused_cpus(console, scenarios, answer.warnings)
 
     def mean(name: str) -> Column[Swept]:
         heading = METRICS[name].heading
@@ -62,7 +60,6 @@ def print_sweep(console: Console, answer: Sweep, figure: str) -> None:
     console.print(rich_table(Table.of(title, answer.points[:_ROWS_MAX], columns)))
     _print_rest(console, len(answer.points))
     _print_unprecise(console, answer)
-    print_warnings(console, warnings)
 
 
 def _half_width(figure: str, point: Swept) -> str:
@@ -91,8 +88,6 @@ def _print_unprecise(console: Console, answer: Sweep) -> None:
 
 def print_contest(console: Console, answer: Contest) -> None:
     """Print contenders beside each other at each point; * marks who may be the best."""
-    scenarios = (point.scenario for point in answer.sweep.points)
-    warnings = print_unused_cpus(console, scenarios, answer.warnings)
 
     def column(name: Value) -> Column[Round]:
         def text(each: Round) -> str:
@@ -119,12 +114,10 @@ def print_contest(console: Console, answer: Contest) -> None:
         "* cannot be told from the best of its row, with 95% (paired, corrected for all pairs)"
     )
     _print_unprecise(console, answer.sweep)
-    print_warnings(console, warnings)
 
 
 def print_capacity(console: Console, answer: Capacity) -> None:
     """Print the answer, and what each search found."""
-    warnings = print_unused_cpus(console, [answer.scenario], answer.warnings)
     axis = answer.axis
 
     def kept(search: Search) -> str:
@@ -139,20 +132,15 @@ def print_capacity(console: Console, answer: Capacity) -> None:
         Column("broken at", lambda s: "none" if math.isinf(s.high) else axis.text(s.high)),
         Column("tried", lambda s: len(s.tried)),
     ]
+    print_answer(console, answer.sentence)
     title = f"{answer.scenario.server.mechanism}: one search per replication"
     console.print(rich_table(Table.of(title, answer.searches, columns)))
-    _print_answer(console, answer.sentence)
-    print_warnings(console, warnings)
-
-
-def _print_answer(console: Console, sentence: str) -> None:
-    console.print(sentence, style="bold", highlight=False, markup=False)
+    if answer.reckoning:
+        console.print(answer.reckoning, highlight=False, markup=False)
 
 
 def print_tuning(console: Console, answer: Tuning) -> None:
     """Print the options, best first."""
-    scenarios = (option.swept.scenario for option in answer.options)
-    warnings = print_unused_cpus(console, scenarios, answer.warnings)
     aim = answer.aim
     head = METRICS[aim].heading
     columns: list[Column[Option]] = [
@@ -165,8 +153,7 @@ def print_tuning(console: Console, answer: Tuning) -> None:
     ]
     title = f"{'largest' if answer.largest else 'smallest'} {head}"
     console.print(rich_table(Table.of(title, answer.options[:_ROWS_MAX], columns)))
-    _print_answer(console, answer.sentence)
-    print_warnings(console, warnings)
+    print_answer(console, answer.sentence)
 
 
 def _matters(index: Index) -> bool:
@@ -176,7 +163,6 @@ def _matters(index: Index) -> bool:
 
 def print_sensitivity(console: Console, answer: Sensitivity) -> None:
     """Print the indices, the greatest first."""
-    warnings = print_unused_cpus(console, [answer.scenario], answer.warnings)
     mean = metric_text(answer.figure, answer.mean)
     deviation = metric_text(answer.figure, answer.deviation)
     columns: list[Column[Index]] = [
@@ -192,13 +178,11 @@ def print_sensitivity(console: Console, answer: Sensitivity) -> None:
     rest = sum(not _matters(i) for i in answer.indices)
     others = f"; {rest} others explain less than {_INDEX_SHOWN:.0%} each" if rest else ""
     console.print(f"shares of the variance over {answer.runs} runs{others}", highlight=False)
-    _print_answer(console, answer.sentence)
-    print_warnings(console, warnings)
+    print_answer(console, answer.sentence)
 
 
 def print_forecast(console: Console, answer: ForecastAnswer) -> None:
     """Print what is expected, with what each interval is of."""
-    warnings = print_unused_cpus(console, [answer.scenario], answer.warnings)
     level = f"{answer.level:.0%}"
 
     def bounds(
@@ -214,6 +198,7 @@ def print_forecast(console: Console, answer: ForecastAnswer) -> None:
         Column("", lambda known: METRICS[known.figure].heading, words=True),
         Column("forecast", lambda known: metric_text(known.figure, known.mean)),
         bounds(f"{level} interval", lambda known: (known.low, known.high)),
+        Column("simulated", lambda known: metric_text(known.figure, known.simulated)),
         bounds("costs and arrivals", lambda known: known.calibration),
         bounds("past misses", lambda known: known.missed),
     ]
@@ -221,13 +206,12 @@ def print_forecast(console: Console, answer: ForecastAnswer) -> None:
     console.print(rich_table(Table.of(title, answer.expected, columns)))
     holds = "what arrivals and costs leave open"
     if any(known.missed is not None for known in answer.expected):
-        holds += ", and what forecasts missed before"
+        holds += ", and what forecasts missed before, whose median it is centred on"
     console.print(
         f"The median of measured runs lies in the {level} interval at least so often: it holds "
         f"{holds}.",
         highlight=False,
     )
-    print_warnings(console, warnings)
 
 
 def print_steady(console: Console, answer: Steady) -> None:
@@ -243,4 +227,4 @@ def print_steady(console: Console, answer: Steady) -> None:
     title = f"mean latency after the warm-up, {len(answer.runs)} runs"
     console.print(rich_table(Table.of_cells(title, ("", "mean", "95%"), rows)))
     for sentence in answer.sentences:
-        _print_answer(console, sentence)
+        print_answer(console, sentence)

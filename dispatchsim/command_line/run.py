@@ -49,6 +49,7 @@ from .options import (
     ScenarioName,
     Settings,
     Vary,
+    Verbose,
     Wanted,
     Within,
     Workers,
@@ -98,6 +99,7 @@ def run(
     workers: Workers = None,
     output: Output = None,
     as_json: AsJson = False,
+    verbose: Verbose = False,
     report: ReportName = None,
     trace: Trace,
 ) -> None:
@@ -123,13 +125,16 @@ def run(
     result = _simulate(
         asked, [name], draws, Place(workers=workers), output, as_json=as_json
     ).results[name]
-    wanted = _wanted(output, "result", as_json=as_json)
+    wanted = _wanted(output, "result", as_json=as_json, verbose=verbose)
     deliver(result, lambda: print_result(people(), result), wanted)
 
 
-def _wanted(output: Path | None, name: str, *, as_json: bool, plot: Path | None = None) -> Wanted:
+def _wanted(
+    output: Path | None, name: str, *, as_json: bool, verbose: bool, plot: Path | None = None
+) -> Wanted:
     """Return what is delivered: in the folder *output*, the answer under that *name*."""
-    return Wanted(plot=plot, output=output and output / f"{name}.json", as_json=as_json)
+    path = output and output / f"{name}.json"
+    return Wanted(plot=plot, output=path, as_json=as_json, verbose=verbose)
 
 
 def _tool_report(tool: str, asked: Asked) -> str:
@@ -162,6 +167,7 @@ def compare(
     plot: Plot = None,
     output: Output = None,
     as_json: AsJson = False,
+    verbose: Verbose = False,
 ) -> None:
     """Set mechanisms beside each other under one SCENARIO and the same arrivals.
 
@@ -201,11 +207,11 @@ def compare(
                 executor=where.executor,
                 progress=where.progress,
             )
-        wanted = _wanted(output, "contest", as_json=as_json, plot=plot)
+        wanted = _wanted(output, "contest", as_json=as_json, verbose=verbose, plot=plot)
         deliver(found, lambda: print_contest(people(), found), wanted)
         return
     comparison = _simulate(known, names, draws, place, output, as_json=as_json)
-    wanted = _wanted(output, "comparison", as_json=as_json)
+    wanted = _wanted(output, "comparison", as_json=as_json, verbose=verbose)
     deliver(comparison, lambda: print_comparison(people(), comparison), wanted)
 
 

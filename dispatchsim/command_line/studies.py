@@ -13,7 +13,7 @@ from ..scenario.metrics import LEVEL_METRIC, check_metric
 from ..scenario.quantities import DURATION
 from ..sim.files.parallel import cpu_count
 from ..studies.capacity import capacity as ask_capacity
-from ..studies.forecast import DRAWS, LEVEL
+from ..studies.forecast import DRAWS
 from ..studies.forecast import forecast as ask_forecast
 from ..studies.sensitivity import SAMPLES
 from ..studies.sensitivity import sensitivity as ask_sensitivity
@@ -22,6 +22,7 @@ from ..studies.steady import steady as ask_steady
 from ..studies.sweep import sweep as ask_sweep
 from ..studies.tune import MATTERS, REPLICATIONS_MAX
 from ..studies.tune import tune as ask_tune
+from ..validation.scoring.misses import LEVEL
 from .door import notes, people
 from .options import (
     Changes,
@@ -90,9 +91,14 @@ def capacity(
         float, typer.Option(min=0.01, max=10_000, help="Wall time after which a search ends.")
     ] = 5,
     study: Study,
+    kept: Kept,
     wanted: Wanted,
 ) -> None:
-    """Find the load at which a SCENARIO breaks an objective: a range, not a number."""
+    """Find the load at which a SCENARIO breaks an objective: a range, not a number.
+
+    The range holds other arrivals, what the calibration leaves open, and the errors of past
+    forecasts, on whose median it is centred.
+    """
     check_plot(wanted.plot)
     if (p99 is None) == (objective is None):
         raise UserError('--p99 or --objective: must be given, such as --p99 "50 ms", and not both')
@@ -101,7 +107,8 @@ def capacity(
     asked = study_of(scenario, study)
     n_workers = min(study.place.workers or cpu_count(), replications)
     notes().print(f"profile {asked.profile.name}, {replications} searches", markup=False)
-    with working("searching", asked, replace(study.place, workers=n_workers)) as where:
+    place = replace(study.place, workers=n_workers)
+    with working("searching", asked, place, folder=kept.folder) as where:
         answer = ask_capacity(
             asked.scenario,
             objective or f"p99 < {p99}",
@@ -109,6 +116,7 @@ def capacity(
             profile=asked.profile,
             replications=replications,
             seconds_max=_MINUTE_S * minutes,
+            store=where.store,
             executor=where.executor,
             progress=where.bar,
         )

@@ -17,7 +17,7 @@ from ..calibration.profiles.hardware_change import CHANGED_FROM, HardwareChange,
 from ..calibration.running.compiling import Side, compile_engines
 from ..calibration.running.preparation import check_mechanisms, find_profile, with_engine
 from ..models.catalogue import CATALOGUE, MECHANISMS, named
-from ..scenario.cpus import cpus_in_vain, threads_of
+from ..scenario.cpus import cpus_in_vain, is_of_unused_cpus, threads_of
 from ..scenario.errors import ScenarioError, UserError, nearest
 from ..scenario.examples import scenario_path
 from ..scenario.quantities import BANDWIDTH, DURATION, QuantityError, parse_share
@@ -30,6 +30,7 @@ from ..store.work import Progress
 from ..studies.factors import MECHANISM, PROFILE, Value, read_factor
 from .door import Bar, Stopped, compiling, keeping, notes, people, progress_bar
 from .options import Changes, Hardware, Place, Study, Wanted
+from .rendering import print_warnings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -64,6 +65,9 @@ class _Answer(Protocol):
     def to_dict(self) -> dict[str, Any]: ...
 
     def plot(self) -> Any: ...
+
+    @property
+    def warnings(self) -> Sequence[str]: ...
 
 
 def asked_of(
@@ -314,7 +318,13 @@ def deliver(answer: _Answer, show: Callable[[], None], wanted: Wanted) -> None:
     if wanted.as_json:
         typer.echo(to_json(answer.to_dict()))
     else:
+        verbose = wanted.verbose
+        first = [each for each in answer.warnings if is_of_unused_cpus(each)]
+        rest = [each for each in answer.warnings if each not in first]
+        is_cut = print_warnings(people(), first, verbose=verbose)
         show()
+        if print_warnings(people(), rest, verbose=verbose) or is_cut:
+            notes().print("--verbose prints warnings whole")
     if wanted.output is not None:
         write_json(wanted.output, answer.to_dict())
     if wanted.plot is not None:

@@ -1,12 +1,11 @@
 """The planner's question: up to which load, or how many idle connections, a service keeps its word.
 
-    load   ├──── objective kept ────┤ low ··· high ├──── broken ────┤
-            1. longer and longer steps until both are known   2. bisect, all at one seed
+    searches (studies/searching.py) ─► where each ends ─► 90% of further ones ─┐
+    past forecast errors (studies/past_errors.py) ─► where it ends with them ──┴─► one interval
 
-Each replication is a search of its own, with its own seed and its own draw of the costs. At one
-seed arrivals at two rates are the same arrivals, nearer together, so p99 hardly ever falls when
-the rate rises and bisection is safe. The answer is where a further search would end with 95%:
-arrivals and calibration are both in it.
+Each replication is a search of its own, with its own seed and its own draw of the costs: arrivals
+and calibration are both in where it ends. What the model itself gets wrong is not, so the answer is
+centred on the median of past errors, and as wide as the wider of both.
 
 Source: Hahn and Meeker 1991, §4.7 (prediction interval; of logarithms, as loads are ratios).
 """
@@ -16,62 +15,53 @@ from __future__ import annotations
 import dataclasses
 import html
 import math
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from ..calibration.profiles.cost import CostSource
+from ..calibration.profiles.cost_profile import Profile
 from ..calibration.running.compiling import Side, compile_engines
-from ..calibration.running.preparation import job_of, profile_of, run_job, warnings_of, with_engine
+from ..calibration.running.preparation import profile_of, warnings_of, with_engine
 from ..models.simulate import Engine
 from ..scenario.errors import ScenarioError, UserError
-from ..scenario.metrics import metrics_of
+from ..scenario.formats import number_text, share_text
+from ..scenario.metrics import METRICS
 from ..scenario.quantities import DURATION
 from ..scenario.scenario import Scenario, check_scenario
-from ..sim.figures.summary import OVERLOADED_SHARE, Verdict
-from ..sim.files.parallel import run_all
 from ..sim.output_analysis.interval import prediction_interval
+from ..validation.scoring.misses import LEVEL, Miss, misses_for
 from .axis import RATE_FIELD, Axis, axis_of
 from .objective import Objective, read_objective
+from .past_errors import PastErrors, past_errors
 from .rows import Found, Search, Tried
+from .searching import (
+    BUSIEST,
+    FALLS_BEHIND,
+    SearchTask,
+    Simulating,
+    search_all,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
+    from ..store.store import Store
+
 PRECISION = 0.02
 """Relative width at which a search ends."""
-RUNS_MAX = 24
-FALLS_BEHIND = "the server falls behind"
-"""Why a load breaks an objective of which every clause is kept."""
 _SEARCHES_MIN = 5
-"""For an interval with 95%: Student's t of fewer is wider than anybody can use."""
-
-
-class SearchTask(NamedTuple):
-    """What one search needs, in whatever process."""
-
-    scenario: Scenario
-    profile: CostSource
-    objective: Objective
-    axis: Axis
-    seed: int
-    draw: int | None
-    begin: float
-    growth: float
-    precision: float
-    seconds_max: float
+"""For an interval: Student's t of fewer is wider than anybody can use."""
 
 
 @dataclass(frozen=True, repr=False)
 class Capacity:
     """The answer: the objective is first broken between `low` and `high`.
 
-    From five searches on that is with 95%: where a further one would end. The first search is at
-    central costs, the others each at a draw of what the calibration leaves open. Where a search
-    ended at a limit, the range is open on that side (0 or infinity).
+    From five searches on that is with 90%. The first search is at central costs, the others each at
+    a draw of what the calibration leaves open. Where a search ended at a limit, the range is open
+    on that side (0 or infinity).
     """
 
     scenario: Scenario
@@ -79,11 +69,12 @@ class Capacity:
     objective: Objective
     axis: Axis
     searches: tuple[Search, ...]
+    past: PastErrors | None
     warnings: tuple[str, ...]
 
     @property
-    def range(self) -> tuple[float, float]:
-        """Where a further search would end with 95%; of few searches, where those ended."""
+    def simulated(self) -> tuple[float, float]:
+        """Where a further search would end with 90%; of few searches, where those ended."""
         low = min(s.low for s in self.searches)
         high = max(s.high for s in self.searches)
         # The first one is at central costs, and so none of them.
@@ -91,8 +82,17 @@ class Capacity:
         are_all = all(s.found is Found.BETWEEN for s in self.searches)
         if not are_all or len(middles) < _SEARCHES_MIN - 1:
             return low, high
-        first, last = prediction_interval(middles)
+        first, last = prediction_interval(middles, LEVEL)
         return min(low, math.exp(first)), max(high, math.exp(last))
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """Where the objective breaks with 90%: what searches and past errors leave open."""
+        low, high = self.simulated
+        if self.past is None:
+            return low, high
+        moved = self.past.middle / self.searches[0].middle or 1.0
+        return min(moved * low, self.past.low), max(moved * high, self.past.high)
 
     @property
     def low(self) -> float:
@@ -105,42 +105,85 @@ class Capacity:
         return self.range[1]
 
     @property
+    def centre(self) -> float | None:
+        """The load at which the central search ended, moved by past errors; None: at none."""
+        if self.searches[0].found is not Found.BETWEEN:
+            return None
+        return self.searches[0].middle if self.past is None else self.past.middle
+
+    @property
     def sentence(self) -> str:
         """The answer in words."""
         kinds = {s.found for s in self.searches}
         says = str(self.objective)
         low, high = self.range
-        if kinds == {Found.NEVER_BROKEN}:
-            most = self.axis.value(low)
-            return f"{says}: is kept up to {self.axis.field} = {most}, the most there can be"
         if kinds == {Found.ALWAYS_BROKEN}:
-            return (
-                f"{says}: is never kept, from {self.axis.text(high)} on, the lowest tried"
-                f"{self._why_broken}"
-            )
-        if low == 0 and math.isinf(high):
-            text = f"{says}: nothing is known of where it breaks"
+            return f"meets {says} at no load: {self._at_least_load}"
+        if kinds == {Found.NEVER_BROKEN}:
+            text = f"meets {says} up to {self._loads(low)}, the most there can be"
+        elif low == 0 and math.isinf(high):
+            text = f"nothing is known of where {says} breaks"
         elif low == 0:
-            text = f"{says}: breaks below {self.axis.text(high)}"
+            text = f"meets {says} up to {self._loads(high)} at the most"
         elif math.isinf(high):
-            text = f"{says}: breaks above {self.axis.text(low)}"
+            text = f"meets {says} up to {self._loads(low)} at the least"
         else:
-            text = f"{says}: breaks between {self.axis.text(low)} and {self.axis.text(high)}"
+            text = f"meets {says} up to {self._loads(low, high)}"
         if Found.OUT_OF_BUDGET in kinds:
             text += " (the search ended early: there was no more time)"
-        elif len(self.searches) < _SEARCHES_MIN:
-            text += f" (where {len(self.searches)} searches ended; an interval takes five)"
-        return text
+        elif len(self.searches) < _SEARCHES_MIN and kinds == {Found.BETWEEN}:
+            n = len(self.searches)
+            ended = "1 search" if n == 1 else f"{n} searches"
+            text += f" (where {ended} ended; an interval takes five)"
+        return text + self._today
+
+    def _loads(self, *ends: float) -> str:
+        """Return a load, or two, with the unit in words."""
+        field = self.axis.field
+        if field == RATE_FIELD:
+            load = self.scenario.load
+            counts_requests = load.connections is not None or load.requests == 1
+            noun = "requests/s" if counts_requests else "connections/s"
+            return f"{' to '.join(map(number_text, ends))} {noun}"
+        if field == "idle.connections":
+            return f"{' to '.join(number_text(x, trim=True) for x in ends)} idle connections"
+        return f"{field} = {' to '.join(map(self.axis.text, ends))}"
 
     @property
-    def _why_broken(self) -> str:
-        broken = {t.broken for s in self.searches for t in s.tried.values() if t.broken}
-        clauses = ", ".join(sorted(broken - {FALLS_BEHIND}))
-        parts = [f"{clauses} broken"] if clauses and len(self.objective.clauses) > 1 else []
-        parts += [FALLS_BEHIND] if FALLS_BEHIND in broken else []
-        hint = f" ({'; '.join(parts)})" if parts else ""
+    def _today(self) -> str:
+        """What the load of the scenario itself takes, as the end of a sentence."""
+        begin = self.axis.begin
+        tried = self.searches[0].tried.get(begin)
+        if tried is None:
+            return ""
+        load = self.axis.text(begin) if self.axis.field == RATE_FIELD else self._loads(begin)
+        if tried.broken is not None:
+            return f"; with today's {load} {_why(self.objective, tried)}"
+        used = share_text(tried.figures[BUSIEST])
+        cpu = "the CPU" if self.scenario.machine.cpus == 1 else "the busiest CPU"
+        return f"; today's {load} use{'s' if ' = ' in load else ''} {used} of {cpu}"
+
+    @property
+    def _at_least_load(self) -> str:
+        """What breaks the objective at the least load, as the end of a sentence."""
+        tried = self.searches[0].tried
+        least = min(tried)
+        if self.axis.field == RATE_FIELD:
+            at = f"on an idle server ({self.axis.text(least)})"
+        else:
+            at = f"even with {self._loads(least)}"
+        return f"{at} {_why(self.objective, tried[least])}"
+
+    @property
+    def reckoning(self) -> str:
+        """How the answer comes about, as one sentence; empty where nothing is added up."""
+        if self.centre is None:
+            return ""
+        middle, low, high = map(number_text, (self.searches[0].middle, *self.simulated))
+        errors = "no past forecast errors" if self.past is None else self.past.sentence
         return (
-            hint + " (who fails or is still open counts as late: `dispatchsim run` says how many)"
+            f"centre {self.axis.text(self.centre)}: simulated {middle} ({low} ... {high}), "
+            f"and {errors}"
         )
 
     @property
@@ -186,14 +229,17 @@ class Capacity:
         """Return plain Python values."""
         low, high = self.range
         return {
-            "format": "dispatchsim-capacity/2",
+            "format": "dispatchsim-capacity/3",
             "scenario": self.scenario.to_dict(),
             "profile": self.profile,
             "objective": str(self.objective),
             "of": self.axis.field,
             "answer": self.sentence,
             "low": low,
+            "centre": self.centre,
             "high": high,
+            "simulated": list(self.simulated),
+            "past_errors": None if self.past is None else _past_to_dict(self.past),
             "warnings": list(self.warnings),
             "searches": [
                 {
@@ -212,16 +258,36 @@ class Capacity:
         }
 
 
+def _why(objective: Objective, tried: Tried) -> str:
+    """Return why a load breaks the objective, as the end of a sentence."""
+    clause = next((c for c in objective.clauses if str(c) == tried.broken), None)
+    if clause is None:
+        return FALLS_BEHIND
+    return f"{clause.name} is {METRICS[clause.figure].text(tried.figures[clause.figure])}"
+
+
+def _past_to_dict(past: PastErrors) -> dict[str, Any]:
+    return {
+        "metric": past.figure,
+        "errors": past.allowed._asdict(),
+        "low": past.low,
+        "middle": past.middle,
+        "high": past.high,
+    }
+
+
 def capacity(
     scenario: Scenario,
     objective: Objective | str,
     *,
     of: str = RATE_FIELD,
-    profile: CostSource | None = None,
+    misses: Sequence[Miss] | None = None,
+    profile: Profile | None = None,
     replications: int = 6,
     precision: float = PRECISION,
     seconds_max: float = 300.0,
     engine: Engine | None = None,
+    store: Store | None = None,
     executor: Executor | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Capacity:
@@ -235,6 +301,8 @@ def capacity(
         Such as "p99 < 50 ms and errors < 0.1%".
     of:
         The field that grows: load.rate, idle.connections, or another that is a number.
+    misses:
+        Past errors of forecasts of that machine; None: the shipped ones.
     profile:
         What things cost; None: what the scenario names.
     replications:
@@ -243,8 +311,12 @@ def capacity(
         Relative width at which a search ends.
     seconds_max:
         Wall time of each search, after which it says how far it came.
-    engine, executor, progress:
+    store:
+        What it has is not simulated; every run is kept in it as it is finished.
+    engine, executor:
         As for `running.run`.
+    progress:
+        Called with how many searches have ended, and of how many.
 
     Raises
     ------
@@ -271,6 +343,13 @@ def capacity(
     if executor is not None:
         side, asked = Side.of(scenario), scenario.run.engine
         compile_engines([scenario.server.mechanism], profile, side=side, engine=asked)
+    known, told = misses_for(profile, misses)
+    where = Simulating(store, executor)
+
+    def ended(n: int) -> None:
+        if progress:
+            progress(n, replications)
+
     first = SearchTask(
         scenario=scenario,
         profile=profile,
@@ -283,23 +362,26 @@ def capacity(
         precision=precision,
         seconds_max=seconds_max,
     )
-    found = {0: next(iter(run_all(search, [first], executor)))[1]}
+    (central,) = search_all([first], where)
+    ended(1)
     # The others begin where the first one ended, with small steps: four runs instead of twelve.
-    begin = found[0].low or found[0].high
+    begin = central.low or central.high
     others = [
         first._replace(seed=first.seed + i, draw=i - 1, begin=begin, growth=1.05)
         for i in range(1, replications)
     ]
-    if progress:
-        progress(1, replications)
-    for index, ended in run_all(search, others, executor):
-        found[index + 1] = ended
-        if progress:
-            progress(len(found), replications)
-    searches = tuple(found[i] for i in range(replications))
-    answer = Capacity(scenario, profile.name, wanted, axis, searches, ())
+    searches = (central, *search_all(others, where, lambda n: ended(1 + n)))
+    past = past_errors(first, central, known, where)
+    answer = Capacity(scenario, profile.name, wanted, axis, searches, past, ())
     furthest = min(answer.high, max(x for s in searches for x in s.tried))
     warnings = warnings_of(axis.at(scenario, furthest), profile)
+    if past is not None:
+        warnings += told
+    elif central.found is Found.BETWEEN:
+        warnings.append(
+            "no past forecast errors are in the interval: too few are known of what breaks here, "
+            f"with {LEVEL:.0%}, so it holds arrivals and calibration alone"
+        )
     return dataclasses.replace(answer, warnings=tuple(warnings))
 
 
@@ -312,63 +394,3 @@ def _check_window(scenario: Scenario, objective: Objective) -> None:
             f"({DURATION.format(10 * bound_ns)}) after the warm-up, "
             f"got {DURATION.format(window_ns)}"
         )
-
-
-def search(task: SearchTask) -> Search:
-    """Return between which loads one replication first breaks its objective."""
-    until_s = time.monotonic() + task.seconds_max
-    axis, tried = task.axis, dict[float, Tried]()
-    low, high, growth = 0.0, math.inf, task.growth
-    x = min(max(task.begin, axis.floor), axis.ceiling)
-    while True:
-        tried[x] = try_at(task, x)
-        if tried[x].broken is None:
-            low = x
-        else:
-            high = x
-        found = None
-        if low >= axis.ceiling:
-            found = Found.NEVER_BROKEN
-        elif high <= axis.floor:
-            found = Found.ALWAYS_BROKEN
-        elif (
-            not math.isinf(high) and (low > 0 or axis.floor in tried) and _are_near(task, low, high)
-        ):
-            found = Found.BETWEEN
-        elif time.monotonic() > until_s or len(tried) >= RUNS_MAX:
-            found = Found.OUT_OF_BUDGET
-        if found:
-            return Search(task.seed, task.draw, found, low, high, tried)
-        if math.isinf(high):
-            x, growth = axis.above(low, growth), min(growth**2, 2.0)
-        elif low == 0 and axis.floor not in tried:
-            x, growth = axis.below(high, growth), min(growth**2, 2.0)
-        else:
-            x = axis.between(low, high)
-            if x in tried:  # as near as numbers can be written
-                return Search(task.seed, task.draw, Found.BETWEEN, low, high, tried)
-
-
-def _are_near(task: SearchTask, low: float, high: float) -> bool:
-    return high - low <= max(task.precision * high, 1.0 if task.axis.is_whole else 0.0)
-
-
-def _falls_behind(verdict: Verdict, errors: float) -> bool:
-    """Return whether more comes than is served though few have failed yet.
-
-    A bound on errors alone is kept then in a run that is shorter than the patience of its clients.
-    """
-    return verdict is Verdict.OVERLOADED and errors <= OVERLOADED_SHARE
-
-
-def try_at(task: SearchTask, x: float) -> Tried:
-    """Return what the task's objective says of its scenario at another load."""
-    job = job_of(task.axis.at(task.scenario, x), task.profile, task.seed, draw=task.draw)
-    summary = run_job(job).summary
-    figures = metrics_of(summary)
-    clause = task.objective.broken_by(figures)
-    broken = str(clause) if clause else None
-    if broken is None and _falls_behind(summary.verdict, figures["failed_share"]):
-        broken = FALLS_BEHIND
-    names = {clause.figure for clause in task.objective.clauses}
-    return Tried({name: figures[name] for name in sorted(names)}, broken)

@@ -68,6 +68,11 @@ class Comparison:
     differences: dict[str, dict[str, Estimate]]
 
     @property
+    def warnings(self) -> tuple[str, ...]:
+        """What to know of any of the results, each once."""
+        return tuple(dict.fromkeys(w for each in self.results.values() for w in each.warnings))
+
+    @property
     def frame(self) -> pd.DataFrame:
         """One row a mechanism and figure: mean, intervals, and the difference from the baseline."""
         import pandas as pd
@@ -87,9 +92,8 @@ class Comparison:
         """Return the picture: *figure* of each mechanism, with its interval."""
         from .pictures import comparison_figure
 
-        warnings = dict.fromkeys(w for result in self.results.values() for w in result.warnings)
         values = {name: result.estimates[figure] for name, result in self.results.items()}
-        return comparison_figure(values, figure, warnings=list(warnings))
+        return comparison_figure(values, figure, warnings=self.warnings)
 
     def _repr_html_(self) -> str:
         return self.frame["mean"].unstack("figure").to_html()

@@ -1,12 +1,12 @@
 """A forecast to stake money on: arrivals, calibration, and what past forecasts missed.
 
-    seeds at central costs ─► mean               ─┐
-    a seed and a draw each ─► 90% of single runs ─┼─► the widest, as one interval
-    misses at held-out points of that machine    ─┘
+    seeds at central costs ─► simulated ──► moved by the median miss: the forecast
+    a seed and a draw each ─► 90% of single runs, moved as much ─┬─► the widest, as one interval
+    misses at held-out points of that machine ───────────────────┘
 
 The draws say how much the calibration leaves open, the misses what the model itself gets wrong
-(`validation.misses`). A machine that was never validated has no misses of its own: then those of
-all validated ones are taken, and it is said.
+(`validation.scoring.misses`). A machine that was never validated has no misses of its own: then
+those of all validated ones are taken, and it is said.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..calibration.profiles.cost_profile import Profile
-from ..calibration.profiles.hardware_change import CHANGED_FROM
 from ..calibration.running.preparation import profile_of, warnings_of
 from ..scenario.errors import UserError
 from ..scenario.scenario import Scenario, check_scenario
@@ -26,7 +25,7 @@ from ..sim.figures.summary import Verdict, middle_verdict
 from ..sim.output_analysis.interval import prediction_interval
 from ..store.records import Record, Run, runs_of
 from ..store.work import Progress, simulate_all
-from ..validation.scoring.misses import FIGURES, Miss, allowance, read_misses, shipped_misses
+from ..validation.scoring.misses import FIGURES, LEVEL, Miss, allowance, misses_for
 from .rows import Expected
 
 if TYPE_CHECKING:
@@ -39,7 +38,6 @@ _BUSY = "cpu_busy"
 _ANSWERED = "throughput_per_s"
 """Below capacity it is what is offered, of which nothing is missed."""
 DRAWS = 20
-LEVEL = 0.9
 
 
 @dataclass(frozen=True, repr=False)
@@ -76,7 +74,7 @@ class ForecastAnswer:
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values."""
         return {
-            "format": "dispatchsim-forecast/2",
+            "format": "dispatchsim-forecast/3",
             "scenario": self.scenario.to_dict(),
             "profile": self.profile,
             "level": self.level,
@@ -120,7 +118,7 @@ def forecast(
         raise UserError(f"draws: must be at least 3, got {draws}")
     profile = profile or profile_of(scenario)
     warnings = warnings_of(scenario, profile)
-    known, whose = _misses_for(profile, misses)
+    known, whose = misses_for(profile, misses)
     warnings += whose
     first = scenario.run.seed
     runs = runs_of(scenario, profile, len(scenario.seeds))
@@ -144,23 +142,6 @@ def forecast(
     return ForecastAnswer(scenario, profile.name, level, verdict, expected, tuple(warnings))
 
 
-def _misses_for(profile: Profile, given: Sequence[Miss] | None) -> tuple[list[Miss], list[str]]:
-    """Return the misses to count with, and what to know of them."""
-    if given is not None:
-        return list(given), []
-    measured = str(profile.machine.get(CHANGED_FROM, profile.name))
-    own = read_misses(measured)
-    if own and measured != profile.name:
-        return own, [f"nobody has measured such hardware: past misses are those of {measured}"]
-    if own:
-        return own, []
-    pooled = [miss for misses in shipped_misses().values() for miss in misses]
-    return pooled, [
-        f"no forecast of {profile.name} was ever set beside measured runs: what forecasts of other "
-        "machines missed is taken instead (`dispatchsim validate` measures its own)"
-    ]
-
-
 def _mean(records: Sequence[Record], figure: str) -> float:
     return math.fsum(r.figures[figure] for r in records) / len(records)
 
@@ -172,16 +153,20 @@ def _expected(
     known: Sequence[Miss],
     level: float,
 ) -> Expected:
-    mean = _mean(central, figure)
+    simulated = _mean(central, figure)
     values = [r.figures[figure] for r in drawn]
     low, high = math.nan, math.nan
-    if not any(map(math.isnan, [mean, *values])):  # an interval of some of them would be another
+    if not any(map(math.isnan, [simulated, *values])):  # an interval of some would be another
         low, high = prediction_interval(values, level)
     most = 1.0 if figure == _BUSY else math.inf
     calibration = max(low, 0.0), min(high, most)
     allowed = allowance(known, figure, level=level)
-    missed = None if allowed is None else allowed.around(figure, mean)
-    bounds = [calibration] if missed is None else [calibration, missed]
+    if allowed is None:
+        return Expected(figure, simulated, *calibration, simulated, calibration, None)
+    missed = allowed.around(figure, simulated)
+    # Both intervals have their middle where forecasts were right, by the median.
+    first, last = (allowed.centred(figure, end) for end in calibration)
+    mean = allowed.centred(figure, simulated)
     return Expected(
-        figure, mean, min(b[0] for b in bounds), max(b[1] for b in bounds), calibration, missed
+        figure, mean, min(first, missed[0]), max(last, missed[1]), simulated, calibration, missed
     )

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from ..scenario.errors import UserError, unknown_key
 from ..scenario.metrics import ASKED_AS, Kind, Metric
-from ..scenario.quantities import DURATION, RATE, QuantityError, parse_share, shown
+from ..scenario.quantities import DURATION, RATE, SIZE, QuantityError, parse_share, shown
 from ..scenario.scenario import Scenario
 from ..store.records import Record
 
@@ -104,6 +104,8 @@ def _clause(text: str) -> Clause:
             value = float(RATE.parse(bound))
         elif kind is Kind.SHARE:
             value = parse_share(bound)
+        elif kind is Kind.SIZE:
+            value = float(SIZE.parse(bound))
         else:
             value = float(bound)
     except QuantityError as error:

@@ -275,7 +275,7 @@ def capacity_figure(
         axes.axhline(clause.bound / scale, color=OKABE_ITO[1], linestyle="--", label=str(clause))
         low, high = answer
         if math.isfinite(high):
-            axes.axvspan(low, high, color=OKABE_ITO[4], alpha=0.35, label="the answer, 95 %")
+            axes.axvspan(low, high, color=OKABE_ITO[4], alpha=0.35, label="the answer")
         axes.set_xlabel(_axis_label(axis.field, axis.value(axis.begin)))
         axes.set_ylabel(label)
         axes.set_title(f"{mechanism}: {objective}")

@@ -12,17 +12,20 @@ Source: Law 2015, "Simulation Modeling and Analysis", §9.4 (replications).
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..calibration.profiles.cost import CostSource
 from ..calibration.running.preparation import Replication, StoppedJob, warnings_of
-from ..scenario.metrics import MAIN, METRICS, OF_PATHS
+from ..scenario.formats import number_text, share_text
+from ..scenario.metrics import MAIN, METRICS, OF_PATHS, metric_text
 from ..scenario.scenario import Scenario
 from ..scenario.sections import path_names
 from ..sim.engine.c.library import why_no_engine
@@ -72,6 +75,25 @@ class Result:
         return np.mean(shares, axis=0).tolist() if shares else []
 
     @property
+    def sentence(self) -> str:
+        """The answer in words: how many requests are answered, how soon, and what it takes."""
+        known, side = self.estimates, self.scenario.machine.role
+        answered = number_text(known["throughput_per_s"].mean)
+        offered = fmean(r.summary.offered * 1e9 / r.summary.window_ns for r in self.replications)
+        of = "" if self.verdict is Verdict.STABLE else f" of {number_text(offered)}"
+        p99 = known["p99_ns"]
+        late = metric_text("p99_ns", p99.mean)
+        if not math.isnan(p99.low):
+            late += f" ({' to '.join(metric_text('p99_ns', x) for x in (p99.low, p99.high))})"
+        cpu = "CPU" if self.scenario.machine.cpus == 1 else "busiest CPU"
+        words = (
+            f"{self.verdict}: {answered}{of} requests/s are answered, p99 {late}; "
+            f"the {side}'s {cpu} is {share_text(known['cpu_busiest'].mean)} busy"
+        )
+        failed = known["failed_share"].mean
+        return f"{words}, and {share_text(failed)} fail" if failed > 0 else words
+
+    @property
     def frame(self) -> pd.DataFrame:
         """One row a figure: its mean, and both intervals."""
         import pandas as pd
@@ -104,6 +126,7 @@ class Result:
             "seeds": [r.seed for r in self.replications],
             "cost_draws": len(self.drawn),
             "verdict": str(self.verdict),
+            "answer": self.sentence,
             "warnings": list(self.warnings),
             "estimates": {name: estimate.to_dict() for name, estimate in self.estimates.items()},
             "paths": {

@@ -128,16 +128,19 @@ class Search(NamedTuple):
 
 
 class Expected(NamedTuple):
-    """One figure: its mean at central costs, and between what a further run lies with the level.
+    """One figure: its forecast, and between what a further run lies with the level.
 
-    `calibration` is the interval of draws alone, `missed` that of past misses alone (None where
-    there are too few); low and high hold both.
+    `simulated` is the mean at central costs, `calibration` the interval of draws alone, as they
+    were simulated. `missed` is the interval of past misses alone (None where there are too few).
+    `mean` is what was simulated, moved by the median miss; low and high hold the draws, moved as
+    much, and the misses.
     """
 
     figure: str
     mean: float
     low: float
     high: float
+    simulated: float
     calibration: tuple[float, float]
     missed: tuple[float, float] | None
 

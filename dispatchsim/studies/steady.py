@@ -90,6 +90,11 @@ class Steady:
             )
         return found
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """None: its sentences are all that there is to know."""
+        return ()
+
     def plot(self) -> Figure:
         """Return the picture: number in the system and latencies over time, means of the runs."""
         from .pictures import steady_figure

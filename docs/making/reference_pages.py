@@ -260,6 +260,7 @@ _PARTS = {
     "studies.comparison": "Round",
     "studies.factors": "Factor",
     "studies.forecast": "Expected",
+    "studies.past_errors": "PastErrors",
     "studies.sensitivity": "Index",
     "studies.steady": "RunSeries",
     "studies.sweep": "Swept",

@@ -22,9 +22,11 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any, NamedTuple
 
-from ...calibration.profiles.cost_profile import ProfileError
+from ...calibration.profiles.cost_profile import Profile, ProfileError
+from ...calibration.profiles.hardware_change import CHANGED_FROM
 from ...scenario.metrics import METRICS
 from ...sim.files.tables import Column, Table
 from ...sim.files.whole_files import write_whole
@@ -68,17 +70,34 @@ class Miss(NamedTuple):
 
 
 class Allowance(NamedTuple):
-    """What to add to a forecast, as a `Miss` states it; and of how many misses it is."""
+    """What to add to a forecast, as a `Miss` states it; and of how many misses it is.
+
+    `middle` is their median: a forecast is centred on it.
+    """
 
     low: float
+    middle: float
     high: float
     n: int
 
     def around(self, figure: str, value: float) -> tuple[float, float]:
         """Return the interval around a forecast of *figure*."""
-        if figure == _BUSY:
-            return min(1.0, max(0.0, value + self.low)), min(1.0, max(0.0, value + self.high))
-        return value * math.exp(self.low), value * math.exp(self.high)
+        return added(figure, value, self.low), added(figure, value, self.high)
+
+    def centred(self, figure: str, value: float) -> float:
+        """Return a forecast of *figure*, or an end of its interval, moved by the median miss."""
+        return added(figure, value, self.middle)
+
+
+def added(figure: str, value: float, miss: float) -> float:
+    """Return what is measured where *value* of *figure* is forecast and missed by *miss*.
+
+    >>> added("cpu_busy", 0.5, -0.1), round(added("p99_answered_ns", 200.0, math.log(2)), 6)
+    (0.4, 400.0)
+    """
+    if figure == _BUSY:
+        return min(1.0, max(0.0, value + miss))
+    return value * math.exp(miss)
 
 
 def allowance(misses: Iterable[Miss], figure: str, level: float = LEVEL) -> Allowance | None:
@@ -91,7 +110,7 @@ def allowance(misses: Iterable[Miss], figure: str, level: float = LEVEL) -> Allo
     rank = math.floor(tail * (n + 1) + 1e-9)
     if rank < 1:
         return None
-    return Allowance(known[rank - 1], known[n - rank], n)
+    return Allowance(known[rank - 1], median(known), known[n - rank], n)
 
 
 def coverage(misses: Sequence[Miss], figure: str, level: float = LEVEL) -> tuple[int, int]:
@@ -171,6 +190,29 @@ def read_file(path: Path) -> list[Miss]:
 def shipped_misses() -> dict[str, list[Miss]]:
     """Return all shipped misses, by profile."""
     return {path.stem: read_file(path) for path in sorted(_FOLDER.glob("*.json"))}
+
+
+def misses_for(
+    profile: Profile, given: Sequence[Miss] | None = None
+) -> tuple[list[Miss], list[str]]:
+    """Return the misses to count with in a forecast by *profile*, and what to know of them.
+
+    Those *given*, or else the shipped ones of its machine; of a machine that was never validated
+    those of all others.
+    """
+    if given is not None:
+        return list(given), []
+    measured = str(profile.machine.get(CHANGED_FROM, profile.name))
+    own = read_misses(measured)
+    if own and measured != profile.name:
+        return own, [f"nobody has measured such hardware: past misses are those of {measured}"]
+    if own:
+        return own, []
+    pooled = [miss for misses in shipped_misses().values() for miss in misses]
+    return pooled, [
+        f"past misses are those of other machines: no forecast of {profile.name} was ever set "
+        "beside measured runs (`dispatchsim validate` measures its own)"
+    ]
 
 
 def write_misses(profile: str, misses: Sequence[Miss], folder: Path = _FOLDER) -> Path:

@@ -320,7 +320,7 @@ def test_wrong_arguments_are_refused() -> None:
 def test_beyond_what_was_measured_there_is_a_warning() -> None:
     assert profile().outside_range(6000) is None
     assert profile().outside_range(6001) == (
-        "a-machine was measured up to 6000 open connections: its costs at 6001 are extrapolated"
+        "costs at 6001 open connections are extrapolated: a-machine was measured up to 6000"
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Protocol
 
@@ -177,6 +178,37 @@ def test_namespaces_without_root_are_refused(
 # Results
 
 
+def test_run_begins_with_its_answer_and_warns_in_lines(
+    call: Call, scenario_path: Path, profile_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    two = ("--set", "machine.cpus=2", "--set", "server.workers=2")
+    options = ("--profile", profile_path, "--workers", 1, "--draws", 3, *two)
+    short = call("run", scenario_path, *options)
+    assert re.match(
+        r"stable: [\d,]+ requests/s are answered, p99 \S+ \S+ \(\S+ \S+ to \S+ \S+\); "
+        r"the server's busiest CPU is \d+\.\d% busy epoll_level: stable ",
+        " ".join(short.stdout.split()),
+    )
+    warning = "warning: capacity is an upper bound: what CPUs cost each other ..."
+    assert warning in short.stdout.splitlines()
+    assert "--verbose prints warnings whole" in short.stderr
+    whole = call("run", scenario_path, *options, "--verbose")
+    assert "(locks, caches) is not modelled" in " ".join(whole.stdout.split())
+    assert "--verbose" not in whole.stderr
+
+
+def test_cpus_that_cannot_be_used_are_named_before_the_answer(
+    call: Call, scenario_path: Path, profile_path: Path
+) -> None:
+    one_of_two = ("--set", "machine.cpus=2", "--set", "server.workers=1")
+    told = call("run", scenario_path, "--profile", profile_path, "--draws", 0, *one_of_two)
+    first, second, *rest = told.stdout.splitlines()
+    assert first.startswith("warning: server.workers: must be at least 2 to use all CPUs")
+    assert second.startswith("stable: ")
+    assert not any("to use all CPUs" in line for line in rest)
+
+
 def test_run_prints_json_alone(call: Call, scenario_path: Path, profile_path: Path) -> None:
     result = call(
         "run", scenario_path, "--profile", profile_path, "--workers", 1, "--draws", 2, "--json"
@@ -216,7 +248,9 @@ def test_capacity_answers_in_words_and_in_json(
     call: Call, scenario_path: Path, profile_path: Path
 ) -> None:
     options = ("--p99", "1 ms", "--profile", profile_path, "--workers", 1, "--replications", 2)
-    assert "p99 < 1 ms: breaks between" in call("capacity", scenario_path, *options).stdout
+    first = call("capacity", scenario_path, *options).stdout.splitlines()[0]
+    assert first.startswith("meets p99 < 1 ms up to ")
+    assert " of the CPU" in first
     content = json.loads(
         call("capacity", scenario_path, *options, "--json", "--output", "a.json").stdout
     )

@@ -252,11 +252,9 @@ def test_shares_of_many_workers_are_one_line(profile: ds.Profile) -> None:
     assert line.endswith(" each")
 
 
-def test_a_result_begins_with_the_cpus_that_cannot_be_used(profile: ds.Profile) -> None:
+def test_warnings_begin_with_the_cpus_that_cannot_be_used(profile: ds.Profile) -> None:
     result = ds.run(scenario(server={"workers": 1}, machine={"cpus": 2}), profile=profile)
     unused = "server.workers: must be at least 2 to use all CPUs (machine.cpus), got 1"
-    assert printed(result).startswith(f"warning: {unused}\n")
-    assert printed(result).count(unused) == 1
     assert result.warnings[0] == unused
     used = ds.run(scenario(machine={"cpus": 2}), profile=profile)
     assert not any("server.workers" in warning for warning in used.warnings)

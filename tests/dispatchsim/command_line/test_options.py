@@ -62,4 +62,5 @@ def test_every_study_delivers_its_answer_in_the_same_ways(name: str) -> None:
         "plot",
         "output",
         "as_json",
+        "verbose",
     ]

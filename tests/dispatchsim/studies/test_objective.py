@@ -38,6 +38,7 @@ def test_all_bounds_must_be_kept() -> None:
         ("p99.9 < 3msec", "p999 < 3 ms"),
         ("throughput >= 2k/s", "throughput > 2,000/s"),
         ("throughput≥20/min", "throughput > 0.333333/s"),
+        ("memory <= 2048 MiB", "memory < 2 GiB"),
     ],
 )
 def test_a_bound_is_understood_as_people_type_it(text: str, meant: str) -> None:
@@ -61,6 +62,7 @@ def test_every_figure_of_an_objective_is_one_of_a_run() -> None:
         ("errors < 5 ms", "objective: errors: must be a share such as 0.1% or 0.001"),
         ("errors < 101%", r"must be a share of at most 1 \(100%\)"),
         ("throughput > 5", "objective: throughput: must be a rate"),
+        ("memory < 8K", 'objective: memory: must be either "8 kB"'),
         ("p99 < 5 ms and", "must be such as"),
     ],
 )

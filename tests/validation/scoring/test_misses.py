@@ -54,7 +54,7 @@ def test_an_interval_grows_with_its_level(values: list[float]) -> None:
 
 def test_too_few_misses_give_no_interval() -> None:
     assert allowance(misses([0.0] * 18), "p50_answered_ns", 0.9) is None
-    assert allowance(misses([0.0] * 19), "p50_answered_ns", 0.9) == Allowance(0.0, 0.0, 19)
+    assert allowance(misses([0.0] * 19), "p50_answered_ns", 0.9) == Allowance(0.0, 0.0, 0.0, 19)
     assert allowance(misses([0.0] * 40), "p99_answered_ns", 0.9) is None
 
 
@@ -66,7 +66,7 @@ def test_a_mechanism_is_judged_by_the_others() -> None:
 
 
 def test_allowances_are_put_around_a_forecast_as_misses_are_stated() -> None:
-    allowed = Allowance(-0.1, math.log(2), 50)
+    allowed = Allowance(-0.1, 0.0, math.log(2), 50)
     assert allowed.around("p50_answered_ns", 10.0) == pytest.approx((10 * math.exp(-0.1), 20.0))
     assert allowed.around("cpu_busy", 0.5) == pytest.approx((0.4, 1.0))
 

@@ -1,0 +1,129 @@
+"""What past forecast errors make of the load at which an objective breaks.
+
+    at capacity    throughput was missed by a factor ─► the load that is looked for is, if it is
+                                                        the rate; or the server is as much faster
+    below          p50, p99 or CPU was missed        ─► the bound that the simulator has to keep
+
+The central search is repeated with what would have made the simulator right: for the ends of the
+interval of past errors (`validation.scoring.misses`), and for their median, on which the answer is
+centred.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ..scenario.formats import number_text, share_text
+from ..scenario.metrics import METRICS, Kind
+from ..scenario.quantities import RATE
+from ..validation.scoring.misses import BUSY, LEVEL, Allowance, Miss, added, allowance
+from .axis import RATE_FIELD
+from .objective import Clause, Objective
+from .rows import Found, Search
+from .searching import BUSIEST, FALLS_BEHIND, SearchTask, Simulating, search_all
+
+_THROUGHPUT = "throughput_per_s"
+_BUSY = "cpu_busy"
+_MISSED_AS = {
+    "p50_ns": "p50_answered_ns",
+    "p99_ns": "p99_answered_ns",
+    "p50_answered_ns": "p50_answered_ns",
+    "p99_answered_ns": "p99_answered_ns",
+    _BUSY: _BUSY,
+    BUSIEST: _BUSY,
+}
+"""Metrics of objectives, and the metric of which past forecasts were scored."""
+
+
+class PastErrors(NamedTuple):
+    """The loads at which the objective breaks at the ends and the middle of past errors.
+
+    Attributes
+    ----------
+    figure, allowed:
+        Which metric was missed, and by how much.
+    low, middle, high:
+        Loads; 0 where the objective is kept at none.
+    """
+
+    figure: str
+    allowed: Allowance
+    low: float
+    middle: float
+    high: float
+
+    @property
+    def sentence(self) -> str:
+        """How many errors there are, and how large they were."""
+        middle, *ends = map(self._text, (self.allowed.middle, self.allowed.low, self.allowed.high))
+        return (
+            f"{self.allowed.n} past forecast errors of {METRICS[self.figure].heading}, "
+            f"{middle} in the median ({LEVEL:.0%}: {' ... '.join(ends)})"
+        )
+
+    def _text(self, error: float) -> str:
+        share = error if self.figure == _BUSY else math.exp(error) - 1
+        if self.figure != _BUSY and share >= 1:
+            return f"x {number_text(1 + share)}"
+        sign = "+" if share >= 0 else "-"
+        return f"{sign}{share_text(abs(share))}"
+
+
+def past_errors(
+    task: SearchTask, central: Search, known: Sequence[Miss], where: Simulating
+) -> PastErrors | None:
+    """Return what *known* errors make of the answer of the *central* search of *task*.
+
+    None where it did not end between two loads, or where too few errors are of that kind.
+    """
+    if central.found is not Found.BETWEEN or central.low == 0:
+        return None
+    broken = central.tried[central.high].broken
+    used = central.tried[central.low].figures[BUSIEST]
+    is_busy = used >= BUSY or broken == FALLS_BEHIND
+    clause = next((c for c in task.objective.clauses if str(c) == broken), None)
+    figure = _THROUGHPUT if is_busy else _MISSED_AS.get(clause.figure if clause else "")
+    if figure is None:
+        return None
+    allowed = allowance([miss for miss in known if miss.is_busy == is_busy], figure)
+    if allowed is None:
+        return None
+    errors = (allowed.low, allowed.middle, allowed.high)
+    if is_busy and task.axis.field == RATE_FIELD:
+        loads = [added(figure, central.middle, error) for error in errors]
+    else:
+        tasks = [_as_if_right(task, central, figure, error) for error in errors]
+        if None in tasks:
+            return None
+        loads = [_load(found) for found in search_all([t for t in tasks if t], where)]
+    low, middle, high = sorted(loads)
+    return PastErrors(figure, allowed, low, middle, high)
+
+
+def _as_if_right(task: SearchTask, central: Search, figure: str, error: float) -> SearchTask | None:
+    """Return the search whose simulated answer is the measured one, had the error been this."""
+    near = task._replace(begin=central.middle, growth=1.05)
+    if figure == _THROUGHPUT:
+        rate_per_s = task.scenario.load.rate
+        if rate_per_s is None:
+            return None
+        # A server that is faster in all it does is this one at a lower rate and a slower clock.
+        less = {"rate": RATE.format(added(figure, rate_per_s, -error))}
+        near = near._replace(scenario=task.scenario.with_values(load=less))
+
+    def bound(clause: Clause) -> float:
+        if figure == _THROUGHPUT and METRICS[clause.figure].kind is Kind.TIME:
+            return added(figure, clause.bound, error)
+        is_missed = _MISSED_AS.get(clause.figure) == figure
+        return added(figure, clause.bound, -error) if is_missed else clause.bound
+
+    clauses = (clause._replace(bound=bound(clause)) for clause in task.objective.clauses)
+    return near._replace(objective=Objective(tuple(clauses)))
+
+
+def _load(search: Search) -> float:
+    if search.found is Found.ALWAYS_BROKEN:
+        return 0.0
+    return search.low if math.isinf(search.high) else search.middle

@@ -1,0 +1,163 @@
+"""Searches for the load at which an objective breaks: what each tries next, and where it ends.
+
+    load   ├──── objective kept ────┤ low ··· high ├──── broken ────┤
+            1. longer and longer steps until both are known   2. bisect, all at one seed
+
+At one seed arrivals at two rates are the same arrivals, nearer together, so p99 hardly ever falls
+when the rate rises and bisection is safe. Several searches go on side by side: a round is one run
+of each. Every run is taken from the store, or kept in it.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..calibration.profiles.cost_profile import Profile
+from ..scenario.scenario import Scenario
+from ..sim.figures.summary import OVERLOADED_SHARE, Verdict
+from ..store.records import Record, Run
+from ..store.work import simulate_all
+from .axis import RATE_FIELD, Axis
+from .objective import Objective
+from .rows import Found, Search, Tried
+
+if TYPE_CHECKING:
+    from ..store.store import Store
+
+RUNS_MAX = 24
+FALLS_BEHIND = "the server falls behind"
+"""Why a load breaks an objective of which every clause is kept."""
+BUSIEST = "cpu_busiest"
+_GROWTH_MAX = 8.0
+_SMALL_STEP = 1.05
+_NEAR_CAPACITY = 0.97
+"""CPU use from which on its inverse no longer says how much more load there may be."""
+
+
+class SearchTask(NamedTuple):
+    """What one search needs."""
+
+    scenario: Scenario
+    profile: Profile
+    objective: Objective
+    axis: Axis
+    seed: int
+    draw: int | None
+    begin: float
+    growth: float
+    precision: float
+    seconds_max: float
+
+
+class Simulating(NamedTuple):
+    """Where runs of searches are simulated and kept; as for `simulate_all`."""
+
+    store: Store | None = None
+    executor: Executor | None = None
+
+
+def search_all(
+    tasks: Sequence[SearchTask],
+    where: Simulating = Simulating(),  # noqa: B008 (a record that nothing changes)
+    ended: Callable[[int], None] | None = None,
+) -> list[Search]:
+    """Return what each search found, in the order of *tasks*; *ended* is called with how many."""
+    ways = [_Way(task) for task in tasks]
+    while going := [way for way in ways if way.search is None]:
+        runs = [way.run for way in going]
+        records = simulate_all(runs, store=where.store, executor=where.executor)
+        for way, record in zip(going, records, strict=True):
+            way.note(_tried(way.task, record))
+        if ended:
+            ended(sum(way.search is not None for way in ways))
+    return [way.search for way in ways if way.search is not None]
+
+
+class _Way:
+    """One search: the load that it tries next, and what it has found when it has ended."""
+
+    def __init__(self, task: SearchTask) -> None:
+        self.task = task
+        self.search: Search | None = None
+        self._until_s = time.monotonic() + task.seconds_max
+        self._tried: dict[float, Tried] = {}
+        self._low, self._high, self._growth = 0.0, math.inf, task.growth
+        self._x = min(max(task.begin, task.axis.floor), task.axis.ceiling)
+
+    @property
+    def run(self) -> Run:
+        """The run at the load that is tried next."""
+        task = self.task
+        return Run(task.axis.at(task.scenario, self._x), task.profile, task.seed, task.draw)
+
+    def note(self, tried: Tried) -> None:
+        """Note what the run came to; choose the next load, or end."""
+        self._tried[self._x] = tried
+        if tried.broken is None:
+            self._low = self._x
+        else:
+            self._high = self._x
+        found = self._found()
+        if found is None:
+            self._x = self._next(tried)
+            if self._x in self._tried:  # as near as numbers can be written
+                found = Found.BETWEEN
+        if found is not None:
+            task = self.task
+            self.search = Search(task.seed, task.draw, found, self._low, self._high, self._tried)
+
+    def _found(self) -> Found | None:
+        axis, low, high = self.task.axis, self._low, self._high
+        if low >= axis.ceiling:
+            return Found.NEVER_BROKEN
+        if high <= axis.floor:
+            return Found.ALWAYS_BROKEN
+        are_known = not math.isinf(high) and (low > 0 or axis.floor in self._tried)
+        if are_known and _are_near(self.task, low, high):
+            return Found.BETWEEN
+        if time.monotonic() > self._until_s or len(self._tried) >= RUNS_MAX:
+            return Found.OUT_OF_BUDGET
+        return None
+
+    def _next(self, tried: Tried) -> float:
+        axis, growth = self.task.axis, self._growth
+        if math.isinf(self._high):
+            used = tried.figures[BUSIEST]
+            is_far = self.task.growth >= 2 and 1 / _GROWTH_MAX < used < _NEAR_CAPACITY
+            if is_far and axis.field == RATE_FIELD:
+                self._growth = _SMALL_STEP  # there the CPU is busy, by and large
+                return axis.above(self._low, 1 / used)
+            self._growth = min(growth**2, 2.0)
+            return axis.above(self._low, growth)
+        if self._low == 0 and axis.floor not in self._tried:
+            self._growth = min(growth**2, 2.0)
+            return axis.below(self._high, growth)
+        return axis.between(self._low, self._high)
+
+
+def _are_near(task: SearchTask, low: float, high: float) -> bool:
+    return high - low <= max(task.precision * high, 1.0 if task.axis.is_whole else 0.0)
+
+
+def _tried(task: SearchTask, record: Record) -> Tried:
+    """Return what the task's objective says of a run."""
+    figures = record.figures
+    clause = task.objective.broken_by(figures)
+    broken = str(clause) if clause else None
+    if broken is None and _falls_behind(record):
+        broken = FALLS_BEHIND
+    names = {BUSIEST, *(clause.figure for clause in task.objective.clauses)}
+    return Tried({name: figures[name] for name in sorted(names)}, broken)
+
+
+def _falls_behind(record: Record) -> bool:
+    """Return whether more comes than is served though few have failed yet.
+
+    A bound on errors alone is kept then in a run that is shorter than the patience of its clients.
+    """
+    few = record.figures["failed_share"] <= OVERLOADED_SHARE
+    return Verdict(record.verdict) is Verdict.OVERLOADED and few
