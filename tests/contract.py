@@ -219,10 +219,10 @@ def _world(outcome: Outcome, world: World) -> Clauses:
     stage = np.asarray(world.stage[: world.end_row])
     in_stage = np.bincount(stage, minlength=len(Stage))
     opened = counts[Count.ACCEPTS] + counts[Count.CONNECTS]
-    n_before = world.n_idle + (world.n_users if world.is_kept else 0)
+    n_open = n_before(world) + opened - counts[Count.CLOSES]
     yield (
         "what was opened is closed or open",
-        bool(counts[Count.CONNECTIONS_OPEN] == n_before + opened - counts[Count.CLOSES]),
+        bool(counts[Count.CONNECTIONS_OPEN] == n_open),
     )
     held = in_stage[Stage.ACCEPTED] + in_stage[Stage.CALLING]
     yield "what is open is held", bool(counts[Count.CONNECTIONS_OPEN] == held)
@@ -257,6 +257,11 @@ def _figures(summary: Summary, tally: Tally) -> Clauses:
     yield "intervals hold no more than was replied", 0 <= in_intervals <= tally.n_replied
     n_cpus, rest = divmod(summary.cpu.busy_ns + summary.cpu.idle_ns, summary.window_ns)
     yield "busy and idle are the window of each CPU", n_cpus >= 1 and rest == 0
+
+
+def n_before(world: World) -> int:
+    """Return how many connections are open as a run begins: idle ones, and those that are kept."""
+    return world.n_idle + (world.n_users if world.is_kept else 0)
 
 
 def _n_before(outcome: Outcome) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from tests.contract import n_before
 from tests.scenes import LONG_NS, Scene
 
 from dispatchsim.models.catalogue import MECHANISMS
@@ -61,7 +62,7 @@ def descriptors_are_conserved(outcome: Outcome, world: World) -> None:
     """What was accepted is closed or open, each descriptor has one owner, queues hold their own."""
     counts = outcome.counts
     n_open = counts[Count.CONNECTIONS_OPEN]
-    assert n_open == world.n_idle + counts[Count.ACCEPTS] - counts[Count.CLOSES]
+    assert n_open == n_before(world) + counts[Count.ACCEPTS] - counts[Count.CLOSES]
     accepted = [c for c, stage in enumerate(world.stage) if stage == Stage.ACCEPTED]
     assert len(accepted) == n_open
     assert all(world.connection_of[world.fd_of[c]] == c for c in accepted)
