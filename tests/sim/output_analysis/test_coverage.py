@@ -20,8 +20,14 @@ from dispatchsim.validation.output_statistics.coverage import (
 )
 
 EXPERIMENTS = 1_000
-CHEAP = [case for case in HOLDS if case.length * case.replications <= 100_000]
-"""The table has a longer one, too."""
+
+
+def cheapest(cases: tuple[Case, ...]) -> list[Case]:
+    """Return one case of each procedure, with the fewest customers: `lab coverage` has all."""
+    dearest_first = sorted(cases, key=lambda case: -case.length * case.replications)
+    return list({case.procedure: case for case in dearest_first}.values())
+
+
 AT_LEAST = {Procedure.INDEPENDENT, Procedure.RANKING, Procedure.SELECTION}
 """These promise a probability or more, and with several systems alike it is often more."""
 
@@ -30,14 +36,14 @@ def name_of(case: Case) -> str:
     return f"{case.procedure}: {case.queue} {case.rho}, {case.length} x {case.replications}"
 
 
-@pytest.mark.parametrize("case", CHEAP, ids=name_of)
+@pytest.mark.parametrize("case", cheapest(HOLDS), ids=name_of)
 def test_an_interval_of_95_percent_holds_the_truth_in_93_to_97(case: Case) -> None:
     share = measure(case, EXPERIMENTS).share
     assert share >= 0.93
     assert share <= 0.97 or case.procedure in AT_LEAST
 
 
-@pytest.mark.parametrize("case", FAILS, ids=name_of)
+@pytest.mark.parametrize("case", cheapest(FAILS), ids=name_of)
 def test_what_is_too_short_holds_it_less_often_than_it_says(case: Case) -> None:
     measured = measure(case, EXPERIMENTS // 2)
     assert measured.interval[1] < 0.95

@@ -35,7 +35,7 @@ COMMAND = (sys.executable, "-P", "-m", "dispatchsim", "lab", "bench")
 
 def test_a_quick_benchmark_runs_and_all_contestants_agree(tmp_path: Path) -> None:
     finished = subprocess.run(
-        [*COMMAND, "--quick", "--connections", "5000", "--json", str(tmp_path / "all.json")],
+        [*COMMAND, "--quick", "--connections", "2000", "--json", str(tmp_path / "all.json")],
         capture_output=True,
         text=True,
         check=False,
@@ -61,7 +61,7 @@ def test_a_quick_benchmark_runs_and_all_contestants_agree(tmp_path: Path) -> Non
     assert {"speed", "workers", "queue", "call", "memory", "start"} <= {g for g, _, _ in values}
     assert min(value for repeated in values.values() for value in repeated) > 0
     # The program ends with an error if outcomes differ; here is who was compared.
-    compared = {o["case"]: o["contestants"] for o in raw["outcomes"] if o["connections"] == 200}
+    compared = {o["case"]: o["contestants"] for o in raw["outcomes"] if o["connections"] == 80}
     for case in ("64 users, 0 idle", "70% open, 10,000 idle"):
         assert {*everybody} <= set(compared[case])
     assert "start: --help, wall" in finished.stdout

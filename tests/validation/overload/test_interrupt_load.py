@@ -20,6 +20,7 @@ from dispatchsim.calibration.points.flood_points import FloodPoint
 from dispatchsim.calibration.profiles.cost_profile import Profile
 from dispatchsim.calibration.records.flood_records import FLOOD_FILE
 from dispatchsim.calibration.testbed.c_build import SOURCE_FOLDER
+from dispatchsim.validation.overload import interrupt_load
 from dispatchsim.validation.overload.flood_simulated import arrivals_ns, simulated_progress
 from dispatchsim.validation.overload.interrupt_load import (
     FIGURE_CAPTION,
@@ -158,8 +159,9 @@ def test_a_folder_without_floods_is_refused(
 
 
 def test_the_table_of_the_shipped_folder_is_printed(
-    tmp_path: Path,
+    tmp_path: Path, scores: list[FloodScore], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(interrupt_load, "score_floods", lambda *_: scores)
     picture = tmp_path / "floods.png"
     done = lab("interrupt-load", MEASURED, "--profile", PROFILE, "--figure", picture)
     assert done.exit_code == 0, done.output

@@ -13,9 +13,11 @@ from dispatchsim.validation.papers.scoring import Setting, score_paper
 SMALLEST = Setting(draws=1, few=True)
 DRAWN = "provos_lever_2000"
 """The paper whose pages are written: no other one has plots over time."""
+LONG = "chandra_mosberger_2001"
+"""Its conditions last half a minute each, until queues overflow: `make reports` scores it."""
 
 
-@pytest.mark.parametrize("name", PAPERS)
+@pytest.mark.parametrize("name", [name for name in PAPERS if name != LONG])
 def test_every_claim_and_question_has_an_answer(
     name: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
