@@ -80,6 +80,8 @@ class Unit:
             number = exact / size
             if number.denominator == 1 and number >= 1:
                 return with_unit(str(number.numerator), unit)
+        if exact == 0:
+            return with_unit("0", self.base)
         # The shortest decimal that reads back as the same float, without an exponent.
         return with_unit(f"{Decimal(repr(float(value))):f}", self.base)
 

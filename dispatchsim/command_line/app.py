@@ -28,6 +28,8 @@ which server, which clients, how long. A first look:
     dispatchsim demo                           forecast beside measured runs
                                                (under a minute)
 
+    dispatchsim new                            a scenario of your own, by questions
+
     dispatchsim scenarios                      example scenarios, to run or to copy
 
     dispatchsim run epoll_10k_idle             what the simulator says of one
@@ -43,6 +45,7 @@ For a machine of your own: measure, calibrate, validate.
 
 
 COMMANDS = {
+    "new": "new.new",
     "run": "run.run",
     "compare": "run.compare",
     "demo": "run.demo",

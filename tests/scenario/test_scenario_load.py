@@ -80,7 +80,7 @@ WRONG = [
     ),
     (
         {"retries": 2, "retry_pause_max": "50 ms"},
-        "load.retry_pause_max: must be at least load.retry_pause, which must not be 0 (0.0 ns), "
+        "load.retry_pause_max: must be at least load.retry_pause, which must not be 0 (0 ns), "
         "got 50 ms",
     ),
 ]

@@ -110,3 +110,15 @@ def test_the_readme_shows_what_each_question_prints(
     monkeypatch.setenv("COLUMNS", "110")
     result = call(*shlex.split(command)[1:])
     assert result.stdout.split() == block_shown(command).split()
+
+
+def test_the_readme_answers_the_planners_question_with_two_commands(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "110")
+    text = _README.read_text()
+    section = text[text.index("**You plan capacity.**") :]
+    new, capacity = re.findall(r"^    (dispatchsim .*)$", section, flags=re.M)[:2]
+    assert call(*shlex.split(new)[1:]).exit_code == 0
+    result = call(*shlex.split(capacity)[1:], "--no-store")
+    assert result.stdout.split() == block_shown(capacity).split()

@@ -1,0 +1,155 @@
+"""The command `new`: a scenario of one's own from at most eight questions."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..scenario.errors import UserError
+from ..scenario.presets import PRESETS, QUESTIONS, Preset, filled, mistakes_of, preset_named
+from ..sim.files.whole_files import write_whole
+from .door import Stopped, people
+
+
+def _answer(option: str) -> object:
+    return typer.Option(f"--{option}", help=f"{QUESTIONS[option].text}.")
+
+
+def new(
+    preset: Annotated[
+        str | None, typer.Argument(metavar="[PRESET]", help=f"One of {', '.join(PRESETS)}.")
+    ] = None,
+    path: Annotated[
+        Path | None,
+        typer.Argument(metavar="[FILE]", help="The scenario file; PRESET.toml if absent."),
+    ] = None,
+    *,
+    connections: Annotated[str | None, _answer("connections")] = None,
+    rate: Annotated[str | None, _answer("rate")] = None,
+    reply_size: Annotated[str | None, _answer("reply-size")] = None,
+    request_cpu: Annotated[str | None, _answer("request-cpu")] = None,
+    threads: Annotated[str | None, _answer("threads")] = None,
+    crowd_factor: Annotated[str | None, _answer("crowd-factor")] = None,
+    crowd_length: Annotated[str | None, _answer("crowd-length")] = None,
+    cpus: Annotated[str | None, _answer("cpus")] = None,
+    link: Annotated[str | None, _answer("link")] = None,
+    p99: Annotated[str | None, _answer("p99")] = None,
+    defaults: Annotated[
+        bool, typer.Option("--defaults", help="Take the example's value where nothing is answered.")
+    ] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite FILE.")] = False,
+) -> None:
+    """Write a scenario of your own: choose a preset, answer its questions.
+
+    What no option answers is asked for. The file has a comment for each key, and marks the values
+    that are not yours as examples.
+    """
+    options = (
+        *(connections, rate, reply_size, request_cpu, threads),
+        *(crowd_factor, crowd_length, cpus, link, p99),
+    )
+    given = {name: text for name, text in zip(QUESTIONS, options, strict=True) if text is not None}
+    asks = has_terminal() and not defaults
+    try:
+        chosen = _preset(preset, asks=asks)
+        where = Path(f"{chosen.name}.toml") if path is None else path
+        mistakes = [*_of_file(where, force=force), *_of_options(chosen, given)]
+        answers = {name: text for name, text in given.items() if name in chosen.options}
+        if not asks and not defaults:
+            mistakes += _missing(chosen, answers)
+        mistakes += mistakes_of(chosen, answers)
+        if mistakes:
+            raise UserError(*mistakes)
+        if asks:
+            answers |= _asked(chosen, answers)
+    except typer.Abort:
+        raise Stopped("nothing was written") from None
+    content = filled(chosen, answers, str(where))
+    if mistakes := _of_file(where, force=force):  # somebody may have written it meanwhile
+        raise UserError(*mistakes)
+    write_whole(where, content.text)
+    people().print(f"{where} is written. Ask it:", markup=False, soft_wrap=True)
+    for command in (
+        *chosen.commands,
+        content.command,
+        f"dispatchsim run {shlex.quote(str(where))}",
+    ):
+        people().print(f"    {command}", markup=False, soft_wrap=True)
+
+
+def has_terminal() -> bool:
+    """Return whether somebody can be asked."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def _preset(name: str | None, *, asks: bool) -> Preset:
+    """Return the preset of that name, or the one that is chosen."""
+    if name is not None:
+        return preset_named(name)
+    if not asks:
+        raise UserError(f"PRESET: must be one of {', '.join(PRESETS)}, got none")
+    presets = list(PRESETS.values())
+    for number, each in enumerate(presets, start=1):
+        typer.echo(f"  {number}  {each.name:<16}{each.about}", err=True)
+    while True:
+        answer = str(typer.prompt("What is the server? Its number or name", err=True)).strip()
+        if answer.isdecimal() and 1 <= int(answer) <= len(presets):
+            return presets[int(answer) - 1]
+        try:
+            return preset_named(answer)
+        except UserError as error:
+            typer.echo(str(error), err=True)
+
+
+def _of_file(path: Path, *, force: bool) -> list[str]:
+    """Return why nothing can be written to *path*."""
+    if not str(path).isprintable():
+        return [f"FILE: must be of printable characters, got {str(path)!r}"]
+    if path.is_dir() or not path.parent.is_dir():
+        return [f"FILE: must be a file in a folder that is there, got {path}"]
+    if path.exists() and not force:
+        return [f"FILE: must be a new file, got {path}, which is there (--force overwrites it)"]
+    return []
+
+
+def _of_options(preset: Preset, given: Mapping[str, str]) -> list[str]:
+    return [
+        f"--{name}: must be absent for {preset.name}, got {text}"
+        for name, text in given.items()
+        if name not in preset.options
+    ]
+
+
+def _missing(preset: Preset, answers: Mapping[str, str]) -> list[str]:
+    """Return which answers are missing where nobody can be asked."""
+    return [
+        f"--{question.option}: must be given where there is no terminal, such as "
+        f'"{preset.example(question)}" (--defaults takes examples)'
+        for question in preset.questions
+        if question.option not in answers
+    ]
+
+
+def _asked(preset: Preset, known: Mapping[str, str]) -> dict[str, str]:
+    """Return the answers to the questions that *known* ones leave, each right by itself."""
+    found: dict[str, str] = {}
+    for question in preset.questions:
+        if question.option in known:
+            continue
+        example = preset.example(question)
+        while True:
+            answer = str(typer.prompt(question.text, default=example, err=True)).strip()
+            begin = f"--{question.option}: "
+            wrong = mistakes_of(preset, {question.option: answer})
+            rules = [each.removeprefix(begin) for each in wrong if each.startswith(begin)]
+            if not rules:
+                break
+            typer.echo("\n".join(rules), err=True)
+        if answer != example:
+            found[question.option] = answer
+    return found

@@ -1,0 +1,333 @@
+"""Presets of `dispatchsim new`: an example scenario each, and the questions that make it one's own.
+
+    scenario/shipped/NAME.toml ─► questions ─► answers ─► the same file with other values
+
+A preset is a whole scenario with comments. An answer replaces the value of a key and leaves its
+comment; "(example)" marks values that nobody has answered. At most eight questions are asked, the
+one for the preset counted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import re
+import shlex
+import tomllib
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from ..sim.state.units import MILLISECOND_NS, SECOND_NS
+from .declared import written
+from .errors import ScenarioError, UserError, nearest
+from .examples import example_scenarios
+from .quantities import DURATION, RATE, QuantityError, Unit, shown
+from .scenario import Scenario
+
+_WINDOW_BY_BOUND = 10
+"""A window of so many times the bound on p99 is the least that `capacity` takes."""
+_REQUESTS_MIN = 500
+"""Of a window, so that p99 is of more than a few; as long as that takes no minute."""
+_LONGEST_NS = Fraction(60 * SECOND_NS)
+_CROWDS_MIN = 4
+"""Lengths of a crowd from its begin to the end of the run: what it leaves behind is seen, too."""
+_NEW = "new"
+"""Begins the message of a scenario that has no file yet."""
+
+_TRY = "# Try: "
+_MARK = "(example)"
+_KEY_LINE = re.compile(r'(\w+) = (".*?"|[^"#]*?) *(#.*)?')
+_COMMENT_AT = 32
+_GROUPED = 1_000
+_SPREAD, _SPREAD_P99 = "request_cpu_spread", "request_cpu_p99"
+_DERIVED = {"run.duration", f"server.{_SPREAD}", f"server.{_SPREAD_P99}"}
+"""Keys that follow from answers."""
+
+
+class Question(NamedTuple):
+    """What is asked, and the keys of the scenario that the answer is the value of.
+
+    A question without keys is of the bound on p99, which decides how long a run is.
+    """
+
+    option: str
+    text: str
+    fields: tuple[str, ...] = ()
+
+
+P99 = Question("p99", "Bound on the 99th percentile of response times")
+_CPU_TEXT = "CPU time of your application for a request"
+_FACTOR_TEXT = "How many times the usual rate comes in a crowd"
+QUESTIONS = {
+    question.option: question
+    for question in (
+        Question("connections", "Connections that clients keep open", ("load.connections",)),
+        Question("rate", "Requests a second today, of all clients", ("load.rate",)),
+        Question("reply-size", "Size of a reply", ("load.reply_size",)),
+        Question("request-cpu", _CPU_TEXT, ("server.request_cpu",)),
+        Question("threads", "Threads of the pool", ("server.workers",)),
+        Question("crowd-factor", _FACTOR_TEXT, ("load.crowd_factor",)),
+        Question("crowd-length", "How long a crowd comes", ("load.crowd_length",)),
+        Question("cpus", "CPUs of the server", ("machine.cpus",)),
+        Question("link", "Bandwidth of the link", ("network.up", "network.down")),
+        P99,
+    )
+}
+"""All questions by the name of their option, in the order in which they are asked."""
+
+
+class Preset(NamedTuple):
+    """An example that becomes a scenario of one's own.
+
+    Attributes
+    ----------
+    name:
+        Of the example.
+    about:
+        What kind of server it is.
+    options:
+        Its questions.
+    """
+
+    name: str
+    about: str
+    options: tuple[str, ...]
+
+    @property
+    def commands(self) -> list[str]:
+        """Commands that the head of the file says to begin with."""
+        return re.findall(r"^#   (dispatchsim .*)$", self.text, re.M)
+
+    @property
+    def questions(self) -> list[Question]:
+        """What is asked, in order."""
+        return [question for name, question in QUESTIONS.items() if name in self.options]
+
+    @property
+    def text(self) -> str:
+        """The example's file."""
+        return example_scenarios()[self.name].read_text(encoding="utf-8")
+
+    def example(self, question: Question) -> str:
+        """Return the answer that the example gives."""
+        if question is P99:
+            match = re.search(r'^# Try: .* --p99 "(.*)"$', self.text, re.M)
+            assert match, "the head of each preset has the question to ask of it"
+            return match[1]
+        section, key = question.fields[0].split(".")
+        return str(tomllib.loads(self.text)[section][key])
+
+
+_OF_ALL = ("rate", "reply-size", "request-cpu", "p99")
+PRESETS = {
+    preset.name: preset
+    for preset in (
+        Preset(
+            "websocket_hub",
+            "a websocket hub: many connections that stay open",
+            (*_OF_ALL, "connections", "cpus", "link"),
+        ),
+        Preset(
+            "api_keep_alive",
+            "an API behind keep-alive: many requests on each connection",
+            (*_OF_ALL, "connections", "cpus", "link"),
+        ),
+        Preset(
+            "static_files",
+            "static files: a connection for each",
+            (*_OF_ALL, "cpus", "link"),
+        ),
+        Preset(
+            "thread_pool",
+            "a thread pool: each thread serves one connection at a time",
+            (*_OF_ALL, "threads", "cpus", "link"),
+        ),
+        Preset(
+            "cache",
+            "a cache such as Redis: one event loop, small replies",
+            (*_OF_ALL, "connections", "link"),
+        ),
+        Preset(
+            "flash_crowd",
+            "a flash crowd: many times the usual rate for a while",
+            (*_OF_ALL, "crowd-factor", "crowd-length", "cpus"),
+        ),
+        Preset(
+            "own_server",
+            "a server of your own: commands that calibrate it, and a scenario for its profile",
+            ("connections", "rate", "reply-size", "cpus", "link", "p99"),
+        ),
+    )
+}
+"""All presets by name. A reverse proxy is none of them: the model has no backend to wait for."""
+
+
+def preset_named(name: str) -> Preset:
+    """Return the preset of that name, in which hyphens may stand for underscores.
+
+    Raises
+    ------
+    UserError
+        If there is none.
+    """
+    plain = name.strip().replace("-", "_")
+    if plain not in PRESETS:
+        names = ", ".join(PRESETS)
+        raise UserError(
+            f"PRESET: must be one of {names}{nearest(plain, PRESETS)}, got {shown(name)}"
+        )
+    return PRESETS[plain]
+
+
+class Filled(NamedTuple):
+    """A scenario of one's own: the text of its file, and the command that asks for its capacity."""
+
+    text: str
+    command: str
+
+
+def mistakes_of(preset: Preset, answers: Mapping[str, str]) -> list[str]:
+    """Return what is wrong with *answers*, by option: "--rate: must be ..., got ..."."""
+    try:
+        _answered(preset, answers)
+    except UserError as error:
+        return error.mistakes
+    return []
+
+
+def filled(preset: Preset, answers: Mapping[str, str], path: str) -> Filled:
+    """Return the file of *preset* with *answers*, by option, which will be at *path*.
+
+    Raises
+    ------
+    UserError
+        With all mistakes: option, rule and value.
+    """
+    answered = _answered(preset, answers)
+    command = f'dispatchsim capacity {shlex.quote(path)} --p99 "{answered.p99}"'
+    fields = {field for name in answers for field in QUESTIONS[name].fields}
+    lines, section = [], ""
+    for line in preset.text.splitlines():
+        if match := re.fullmatch(r"\[(\w+)\]", line):
+            section = match[1]
+        match = _KEY_LINE.fullmatch(line)
+        field = f"{section}.{match[1]}" if match else ""
+        if match and field in fields | _DERIVED:
+            if field in answered.values:
+                comment = _without_mark(match[3]) if field in fields else match[3]
+                value = answered.values[field]
+                lines.append(f"{match[1]} = {value}".ljust(_COMMENT_AT) + (comment or ""))
+        else:
+            lines.append(f"{_TRY}{command}" if line.startswith(_TRY) else line)
+    return Filled("".join(f"{line.rstrip()}\n" for line in lines), command)
+
+
+class _Answered(NamedTuple):
+    """Values by field, as a file has them, and the bound on p99."""
+
+    values: dict[str, str]
+    p99: str
+
+
+def _answered(preset: Preset, answers: Mapping[str, str]) -> _Answered:
+    """Return the values of the scenario of *preset* with *answers*.
+
+    Raises
+    ------
+    UserError
+        With all mistakes: option, rule and value.
+    """
+    content = tomllib.loads(preset.text)
+    for name, text in answers.items():
+        for field in QUESTIONS[name].fields:
+            section, key = field.split(".")
+            content[section][key] = _typed(text)
+    mistakes: list[str] = []
+    p99 = answers.get(P99.option, preset.example(P99))
+    bound_ns = 0
+    try:
+        bound_ns = round(DURATION.parse(p99))
+        if bound_ns == 0:
+            raise QuantityError(f"must be above 0, got {shown(p99)}")
+    except QuantityError as error:
+        mistakes.append(f"--{P99.option}: {error}")
+    _spread_alike(content["server"], preset)
+    _lengthen(content, bound_ns)
+    try:
+        scenario = Scenario.check(content, _NEW)
+    except ScenarioError as error:
+        raise UserError(*_by_option(error.mistakes), *mistakes) from None
+    if mistakes:
+        raise UserError(*mistakes)
+    values = {
+        f"{section}.{key}": _literal(value)
+        for section, keys in scenario.to_dict().items()
+        for key, value in keys.items()
+    }
+    return _Answered(values, DURATION.format(bound_ns))
+
+
+def _spread_alike(server: dict[str, Any], preset: Preset) -> None:
+    """Let the slow requests be as much slower than the mean as in the example; 0 has no spread."""
+    example = tomllib.loads(preset.text)["server"]
+    mean_ns, before_ns = (_parsed(DURATION, s.get("request_cpu")) for s in (server, example))
+    if mean_ns == 0:
+        server.pop(_SPREAD, None)
+        server.pop(_SPREAD_P99, None)
+    elif mean_ns and before_ns and _SPREAD_P99 in server:
+        ratio = DURATION.parse(example[_SPREAD_P99]) / before_ns
+        server[_SPREAD_P99] = DURATION.format(round(mean_ns * ratio))
+
+
+def _lengthen(content: dict[str, Any], bound_ns: int) -> None:
+    """Let the run be long enough for its bound, its requests, and its crowd."""
+    run, load = content["run"], content["load"]
+    warm_up_ns = DURATION.parse(run["warm_up"])
+    ends_ns = [DURATION.parse(run["duration"]), warm_up_ns + _WINDOW_BY_BOUND * bound_ns]
+    if rate_per_s := _parsed(RATE, load["rate"]):
+        ends_ns.append(warm_up_ns + min(_REQUESTS_MIN * SECOND_NS / rate_per_s, _LONGEST_NS))
+    if crowd_ns := _parsed(DURATION, load.get("crowd_length")):
+        ends_ns.append(DURATION.parse(load["crowd_start"]) + _CROWDS_MIN * crowd_ns)
+    n_ms = math.ceil(max(ends_ns) / MILLISECOND_NS)
+    run["duration"] = DURATION.format(n_ms * MILLISECOND_NS)
+
+
+def _parsed(unit: Unit, text: object) -> Fraction | None:
+    """Return a quantity; None if it is none, which is said of its key."""
+    try:
+        return unit.parse(text)
+    except QuantityError:
+        return None
+
+
+def _by_option(mistakes: Sequence[str]) -> list[str]:
+    """Return *mistakes* with options instead of the keys that they are the values of."""
+    options = {field: name for name, question in QUESTIONS.items() for field in question.fields}
+    found = []
+    for mistake in mistakes:
+        field, rule = mistake.removeprefix(f"{_NEW}: ").split(": ", 1)
+        found.append(f"--{options[field]}: {rule}" if field in options else f"{field}: {rule}")
+    return list(dict.fromkeys(found))
+
+
+def _typed(text: str) -> int | float | str:
+    """Return an answer as a file has it: a number where it is one, and text otherwise."""
+    plain = text.strip()
+    for kind in (int, float):
+        if re.match("[0-9]", plain):
+            with contextlib.suppress(ValueError):
+                return kind(plain)
+    return plain
+
+
+def _literal(value: object) -> str:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return written(value)
+    return f"{value:_}" if float(value).is_integer() and value >= _GROUPED else f"{value:g}"
+
+
+def _without_mark(comment: str | None) -> str:
+    """Return a comment that no longer says that the value is an example; "" if it said no more."""
+    left = (comment or "").removesuffix(_MARK).rstrip()
+    return "" if left == "#" else left
