@@ -8,98 +8,27 @@ Requests are the unit. A request is due when its client wants to send it: the fi
 when the connection is, a later one when the pause before it is over. Its response time runs from
 then to the last byte of its reply.
 
-p50, p90, p99 and p99.9 count every request that was due in the window: one that failed waited for
-ever, one that is still open has waited since (sim/figures/tally.py). A name with `answered` counts
-only requests that were answered, and needs `failed_share` beside it: a server that answers few
-looks quick. Names with `connect` and `lifetime` are of connections.
+p50 to p99.9 count every request that was due in the window: one that failed waited for ever, one
+that is still open has waited since (sim/figures/tally.py). A name with `answered` counts only
+requests that were answered, and needs `failed_share` beside it: a server that answers few looks
+quick. Names with `connect` and `lifetime` are of connections.
+
+Each other percentile is a metric, too (`percentiles.py`): METRICS["p97_5_ns"] makes it when asked.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from enum import StrEnum
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
 
 from ..sim.figures.summary import PathFigures, Summary
 from ..sim.figures.tally import FAILURES
 from ..sim.state.kinds import LEVELS, Activity, Count
 from .errors import UserError, unknown_key
-from .formats import number_text, share_text, size_text, time_text
+from .metric import Kind, Metric
+from .percentiles import ANSWERED, DUE, Metrics, Percentile, percentile_metric
 
 _NAN = float("nan")
-
-
-class Kind(StrEnum):
-    """The unit of a metric, by which its values are read and printed."""
-
-    TIME = "ns"
-    RATE = "1/s"
-    SHARE = "share"
-    NUMBER = ""
-    SIZE = "bytes"
-
-
-class Metric(NamedTuple):
-    """One number of a run.
-
-    Attributes
-    ----------
-    name:
-        In JSON, in the store, and in options such as --figure.
-    kind:
-        Its unit.
-    label, heading:
-        The row of a table of results, and the column of a table of studies.
-    about:
-        The definition.
-    of:
-        The value in a summary.
-    unit:
-        In words, where *kind* does not have it.
-    short:
-        The name in an objective and in running text; empty if it has none.
-    """
-
-    name: str
-    kind: Kind
-    label: str
-    heading: str
-    about: str
-    of: Callable[[Summary], float]
-    unit: str = ""
-    short: str = ""
-
-    def text(self, value: float) -> str:
-        """Return a value for people, with its unit.
-
-        >>> METRICS["p99_ns"].text(1_234_567.0), METRICS["cpu_busy"].text(0.5)
-        ('1.23 ms', '50.0%')
-        """
-        if self.kind is Kind.TIME:
-            return time_text(value)
-        if self.kind is Kind.SIZE:
-            return size_text(value)
-        return share_text(value) if self.kind is Kind.SHARE else number_text(value)
-
-    def exact(self, value: float, digits: int = 6) -> str:
-        """Return a value as it is written in an objective, without trailing zeros.
-
-        >>> METRICS["p99_ns"].exact(50e6), METRICS["failed_share"].exact(0.001)
-        ('50 ms', '0.1%')
-        """
-        if self.kind is Kind.TIME or math.isnan(value):
-            return time_text(value, digits, trim=True)
-        if self.kind is Kind.SHARE:
-            return f"{number_text(100 * value, digits, trim=True)}%"
-        if self.kind is Kind.SIZE:
-            return size_text(value, digits, trim=True)
-        return number_text(value, digits, trim=True) + ("/s" if self.kind is Kind.RATE else "")
-
-
 _TIME, _SHARE = Kind.TIME, Kind.SHARE
-_ANSWERED = "of requests that were answered, from when each was due until its reply"
-_DUE = "of the response time of every request that was due; one that failed waited for ever"
 _LIFETIME = "from when a connection was due until its last reply, pauses included"
 
 OF_PATHS: dict[str, Callable[[Summary | PathFigures], float]] = {
@@ -111,6 +40,11 @@ OF_PATHS: dict[str, Callable[[Summary | PathFigures], float]] = {
 }
 """The metrics that the clients of one path have, too, and how both are computed."""
 
+
+def _percentile(rank: str, of: Callable[[Summary], float], *, is_answered: bool = False) -> Metric:
+    return percentile_metric(Percentile(rank, is_answered))._replace(of=of)
+
+
 _MAIN = (
     Metric(
         "throughput_per_s", Kind.RATE, "requests answered per second", "answered / s",
@@ -119,47 +53,31 @@ _MAIN = (
     ),
     Metric(
         "p50_ns", _TIME, "response time, median", "median latency",
-        f"median {_DUE}", lambda s: s.latency_due_ns.p50, short="p50",
+        f"median {DUE}", lambda s: s.latency_due_ns.p50, short="p50",
     ),
-    Metric(
-        "p90_ns", _TIME, "response time, 90%", "p90",
-        f"90th percentile {_DUE}", lambda s: s.latency_due_ns.p90, short="p90",
-    ),
+    _percentile("90", of=lambda s: s.latency_due_ns.p90),
+    _percentile("95", of=lambda s: s.latency_due_ns.p95),
     Metric(
         "p99_ns", _TIME, "response time, 99%", "p99",
-        f"99th percentile {_DUE}: infinite if more than 1% failed",
+        f"99th percentile {DUE}: infinite if more than 1% failed",
         lambda s: s.latency_due_ns.p99, short="p99",
     ),
-    Metric(
-        "p999_ns", _TIME, "response time, 99.9%", "p99.9",
-        f"99.9th percentile {_DUE}", lambda s: s.latency_due_ns.p999, short="p999",
-    ),
+    _percentile("99.9", of=lambda s: s.latency_due_ns.p999),
     Metric(
         "mean_answered_ns", _TIME, "of those answered, mean", "mean of the answered",
-        f"mean response time {_ANSWERED}", lambda s: s.latency_ns.mean, short="mean_answered",
+        f"mean response time {ANSWERED}", lambda s: s.latency_ns.mean, short="mean_answered",
     ),
     Metric(
         "p50_answered_ns", _TIME, "of those answered, median", "median of the answered",
-        f"median response time {_ANSWERED}", OF_PATHS["p50_answered_ns"], short="p50_answered",
+        f"median response time {ANSWERED}", OF_PATHS["p50_answered_ns"], short="p50_answered",
     ),
-    Metric(
-        "p90_answered_ns", _TIME, "of those answered, 90%", "p90 of the answered",
-        f"90th percentile of the response time {_ANSWERED}", lambda s: s.latency_ns.p90,
-        short="p90_answered",
-    ),
-    Metric(
-        "p99_answered_ns", _TIME, "of those answered, 99%", "p99 of the answered",
-        f"99th percentile of the response time {_ANSWERED}", OF_PATHS["p99_answered_ns"],
-        short="p99_answered",
-    ),
-    Metric(
-        "p999_answered_ns", _TIME, "of those answered, 99.9%", "p99.9 of the answered",
-        f"99.9th percentile of the response time {_ANSWERED}", lambda s: s.latency_ns.p999,
-        short="p999_answered",
-    ),
+    _percentile("90", is_answered=True, of=lambda s: s.latency_ns.p90),
+    _percentile("95", is_answered=True, of=lambda s: s.latency_ns.p95),
+    _percentile("99", is_answered=True, of=OF_PATHS["p99_answered_ns"]),
+    _percentile("99.9", is_answered=True, of=lambda s: s.latency_ns.p999),
     Metric(
         "max_answered_ns", _TIME, "of those answered, worst", "worst of the answered",
-        f"the longest response time {_ANSWERED}", lambda s: s.latency_ns.max,
+        f"the longest response time {ANSWERED}", lambda s: s.latency_ns.max,
     ),
     Metric(
         "connections_per_s", Kind.RATE, "connections ended per second", "connections / s",
@@ -352,8 +270,8 @@ def _per_reply(call: str) -> Metric:
     return Metric(f"{call}_per_reply", Kind.NUMBER, words, words, about, each, unit="per reply")
 
 
-METRICS: dict[str, Metric] = {
-    metric.name: metric
+METRICS = Metrics(
+    (metric.name, metric)
     for metric in (
         *_MAIN,
         *(_count(name, about, OF_PATHS[name]) for name, about in _COUNTS.items()),
@@ -361,11 +279,11 @@ METRICS: dict[str, Metric] = {
         *(_cpu(activity.name.lower()) for activity in Activity),
         *(_per_reply(c.name.lower()) for c in Count if c.name.lower() not in _NOT_CALLS),
     )
-}
+)
 """All metrics of a run by name, those of tables of results first."""
 MAIN = tuple(metric.name for metric in _MAIN)
 """The metrics of which a result has intervals."""
-ASKED_AS = {metric.short: metric for metric in METRICS.values() if metric.short}
+ASKED_AS = Metrics((metric.short, metric) for metric in METRICS.values() if metric.short)
 """Metrics by their names in an objective: "p99 < 50 ms and errors < 0.1%"."""
 LEVEL_METRIC = "p99_ns"
 """The metric of a study that is asked for no other."""
@@ -376,7 +294,9 @@ RENAMED = {
     "latency_p50_ns": "p50_answered_ns",
     "latency_p90_ns": "p90_answered_ns",
     "latency_p99_ns": "p99_answered_ns",
-    "latency_p999_ns": "p999_answered_ns",
+    "latency_p999_ns": "p99_9_answered_ns",
+    "p999_ns": "p99_9_ns",
+    "p999_answered_ns": "p99_9_answered_ns",
     "latency_max_ns": "max_answered_ns",
     "request_latency_p50_ns": "p50_answered_ns",
     "request_latency_p99_ns": "p99_answered_ns",
@@ -386,12 +306,12 @@ RENAMED = {
 """Old names of metrics, as stores of earlier versions have them, and their names now."""
 
 
-def metrics_of(summary: Summary) -> dict[str, float]:
-    """Return all metrics of one run by name, the same names for every run.
+def metrics_of(summary: Summary, also: Iterable[str] = ()) -> dict[str, float]:
+    """Return all metrics of one run by name, the same names for every run; *also* percentiles.
 
     A time is infinite where too many failed, and NaN where there was none.
     """
-    return {name: float(metric.of(summary)) for name, metric in METRICS.items()}
+    return {name: float(METRICS[name].of(summary)) for name in dict.fromkeys((*METRICS, *also))}
 
 
 def check_metric(name: str, key: str = "figure") -> None:
@@ -400,11 +320,15 @@ def check_metric(name: str, key: str = "figure") -> None:
     Raises
     ------
     UserError
-        With what was perhaps meant.
+        With what was perhaps meant, or for a percentile whose rank is not above 0 and below 100.
     """
     if name in RENAMED:
         raise UserError(f"{key}: {name} is called {RENAMED[name]} now")
-    if name not in METRICS:
+    try:
+        is_known = METRICS.has(name) and name == METRICS[name].name
+    except UserError as error:
+        raise UserError(f"{key}: {error}") from None
+    if not is_known:
         raise UserError(f"{key}: {unknown_key(name, METRICS)}, got {name}")
 
 

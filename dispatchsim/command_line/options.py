@@ -129,11 +129,21 @@ Cpus = Annotated[int | None, typer.Option(help="What if the server had so many C
 Link = Annotated[
     str | None, typer.Option(help="What if the link had this bandwidth, such as '1 Gbit/s'?")
 ]
+Median = Annotated[str | None, typer.Option(help="The bound on the median response time.")]
+NinetyPercent = Annotated[str | None, typer.Option(help="On the 90th percentile.")]
+NinetyFivePercent = Annotated[str | None, typer.Option(help="On the 95th percentile.")]
+NinetyNinePercent = Annotated[
+    str | None,
+    typer.Option(
+        help='On p99, such as "50 ms"; failed requests count as never answered, in each percentile.'
+    ),
+]
+ThreeNines = Annotated[str | None, typer.Option("--p99.9", help="On the 99.9th percentile.")]
 FigureName = Annotated[
     str,
     typer.Option(
         "--figure",
-        help="The metric of each run: p99_ns (failed connections count as never answered), "
+        help="The metric of each run: p99_ns (failed requests count as never answered), p97_5_ns, "
         "p50_answered_ns, throughput_per_s, cpu_busy, failed_share, waits_per_reply ...",
     ),
 ]
@@ -166,6 +176,23 @@ class Hardware:
     crossing: Crossing = None
     cpus: Cpus = None
     link: Link = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bounds:
+    """Bounds on percentiles of the response time; all that are given must be kept."""
+
+    p50: Median = None
+    p90: NinetyPercent = None
+    p95: NinetyFivePercent = None
+    p99: NinetyNinePercent = None
+    p99_9: ThreeNines = None
+
+    @property
+    def given(self) -> dict[str, str]:
+        """The bounds by the names of their percentiles."""
+        bounds = {each.name.replace("_", "."): getattr(self, each.name) for each in fields(self)}
+        return {name: bound for name, bound in bounds.items() if bound is not None}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -46,8 +46,8 @@ def rows_shown(
         for name in MAIN
         if not (one_request and (name.startswith("lifetime_") or name == "connections_per_s"))
         and not (none_came and re.match(r"connect|lifetime", name))
-        and not (few and name.startswith("p999_"))
-        and not (none_failed and re.fullmatch(r"p\d+_answered_ns", name))
+        and not (few and name.startswith("p99_9_"))
+        and not (none_failed and re.fullmatch(r"p[\d_]+_answered_ns", name))
         and not (scenario.machine.cpus == 1 and name == "cpu_busiest")
         and not (none_dropped and name == "packets_dropped")
         and not (no_signals and name.startswith("signal"))

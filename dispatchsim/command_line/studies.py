@@ -25,6 +25,7 @@ from ..studies.tune import tune as ask_tune
 from ..validation.scoring.misses import LEVEL
 from .door import notes, people
 from .options import (
+    Bounds,
     Changes,
     EngineName,
     FigureName,
@@ -68,17 +69,12 @@ _MINUTE_S = 60.0
 def capacity(
     scenario: ScenarioName,
     *,
-    p99: Annotated[
-        str | None,
-        typer.Option(
-            help='The bound on p99, such as "50 ms"; failed connections count as never answered.'
-        ),
-    ] = None,
+    bounds: Bounds,
     objective: Annotated[
         str | None,
         typer.Option(
-            help='Instead of --p99: "p99 < 50 ms and errors < 0.1%", "cpu < 80%" ... All but p99 '
-            "are of those that are answered."
+            help='Instead: "p99 < 50 ms and errors < 0.1%", "p97.5 < 20 ms", "cpu_busiest < 80%" '
+            "... Any percentile is a metric."
         ),
     ] = None,
     of: Annotated[
@@ -100,10 +96,10 @@ def capacity(
     forecasts, on whose median it is centred.
     """
     check_plot(wanted.plot)
-    if (p99 is None) == (objective is None):
+    if (not bounds.given) == (objective is None):
         raise UserError('--p99 or --objective: must be given, such as --p99 "50 ms", and not both')
-    if p99 is not None:
-        quantity("--p99", DURATION.parse, p99)
+    for name, bound in bounds.given.items():
+        quantity(f"--{name}", DURATION.parse, bound)
     asked = study_of(scenario, study)
     n_workers = min(study.place.workers or cpu_count(), replications)
     notes().print(f"profile {asked.profile.name}, {replications} searches", markup=False)
@@ -111,7 +107,7 @@ def capacity(
     with working("searching", asked, place, folder=kept.folder) as where:
         answer = ask_capacity(
             asked.scenario,
-            objective or f"p99 < {p99}",
+            objective or " and ".join(f"{name} < {x}" for name, x in bounds.given.items()),
             of=of,
             profile=asked.profile,
             replications=replications,

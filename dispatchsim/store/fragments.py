@@ -134,7 +134,13 @@ def together(tables: Sequence[pa.Table]) -> pa.Table:
     """Return the rows of all *tables*: one row an address, sorted; their order does not matter."""
     rows = pa.concat_tables([BASE.empty_table(), *tables], promote_options="default")
     names = BASE.names + sorted(rows.column_names[len(BASE) :], key=_place)
-    rows = rows.select(names).take(pc.sort_indices(rows, [("address", "ascending")]))
+    # Of rows with one address that with most figures comes first: one more was asked of its run.
+    n_figures = np.zeros(len(rows), np.int64)
+    for column in rows.columns[len(BASE) :]:
+        n_figures += np.asarray(column.is_valid())
+    rows = rows.append_column("n figures", pa.array(n_figures))
+    order = pc.sort_indices(rows, [("address", "ascending"), ("n figures", "descending")])
+    rows = rows.select(names).take(order)
     addresses = rows.column("address").to_numpy()
     is_first = np.ones(len(addresses), dtype=bool)
     is_first[1:] = addresses[1:] != addresses[:-1]

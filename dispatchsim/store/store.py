@@ -79,7 +79,10 @@ class Store:
         found: dict[str, Record] = {}
         for table in self._read():
             is_wanted = pc.is_in(table.column("address"), value_set=wanted)
-            found.update((row.address, row) for row in records_of(table.filter(is_wanted)))
+            for row in records_of(table.filter(is_wanted)):
+                known = found.get(row.address)
+                if known is None or len(known.figures) < len(row.figures):
+                    found[row.address] = row
         return found
 
     def add(self, records: Sequence[Record]) -> None:

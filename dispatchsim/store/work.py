@@ -23,7 +23,7 @@ from ..calibration.running.compiling import Side, compile_engines
 from ..calibration.running.preparation import Replication
 from ..models.simulate import Engine
 from ..scenario.errors import UserError
-from ..scenario.metrics import metrics_of
+from ..scenario.metrics import METRICS, metrics_of
 from ..sim.files.parallel import cpu_count, next_done
 from .chunks import CHUNK_S, Chunk, Simulated, Workload, simulate_chunk, simulate_run
 from .cluster import ClusterExecutor
@@ -62,6 +62,7 @@ Keep: TypeAlias = Callable[[Sequence[int], Sequence[Replication]], None]
 def simulate_all(
     runs: Sequence[Run],
     *,
+    figures: Sequence[str] = (),
     store: Store | None = None,
     executor: Executor | None = None,
     progress: Callable[[Progress], None] | None = None,
@@ -72,6 +73,9 @@ def simulate_all(
     ----------
     runs:
         What is wanted.
+    figures:
+        Names of metrics that the records must have: percentiles of other ranks than those that all
+        have. A row of the store that lacks one is simulated again, and has the others that it had.
     store:
         What it has is not simulated; all else is added to it as it is finished.
     executor:
@@ -90,11 +94,13 @@ def simulate_all(
     addresses = [address_of(run) for run in runs]
     wanted = dict(zip(addresses, runs, strict=True))
     found = store.get(wanted) if store is not None else {}
+    lacking = {a: row for a, row in found.items() if not row.figures.keys() >= set(figures)}
+    found = {address: row for address, row in found.items() if address not in lacking}
     new = [(address, run) for address, run in wanted.items() if address not in found]
 
     def keep(indices: Sequence[int], replications: Sequence[Replication]) -> None:
         made = [
-            record_of(run, address, replication)
+            record_of(run, address, replication, (*figures, *_figures_of(lacking.get(address))))
             for (address, run), replication in zip(
                 (new[index] for index in indices), replications, strict=True
             )
@@ -157,8 +163,18 @@ def simulate_each(
         _elsewhere(work, executor, workers, tell)
 
 
-def record_of(run: Run, address: str, replication: Replication) -> Record:
-    """Return the row of *run*, which has that *address* and came to *replication*."""
+def _figures_of(record: Record | None) -> list[str]:
+    """Return the names of what *record* has, as far as they are metrics still."""
+    return [name for name in record.figures if METRICS.has(name)] if record else []
+
+
+def record_of(
+    run: Run, address: str, replication: Replication, figures: Sequence[str] = ()
+) -> Record:
+    """Return the row of *run*, which has that *address* and came to *replication*.
+
+    It has all metrics, and *figures* besides.
+    """
     return Record(
         address=address,
         seed=run.seed,
@@ -167,7 +183,7 @@ def record_of(run: Run, address: str, replication: Replication) -> Record:
         profile=run.profile.name,
         scenario=scenario_json(run.scenario),
         verdict=str(replication.summary.verdict),
-        figures=metrics_of(replication.summary),
+        figures=metrics_of(replication.summary, figures),
         code=code_version()[:CODE_DIGITS],
     )
 

@@ -27,6 +27,7 @@ from ..models.simulate import Engine
 from ..scenario.errors import ScenarioError, UserError
 from ..scenario.formats import number_text, share_text
 from ..scenario.metrics import METRICS
+from ..scenario.percentiles import percentile_of
 from ..scenario.quantities import DURATION
 from ..scenario.scenario import Scenario, check_scenario
 from ..sim.output_analysis.interval import prediction_interval
@@ -386,11 +387,11 @@ def capacity(
 
 
 def _check_window(scenario: Scenario, objective: Objective) -> None:
-    bound_ns = objective.bound_of("p99")
     window_ns = scenario.run.duration - scenario.run.warm_up
-    if bound_ns is not None and window_ns < 10 * bound_ns:
-        raise ScenarioError(
-            "run.duration: must leave a window of at least ten times the bound on p99 "
-            f"({DURATION.format(10 * bound_ns)}) after the warm-up, "
-            f"got {DURATION.format(window_ns)}"
-        )
+    for clause in objective.clauses:
+        if percentile_of(clause.name) is not None and window_ns < 10 * clause.bound:
+            raise ScenarioError(
+                f"run.duration: must leave a window of at least ten times the bound on "
+                f"{clause.name} ({DURATION.format(10 * clause.bound)}) after the warm-up, "
+                f"got {DURATION.format(window_ns)}"
+            )

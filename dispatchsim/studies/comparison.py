@@ -35,7 +35,7 @@ from ..calibration.running.preparation import (
 from ..models.catalogue import named
 from ..models.simulate import Engine
 from ..scenario.errors import ScenarioError, UserError
-from ..scenario.metrics import ASKED_AS, LEVEL_METRIC, MAIN, METRICS
+from ..scenario.metrics import ASKED_AS, LEVEL_METRIC, MAIN, METRICS, check_metric
 from ..scenario.scenario import Scenario, check_scenario
 from ..sim.engine.reference import Extension
 from ..sim.figures.summary import Summary
@@ -377,8 +377,9 @@ def contest(
     UserError, ScenarioError
         If there are fewer than two contenders, or as `sweep.sweep`.
     """
+    check_metric(figure)
     known = {metric.name for metric in ASKED_AS.values()}
-    if figure not in known:
+    if not METRICS[figure].short:
         raise UserError(
             f"figure: must be one of which is known what is better ({', '.join(sorted(known))}), "
             f"got {figure}"

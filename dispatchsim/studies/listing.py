@@ -28,7 +28,8 @@ from typing import Any, NamedTuple
 
 from ..models.catalogue import named
 from ..scenario.errors import ScenarioError, UserError, nearest
-from ..scenario.metrics import METRICS, Kind
+from ..scenario.metric import Kind
+from ..scenario.metrics import METRICS
 from ..scenario.quantities import BANDWIDTH, DURATION, RATE, SIZE, QuantityError, read_number
 from ..scenario.scenario import Scenario
 from ..sim.figures.summary import Verdict, middle_verdict
@@ -179,7 +180,7 @@ class Condition(NamedTuple):
         """
         compare = _COMPARISONS[self.comparison]
         if self.field in row.figures:
-            unit = _UNITS.get(METRICS[self.field].kind) if self.field in METRICS else None
+            unit = _UNITS.get(METRICS[self.field].kind) if METRICS.has(self.field) else None
             wanted = _magnitudes(self.value)
             value = wanted.get(_NUMBER, wanted.get(unit.name) if unit else None)
             if value is None:

@@ -1,9 +1,9 @@
 """What a service must keep: "p99 < 50 ms and errors < 0.1%".
 
-A clause is a metric (scenario/metrics.py), < or >, and a bound with its unit. A value at the bound
-meets it, so <= and ≤ mean what < does. Latencies are from the intended arrival. Quantiles count
-failed connections as waiting for ever; a metric of those answered needs a bound on p99 or errors
-beside it. An aim is a metric to make small, or large.
+A clause is a metric (scenario/metrics.py), < or >, and a bound with its unit. Each percentile is a
+metric ("p97.5"). A value at the bound meets it, so <= and ≤ mean what < does. A response time runs
+from when its request was due. Percentiles count failed requests as waiting for ever; a metric of
+those answered needs a bound on p99 or errors beside it. An aim is a metric to make small, or large.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from ..scenario.errors import UserError, unknown_key
-from ..scenario.metrics import ASKED_AS, Kind, Metric
+from ..scenario.metric import Kind, Metric
+from ..scenario.metrics import ASKED_AS
 from ..scenario.quantities import DURATION, RATE, SIZE, QuantityError, parse_share, shown
 from ..scenario.scenario import Scenario
 from ..store.records import Record
@@ -61,10 +62,6 @@ class Objective(NamedTuple):
         broken = (c for c in self.clauses if not c.is_met(figures[c.figure]))
         return next(broken, None)
 
-    def bound_of(self, name: str) -> float | None:
-        """Return the bound on a figure, None without one."""
-        return next((clause.bound for clause in self.clauses if clause.name == name), None)
-
     def __str__(self) -> str:
         """Return the objective as one writes it."""
         return " and ".join(map(str, self.clauses))
@@ -90,13 +87,10 @@ def _clause(text: str) -> Clause:
     match = _CLAUSE.fullmatch(text)
     if match is None:
         raise UserError(f"objective: must be such as {shown(_EXAMPLE)}, got {shown(text.strip())}")
-    # "p99.9" is the metric p999: a name of a metric is one word in JSON and in Python.
-    name, bound = match[1].replace(".", ""), match[3]
+    name, bound = match[1], match[3]
     sign = "<" if any(each in match[2] for each in _BELOW) else ">"
-    if name not in ASKED_AS:
-        name = match[1]
-        raise UserError(f"objective: {name}: {unknown_key(name, ASKED_AS)}")
-    kind = ASKED_AS[name].kind
+    metric = _metric(name)
+    name, kind = metric.short, metric.kind
     try:
         if kind is Kind.TIME:
             value = float(DURATION.parse(bound))
@@ -115,6 +109,15 @@ def _clause(text: str) -> Clause:
     if kind is not Kind.SHARE and value <= 0:
         raise UserError(f"objective: {name}: must be above 0, got {shown(bound)}")
     return Clause(name, sign, value)
+
+
+def _metric(name: str) -> Metric:
+    try:
+        if ASKED_AS.has(name):
+            return ASKED_AS[name]
+    except UserError as error:
+        raise UserError(f"objective: {error}") from None
+    raise UserError(f"objective: {name}: {unknown_key(name, ASKED_AS)}")
 
 
 class Aim(NamedTuple):

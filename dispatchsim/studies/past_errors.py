@@ -16,7 +16,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..scenario.formats import number_text, share_text
-from ..scenario.metrics import METRICS, Kind
+from ..scenario.metric import Kind
+from ..scenario.metrics import METRICS
 from ..scenario.quantities import RATE
 from ..validation.scoring.misses import BUSY, LEVEL, Allowance, Miss, added, allowance
 from .axis import RATE_FIELD

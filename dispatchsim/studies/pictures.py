@@ -16,7 +16,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
 from ..scenario.formats import MICROSECONDS
-from ..scenario.metrics import METRICS, Kind
+from ..scenario.metric import Kind
+from ..scenario.metrics import METRICS
 from ..scenario.quantities import read_number
 from ..sim.figures.summary import Verdict
 from ..sim.state.units import KIB, SECOND_NS
@@ -70,8 +71,9 @@ def log_if_wide(axes: Axes, axis: str = "y") -> None:
 _QUANTILES = {
     "median": "p50_ns",
     "90%": "p90_ns",
+    "95%": "p95_ns",
     "99%": "p99_ns",
-    "99.9%": "p999_ns",
+    "99.9%": "p99_9_ns",
     "worst of the answered": "max_answered_ns",
 }
 

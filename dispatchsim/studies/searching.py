@@ -69,7 +69,8 @@ def search_all(
     ways = [_Way(task) for task in tasks]
     while going := [way for way in ways if way.search is None]:
         runs = [way.run for way in going]
-        records = simulate_all(runs, store=where.store, executor=where.executor)
+        figures = sorted({c.figure for way in going for c in way.task.objective.clauses})
+        records = simulate_all(runs, figures=figures, store=where.store, executor=where.executor)
         for way, record in zip(going, records, strict=True):
             way.note(_tried(way.task, record))
         if ended:

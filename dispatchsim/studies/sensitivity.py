@@ -171,7 +171,9 @@ def sensitivity(
     every: list[np.ndarray[Any, Any]] = []
 
     def function(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        records = simulate_all(runs_of(x), store=store, executor=executor, progress=progress)
+        records = simulate_all(
+            runs_of(x), figures=[figure], store=store, executor=executor, progress=progress
+        )
         values = np.array([record.figures[figure] for record in records])
         if not np.isfinite(values).all():
             raise UserError(

@@ -196,6 +196,7 @@ def sweep(
     found = replicate(
         points,
         profiles,
+        figures=[figure],
         draws=draws,
         precision=precision,
         store=store,
@@ -215,6 +216,7 @@ def replicate(
     points: Sequence[Point],
     profiles: Sequence[Profile],
     *,
+    figures: Sequence[str] = (),
     draws: int = 0,
     precision: Precision | None = None,
     store: Store | None = None,
@@ -231,7 +233,9 @@ def replicate(
         if not runs:
             break
         wanted = [run for _, run in runs]
-        found = simulate_all(wanted, store=store, executor=executor, progress=progress)
+        found = simulate_all(
+            wanted, figures=figures, store=store, executor=executor, progress=progress
+        )
         for (point, _), record in zip(runs, found, strict=True):
             point.records.append(record)
     return [

@@ -219,11 +219,15 @@ def tune(
         raise UserError(f"vary: must give at least two options, got {len(points)}")
     profiles = profiles_of(points, profile)
 
+    figures = [aim.figure, *(clause.figure for clause in (wanted.clauses if wanted else ()))]
+
     def replicate(which: Sequence[int], begin: int, end: int) -> list[list[Record]]:
         first = scenario.run.seed
         seeds = range(first + begin, first + end)
         runs = [Run(points[i].scenario, profiles[i], seed) for i in which for seed in seeds]
-        found = simulate_all(runs, store=store, executor=executor, progress=progress)
+        found = simulate_all(
+            runs, figures=figures, store=store, executor=executor, progress=progress
+        )
         return [found[k : k + len(seeds)] for k in range(0, len(found), len(seeds))]
 
     is_random = any(point.scenario.is_random for point in points)
@@ -262,7 +266,11 @@ def _aim(minimise: str | None, maximise: str | None, scenario: Scenario) -> Aim:
         raise UserError("maximise: must be absent where minimise is given")
     option = "minimise" if maximise is None else "maximise"
     name = maximise or minimise or "p99"
-    if name not in ASKED_AS:
+    try:
+        is_known = ASKED_AS.has(name)
+    except UserError as error:
+        raise UserError(f"{option}: {error}") from None
+    if not is_known:
         raise UserError(f"{option}: must be one of {', '.join(ASKED_AS)}, got {name}")
     return Aim.of(ASKED_AS[name], largest=maximise is not None, scenario=scenario)
 

@@ -193,7 +193,8 @@ _FIGURE_HEAD = """# Figures by name and unit
 
 What is known of each run. These names are columns of the store and of every frame, and are what
 `--figure`, `--columns` and `--where` take. Latency begins when a connection was *due*, whatever its
-client did then; all is counted in the window after the warm-up.
+client did then; all is counted in the window after the warm-up. Percentiles of all other ranks are
+figures, too: `p97_5_ns`, `p97_5_answered_ns`.
 
 | figure | unit | what it is |
 |---|---|---|

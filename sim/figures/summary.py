@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -32,6 +32,7 @@ DROPS = {
     "paths": Count.SEGMENTS_LOST,
 }
 """Causes for which packets are dropped: each packet has one, so they add up."""
+_RANKS = (0.5, 0.9, 0.95, 0.99, 0.999)
 OVERLOADED_SHARE = 0.05
 """More of what was offered, failed or left behind, is an overload."""
 
@@ -59,6 +60,7 @@ class Latency:
     mean: float
     p50: float
     p90: float
+    p95: float
     p99: float
     p999: float
     max: float
@@ -70,6 +72,7 @@ class Quantiles:
 
     p50: float
     p90: float
+    p95: float
     p99: float
     p999: float
 
@@ -150,7 +153,8 @@ class Summary:
     `Missing`. fates say what became of each request that was due in the window, as in `Fate`; they
     add up to `offered`. paths has the figures of each class of clients by their way to the link, in
     the order of the settings. dropped are packets of the window by cause, as in `DROPS`.
-    memory_bytes is what the server's kernel keeps for it.
+    memory_bytes is what the server's kernel keeps for it. requests is what percentiles of any rank
+    are asked of.
     """
 
     window_ns: int
@@ -172,10 +176,13 @@ class Summary:
     paths: tuple[PathFigures, ...] = ()
     dropped: dict[str, int] = field(default_factory=dict)
     memory_bytes: Memory = Memory(math.nan, math.nan, {})
+    requests: Tally | None = field(default=None, compare=False, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values, for JSON."""
-        return asdict(self)
+        found = asdict(replace(self, requests=None))  # every request would fill a disk
+        del found["requests"]
+        return found
 
     @property
     def throughput_per_s(self) -> float:
@@ -250,7 +257,7 @@ def summary_of(
         errors=_errors(tally),
         fates={fate.name.lower(): n for fate, n in tally.fates().items()},
         latency_ns=latency(tally.latency),
-        latency_due_ns=Quantiles(*tally.quantiles_due_ns([0.5, 0.9, 0.99, 0.999])),
+        latency_due_ns=Quantiles(*tally.quantiles_due_ns(_RANKS)),
         connections=ConnectionFigures(
             offered=connections.n_offered,
             replied=connections.n_replied,
@@ -271,6 +278,7 @@ def summary_of(
         ),
         dropped={cause: int(in_window[each]) for cause, each in DROPS.items()},
         memory_bytes=_memory(sampled),
+        requests=tally,
     )
 
 
@@ -280,8 +288,8 @@ def _errors(tally: Tally) -> dict[str, int]:
 
 def latency(durations: Distribution) -> Latency:
     """Return mean, quantiles and maximum of *durations*; NaN for none."""
-    p50, p90, p99, p999 = durations.quantiles([0.5, 0.9, 0.99, 0.999])
-    return Latency(durations.mean(), p50, p90, p99, p999, durations.max())
+    p50, p90, p95, p99, p999 = durations.quantiles(_RANKS)
+    return Latency(durations.mean(), p50, p90, p95, p99, p999, durations.max())
 
 
 def reply_rate(n_by_interval: Integers, interval_ns: int) -> Rate:

@@ -258,6 +258,18 @@ def test_capacity_answers_in_words_and_in_json(
     assert content["low"] < content["high"]
 
 
+def test_bounds_on_percentiles_are_kept_together(
+    call: Call, scenario_path: Path, profile_path: Path
+) -> None:
+    options = ("--profile", profile_path, "--workers", 1, "--replications", 1, "--json")
+    bounds = ("--p50", "90 us", "--p95", "1 ms", "--p99.9", "2 ms")
+    content = json.loads(call("capacity", scenario_path, *bounds, *options).stdout)
+    assert content["objective"] == "p50 < 90 µs and p95 < 1 ms and p99.9 < 2 ms"
+    refused = call("capacity", scenario_path, "--p95", "5", *options)
+    assert refused.exit_code == 2
+    assert '--p95: must be a duration such as "50 ms"' in refused.stderr
+
+
 def test_another_mechanism_may_be_asked_for(
     call: Call, scenario_path: Path, profile_path: Path
 ) -> None:

@@ -220,6 +220,17 @@ def test_a_capacity_needs_a_rate_and_a_window(profile: ds.Profile) -> None:
         ds.capacity(closed, "p99 < 1 us", profile=profile)
     with pytest.raises(ds.ScenarioError, match="ten times the bound on p99"):
         ds.capacity(scenario(), "p99 < 50 ms", profile=profile)
+    with pytest.raises(ds.ScenarioError, match=r"bound on p97.5 \(500 ms\)"):
+        ds.capacity(scenario(), "p97.5 < 50 ms", profile=profile)
+
+
+def test_a_lower_percentile_is_kept_up_to_a_higher_load(profile: ds.Profile) -> None:
+    def breaks_at(objective: str) -> float:
+        (one,) = ds.capacity(scenario(), objective, profile=profile, replications=1).searches
+        return one.middle
+
+    rates = [breaks_at(f"p{rank} < 200 us") for rank in ("99.5", "90", "62.5")]
+    assert rates == sorted(set(rates))
 
 
 @pytest.mark.parametrize(

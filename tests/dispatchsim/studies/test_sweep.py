@@ -162,3 +162,15 @@ def test_fewer_points_than_samples_are_said(profile: ds.Profile) -> None:
 def test_a_figure_that_is_none_is_named(profile: ds.Profile) -> None:
     with pytest.raises(ds.UserError, match="figure: unknown key"):
         ds.sweep(scenario(), VARY, figure="p99", profile=profile)
+    with pytest.raises(ds.UserError, match=r"^figure: p100_ns: a percentile must be .* below 100"):
+        ds.sweep(scenario(), VARY, figure="p100_ns", profile=profile)
+
+
+def test_every_percentile_is_a_figure(profile: ds.Profile, tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    ds.sweep(scenario(), VARY[1:], profile=profile, store=store)
+    answer = ds.sweep(scenario(), VARY[1:], figure="p97_5_ns", profile=profile, store=store)
+    for point in answer.points:
+        p95, asked, p99 = (point.estimate(name).mean for name in ("p95_ns", "p97_5_ns", "p99_ns"))
+        assert p95 < asked < p99
+    assert list(answer.frame["p97_5_ns"]) == [p.estimate("p97_5_ns").mean for p in answer.points]

@@ -73,6 +73,8 @@ def test_what_is_asked_wrongly_is_said(profile: ds.Profile) -> None:
         ds.tune(scenario(), ["server.backlog=100"], profile=profile)
     with pytest.raises(ds.UserError, match=r"minimise: must be one of .*p99, .*, got pp"):
         ds.tune(scenario(), ["server.backlog=100,200"], minimise="pp", profile=profile)
+    with pytest.raises(ds.UserError, match="minimise: p100: a percentile must be above 0 and"):
+        ds.tune(scenario(), ["server.backlog=100,200"], minimise="p100", profile=profile)
     with pytest.raises(ds.UserError, match="maximise: must be absent where minimise is given"):
         ds.tune(scenario(), [], minimise="p99", maximise="throughput", profile=profile)
     with pytest.raises(ds.UserError, match="replications: must be at least 10, got 3"):

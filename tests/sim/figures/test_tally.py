@@ -18,6 +18,7 @@ from dispatchsim.sim.figures.tally import Progress, Tallies, Tally
 from dispatchsim.sim.state.kinds import NONE, Activity, Count, Status
 
 TENTH_NS = 100_000_000
+RANKS = [0.5, 0.9, 0.95, 0.99, 0.999]
 FAILED = (
     Status.TIMEOUT,
     Status.REFUSED,
@@ -111,7 +112,7 @@ def test_exact_figures_are_what_they_are_defined_to_be(run: Records) -> None:
         (found.connections.lifetime_ns, lives),
         (found.connections.connect_ns, connects),
     ):
-        quantiles = np.quantile(values, [0.5, 0.9, 0.99, 0.999]) if values else [math.nan] * 4
+        quantiles = np.quantile(values, RANKS) if values else [math.nan] * len(RANKS)
         ends = (np.mean(values), np.max(values)) if values else (math.nan, math.nan)
         expected = [ends[0], *quantiles, ends[1]]
         assert np.array_equal(astuple(latency), expected, equal_nan=True)
@@ -125,9 +126,9 @@ def test_exact_figures_are_what_they_are_defined_to_be(run: Records) -> None:
         for row in due
     ]
     expected = (
-        np.quantile(np.array(waited, float), [0.5, 0.9, 0.99, 0.999], method="higher")
+        np.quantile(np.array(waited, float), RANKS, method="higher")
         if due
-        else [math.nan] * 4
+        else [math.nan] * len(RANKS)
     )
     assert np.array_equal(astuple(found.latency_due_ns), expected, equal_nan=True)
     open_begin = sum(a < begin_ns and (b == NONE or b >= begin_ns) for a, b, _ in run.requests)

@@ -1,0 +1,124 @@
+"""Percentiles of the response time by name: p95_ns, p99_9_ns, p97_5_answered_ns.
+
+    p99.9, p99_9, p999  ──►  Percentile("99.9")  ──►  p99_9_ns in JSON, p99.9 in an objective
+
+Every rank above 0 and below 100 is a metric. Those of `scenario/metrics.py` are in each result.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from decimal import Decimal
+from typing import NamedTuple
+
+from ..sim.figures.summary import Summary
+from .errors import UserError
+from .metric import Kind, Metric
+
+ANSWERED = "of requests that were answered, from when each was due until its reply"
+DUE = "of the response time of every request that was due; one that failed waited for ever"
+_NAME = re.compile(r"p(\d{1,20})(?:[._](\d{1,20}))?(_answered)?(?:_ns)?", re.ASCII)
+_AS_PEOPLE_WRITE = {"999": "99.9", "9999": "99.99"}
+
+
+class Percentile(NamedTuple):
+    """A percentile of all requests that were due, or of those that were answered.
+
+    Attributes
+    ----------
+    rank:
+        In per cent, as a decimal number without trailing zeros: "99.9".
+    is_answered:
+        Whether it is of requests that were answered.
+    """
+
+    rank: str
+    is_answered: bool
+
+    @property
+    def share(self) -> float:
+        """The rank as a share: 0.999."""
+        return float(Decimal(self.rank) / 100)
+
+    @property
+    def name(self) -> str:
+        """The name of the metric."""
+        return f"p{self.rank.replace('.', '_')}{'_answered' * self.is_answered}_ns"
+
+    @property
+    def short(self) -> str:
+        """The name in an objective."""
+        return f"p{self.rank}{'_answered' * self.is_answered}"
+
+
+def percentile_of(name: str) -> Percentile | None:
+    """Return the percentile that people call *name*, None if it is a name of none.
+
+    Raises
+    ------
+    UserError
+        If its rank is not above 0 and below 100.
+
+    >>> percentile_of("p99.9").name, percentile_of("p999_ns").short, percentile_of("cpu")
+    ('p99_9_ns', 'p99.9', None)
+    """
+    match = _NAME.fullmatch(name)
+    if match is None:
+        return None
+    whole, behind, answered = match.groups()
+    rank = f"{whole}.{behind}" if behind else _AS_PEOPLE_WRITE.get(whole, whole)
+    if not 0 < Decimal(rank) < 100:
+        raise UserError(f"{name}: a percentile must be above 0 and below 100, got {rank}")
+    return Percentile(f"{Decimal(rank).normalize():f}", bool(answered))
+
+
+@functools.cache
+def percentile_metric(known: Percentile) -> Metric:
+    """Return the metric that is the percentile *known*."""
+
+    def of(summary: Summary) -> float:
+        requests = summary.requests
+        if requests is None:
+            return float("nan")
+        find = requests.latency.quantiles if known.is_answered else requests.quantiles_due_ns
+        return find([known.share])[0]
+
+    rank = known.rank
+    due = f"response time, {rank}%", f"p{rank}", f"{rank}th percentile {DUE}"
+    answered = (
+        f"of those answered, {rank}%",
+        f"p{rank} of the answered",
+        f"{rank}th percentile of the response time {ANSWERED}",
+    )
+    words = answered if known.is_answered else due
+    return Metric(known.name, Kind.TIME, *words, of, short=known.short)
+
+
+class Metrics(dict[str, Metric]):
+    """Metrics by name, or by what an objective calls them; every percentile is there when asked."""
+
+    def __missing__(self, name: str) -> Metric:
+        """Return the percentile *name*.
+
+        Raises
+        ------
+        KeyError
+            If it is none.
+        UserError
+            If its rank is not above 0 and below 100.
+        """
+        known = percentile_of(name)
+        if known is None:
+            raise KeyError(name)
+        return self.get(known.name) or self.get(known.short) or percentile_metric(known)
+
+    def has(self, name: str) -> bool:
+        """Return whether there is a metric *name*, percentiles of whatever rank included.
+
+        Raises
+        ------
+        UserError
+            If it is a percentile whose rank is not above 0 and below 100.
+        """
+        return name in self or percentile_of(name) is not None
