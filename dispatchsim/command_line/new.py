@@ -22,11 +22,11 @@ def _answer(option: str) -> object:
 
 def new(
     preset: Annotated[
-        str | None, typer.Argument(metavar="[PRESET]", help=f"One of {', '.join(PRESETS)}.")
+        str | None, typer.Argument(metavar="PRESET", help=f"One of {', '.join(PRESETS)}.")
     ] = None,
     path: Annotated[
         Path | None,
-        typer.Argument(metavar="[FILE]", help="The scenario file; PRESET.toml if absent."),
+        typer.Argument(metavar="FILE", help="The scenario file; PRESET.toml if absent."),
     ] = None,
     *,
     connections: Annotated[str | None, _answer("connections")] = None,

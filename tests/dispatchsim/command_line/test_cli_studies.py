@@ -44,6 +44,19 @@ def test_a_sweep_is_kept_and_goes_on(call: Call, scenario_path: Path, profile_pa
     assert len(list(Path("dispatchsim-results").glob("*.parquet"))) == n_before
 
 
+def test_a_capacity_keeps_its_runs(call: Call, scenario_path: Path, profile_path: Path) -> None:
+    asked = ("capacity", scenario_path, "--p99", "1 ms", "--profile", profile_path, *SMALL)
+    options = ("--replications", 1, "--store", "kept")
+    first = call(*asked, *options)
+    assert first.exit_code == 0, first.output
+    kept = set(Path("kept").iterdir())
+    assert kept
+    assert call(*asked, *options).stdout == first.stdout
+    assert set(Path("kept").iterdir()) == kept
+    assert call(*asked, "--replications", 1, "--no-store").stdout == first.stdout
+    assert not Path("dispatchsim-results").exists()
+
+
 def test_a_broken_fragment_is_named_and_made_again(
     call: Call, scenario_path: Path, profile_path: Path
 ) -> None:
