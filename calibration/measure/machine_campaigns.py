@@ -1,7 +1,8 @@
-"""What is measured of a machine: prices and whole runs, overload, clients that give up, floods.
+"""What is measured of a machine: prices and whole runs, and runs of a campaign of their own.
 
     target ─► machine.json ─► capacity, if held-out points need it ─► rounds: micro, fit, held out
-    namespaces ─► machine.json ─► rounds: points of overload, clients that give up, or floods
+    namespaces ─► machine.json ─► rounds: points of overload, clients that give up, kept
+                                  connections, or floods
 
 What the folder of the machine does not hold yet is measured and appended (campaign.py).
 """
@@ -35,12 +36,13 @@ from .campaign import (
 )
 from .flood_run import run_flood
 from .impatient_run import IMPATIENT_FILE, run_impatient
+from .kept_run import KEPT_FILE, run_kept
 from .overload_run import run_overload
 from .target import Stage, Target
 
 Kind = Literal["micro", "fit", "heldout", "all"]
 ROUNDS = 3
-"""Of overload, clients that give up, and floods."""
+"""Of overload, clients that give up, kept connections, and floods."""
 QUICK_FLOODS_EVERY = 6
 """Of the floods, in a quick campaign."""
 _PARTS: dict[Stage, str] = {
@@ -227,6 +229,29 @@ def run_impatient_campaign(
         points,
         repeats=repeats,
         things="runs of clients that give up",
+        progress=progress,
+    )
+
+
+def run_kept_campaign(
+    output: Path,
+    points: Sequence[Point],
+    *,
+    repeats: int | None = None,
+    progress: ProgressCallback | None = None,
+) -> CampaignSummary:
+    """Measure the runs of kept connections that *output* does not hold yet.
+
+    Rates of *points* are shares of a capacity that is not measured here. Parameters and errors are
+    those of `run_flood_campaign`.
+    """
+    return _measure_in_namespaces(
+        output / KEPT_FILE,
+        RunRecord,
+        run_kept,
+        points,
+        repeats=repeats,
+        things="runs of kept connections",
         progress=progress,
     )
 

@@ -22,7 +22,15 @@ from ...sim.load.workload import Trace
 from ..points.point import FDS_MAX, Point, server_options, trace_to_replay
 from ..records.measured_runs import CpuTimes, Noise, RunRecord, RunResult
 from ..records.noise import NoiseLimits, Series, delay_share, judge, limits_for
-from ..records.run_result import LEVELS, Records, Window, difference, read_records, result_of
+from ..records.run_result import (
+    LEVELS,
+    Records,
+    Window,
+    difference,
+    n_failed,
+    read_records,
+    result_of,
+)
 from ..testbed.c_build import Programs
 from ..testbed.processes import (
     PRIORITY_HIGHEST,
@@ -153,6 +161,8 @@ def run_trace(
 ) -> tuple[Records, Window, RunResult, Noise]:
     """Have *trace* replayed against the server of *point*; return all that was seen.
 
+    The records are those of connections, or of requests where connections are kept.
+
     Raises
     ------
     RunError
@@ -166,7 +176,9 @@ def run_trace(
         setup = Setup(point, testbed, programs, timing, Path(scratch_name), load_options)
         trace.write(setup.scratch / "trace")
         window, before, after = _measure(setup)
-        records = read_records(setup.scratch / "records")
+        records = connections = read_records(setup.scratch / "records")
+        if point.keeps:
+            records = read_records(setup.scratch / "requests")
     spent = after.since(before)
     noise = _noise(spent, window, calibrations, series)
     result = result_of(
@@ -180,7 +192,8 @@ def run_trace(
             n_calls=spent.ticks.n_calls,
         ),
         client_cpu_ns=spent.client.run_ns,
-        requests=point.load.requests,
+        requests=point.replies_each,
+        connections_failed=n_failed(connections) if point.keeps else None,
     )
     return records, window, result, noise
 
@@ -211,8 +224,12 @@ def _measure(setup: Setup) -> tuple[Window, Snapshot, Snapshot]:
         port = server.read_number("ready", timeout_s=10)
         if setup.point.idle.connections:
             stack.enter_context(idle_holder(setup, port)).read_line(timeout_s=IDLE_SECONDS_MAX)
-            _await_idle(setup, names)
+            _await_open(setup, names, setup.point.idle.connections)
         load = stack.enter_context(load_generator(setup, port))
+        if setup.point.keeps:
+            load.read_number("opened", timeout_s=IDLE_SECONDS_MAX)
+            _await_open(setup, names, setup.point.n_open)
+            load.write_line()
 
         def snapshot() -> Snapshot:
             return Snapshot(
@@ -249,7 +266,7 @@ def _server(setup: Setup) -> Child:
 
 
 def load_generator(setup: Setup, port: int) -> Child:
-    """Start the load generator, which begins at once."""
+    """Start the load generator, which begins at once, or by a line once what is kept is open."""
     testbed = setup.testbed
     command = testbed.on_client(
         setup.programs.path("load"), "--address", testbed.address, "--port", str(port),
@@ -257,6 +274,7 @@ def load_generator(setup: Setup, port: int) -> Child:
         "--seconds", f"{setup.timing.run_seconds(setup.point):.3f}",
         "--timeout-ms", str(setup.point.load.timeout // 1_000_000),
         "--fd-limit", str(_fd_limit()), "--records", str(setup.scratch / "records"),
+        *(["--held", "--requests", str(setup.scratch / "requests")] if setup.point.keeps else []),
         *setup.load_options,
     )  # fmt: skip
     return Child("load", command, cpu=testbed.client_cpu, priority=PRIORITY_HIGHEST)
@@ -272,17 +290,15 @@ def idle_holder(setup: Setup, port: int) -> Child:
     return Child("idle", command, cpu=setup.testbed.client_cpu, priority=0)
 
 
-def _await_idle(setup: Setup, names: list[str]) -> None:
-    """Wait until the server has accepted all idle connections: the holder knows only its side."""
+def _await_open(setup: Setup, names: list[str], n_wanted: int) -> None:
+    """Wait until the server has accepted *n_wanted* connections: clients know only their side."""
     deadline_s = time.monotonic() + IDLE_SECONDS_MAX
     while True:
         n_open = read_counters(setup.counters, names)["connections_open"]
-        if n_open >= setup.point.idle.connections:
+        if n_open >= n_wanted:
             return
         if time.monotonic() > deadline_s:
-            raise RunError(
-                f"the server holds {n_open} of {setup.point.idle.connections} idle connections"
-            )
+            raise RunError(f"the server holds {n_open} of {n_wanted} connections that stay open")
         time.sleep(0.01)
 
 

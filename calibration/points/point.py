@@ -76,6 +76,8 @@ STORED = {
     "share": StoredField("server.share", "accept queue"),
     "wake": StoredField("server.wake", "all", words={"all": "usual", "one": "one"}),
     "request_work_ns": StoredField("server.request_cpu", 0, DURATION),
+    "connections": StoredField("load.connections", 0),
+    "arrivals": StoredField("load.arrivals", "poisson"),
 }
 """Of rows on disk, whose points are flat: what measured files say from before there were scenarios
 below the front door, and what seeds are made of."""
@@ -113,6 +115,8 @@ class Point(Scenario):
     def _can_be_run(self) -> Self:
         if self.load.loop == "closed" and self.burst != 1:
             raise ValueError(f"burst: must be 1 in a closed loop, got {self.burst}")
+        if self.keeps and self.burst != 1:
+            raise ValueError(f"burst: must be 1 where connections are kept, got {self.burst}")
         if self.server.request_cpu % MICROSECOND_NS:
             raise ValueError(
                 "server.request_cpu: must be whole microseconds on a testbed, "
@@ -131,8 +135,24 @@ class Point(Scenario):
 
     @property
     def rate_per_s(self) -> float:
-        """Connections a second that an open loop offers; 0 in a closed one."""
+        """Connections a second that an open loop offers; 0 in a closed one.
+
+        Requests, where connections are kept.
+        """
         return self.load.rate or 0
+
+    @property
+    def keeps(self) -> bool:
+        """Whether clients keep their connections, and requests come over them at a rate."""
+        return self.load.connections is not None
+
+    @property
+    def replies_each(self) -> int:
+        """Replies that a record of a run stands for: those of a connection, or of a request.
+
+        Where connections are kept it is of a request.
+        """
+        return 1 if self.keeps else self.load.requests
 
     @property
     def blocks(self) -> bool:
@@ -148,8 +168,7 @@ class Point(Scenario):
     def label(self) -> str:
         """A short name for people, with what differs from the usual."""
         server, load = self.server, self.load
-        rate = f"closed {load.users}" if load.loop == "closed" else f"open {load.rate:.0f}/s"
-        parts = [f"{server.mechanism} idle {self.idle.connections} {rate}"]
+        parts = [f"{server.mechanism} idle {self.idle.connections} {self._load_label}"]
         if server.accept_limit:
             parts.append(f"accept {server.accept_limit}")
         if server.listener != "first":
@@ -173,6 +192,15 @@ class Point(Scenario):
         if load.timeout != TIMEOUT_NS:
             parts.append(f"timeout {DURATION.format(load.timeout)}")
         return " ".join(parts)
+
+    @property
+    def _load_label(self) -> str:
+        load = self.load
+        if load.loop == "closed":
+            return f"closed {load.users}"
+        kept = f"kept {load.connections} " if self.keeps else ""
+        arrivals = "" if load.arrivals == "poisson" else f" {load.arrivals}"
+        return f"{kept}open {load.rate:.0f}/s{arrivals}"
 
     def seed(self, repeat: int) -> int:
         """Return the seed of the arrivals of one repeat, which depends on nothing else."""
@@ -205,6 +233,7 @@ class Point(Scenario):
 
 _LATER_FIELDS = {
     "fd_limit", "signal_queue", "burst", "threads", "workers", "share", "wake", "request_work_ns",
+    "connections", "arrivals",
 }  # fmt: skip
 """Points had seeds before they had these fields, and keep them where these are as usual."""
 

@@ -4,6 +4,7 @@
                                            ──points("held_out")─► what a profile must predict
     impatient.toml ────────────────► Grids ──points("capacity")─► what its loads are shares of
                                            ──points("open")─────► clients that give up
+    kept.toml ─────────────────────► Grids ──points("open")─────► connections that are kept
 
 A file has stages, a stage has grids, and a grid has the keys of scenarios:
 
@@ -178,6 +179,7 @@ def _rate(keys: Keys, capacity_per_s: float, source: str) -> str:
 
 HARDWARE = Grids.read(Path(__file__).with_name("hardware.toml"))
 IMPATIENT = Grids.read(Path(__file__).with_name("impatient.toml"))
+KEPT = Grids.read(Path(__file__).with_name("kept.toml"))
 EMULATED = Grids.read(Path(__file__).with_name("emulated.toml"))
 """Of the kernel as it is, and of the one with mechanisms that were never merged."""
 

@@ -4,6 +4,7 @@
     fit.jsonl heldout.jsonl  RunRecord        "dispatchsim-run/1"
     overload.jsonl           OverloadRecord   "dispatchsim-overload/2"     overload_records.py
     flood.jsonl              FloodRecord      "dispatchsim-flood/1"        flood_records.py
+    impatient.jsonl kept.jsonl                as fit.jsonl
 
 A line is written with one `write` and flushed to the disk, so a killed campaign leaves at most
 one torn line, the last; reading reports it, and resuming drops it.
@@ -138,6 +139,8 @@ class RunResult(Frozen):
     """What one run measured within its window.
 
     `unfinished` connections were offered in the window and were still open at the end of the run.
+    Where connections are kept, requests are what is offered, replied to and unfinished, and errors
+    and latency are theirs; `connections_failed` were lost or did not come to be, None elsewhere.
     Counted on the emulated target only, None elsewhere: the network's interrupts and polls, packets
     to and from the server, and how often the server gave the CPU away: by itself, to fall asleep
     (`switches`), or to another task (`switches_involuntary`).
@@ -159,6 +162,7 @@ class RunResult(Frozen):
     packets_out: int | None = None
     switches: int | None = None
     switches_involuntary: int | None = None
+    connections_failed: int | None = None
 
 
 class Noise(Frozen):

@@ -32,7 +32,7 @@ QUIET = Noise(
 SCANNING = ("select", "poll", "epoll_once")
 """Of each wait, what idle connections there are: epoll_once, as all of them can be written."""
 SCAN_FILLS_CACHE = 500
-"""Idle connections; each has some 2 KB of the kernel's to be looked at in a scan."""
+"""Idle or kept connections; each has some 2 KB of the kernel's to be looked at in a scan."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,8 @@ def limits_for(point: Point) -> NoiseLimits:
     The run queue's time is that of the thread that began first. On demand it waits for the threads
     it has begun, and of a pool it sleeps: so of threads that block that time says nothing.
     """
-    scans = point.idle.connections >= SCAN_FILLS_CACHE and point.server.mechanism in SCANNING
+    n_watched = point.idle.connections + (point.load.connections or 0)
+    scans = n_watched >= SCAN_FILLS_CACHE and point.server.mechanism in SCANNING
     limits = NoiseLimits()
     if not scans and point not in FIT_POINTS:
         limits = replace(limits, memory_ratio_max=math.inf)

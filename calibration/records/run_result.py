@@ -42,7 +42,10 @@ class Window:
 
 @dataclass(frozen=True)
 class Records:
-    """The columns of a `--records` file, one entry a connection."""
+    """The columns of a `--records` file, one entry a connection; or of a `--requests` file.
+
+    There it is one entry a request, which was due, reached by the generator, sent, and replied to.
+    """
 
     intended_ns: NDArray[np.int64]
     started_ns: NDArray[np.int64]
@@ -72,7 +75,7 @@ def difference(
 def read_records(path: Path) -> Records:
     """Return the records that `load` wrote, or raise `RunError` if they are not whole."""
     if not path.is_file():
-        raise RunError("load wrote no records")
+        raise RunError(f"load wrote no {path.name}")
     content = path.read_bytes()
     row_bytes = 8 * len(_COLUMNS)
     if not content or len(content) % row_bytes:
@@ -89,8 +92,12 @@ def result_of(
     cpu: CpuTimes,
     client_cpu_ns: int,
     requests: int = 1,
+    connections_failed: int | None = None,
 ) -> RunResult:
-    """Return the result of a run from its records and the counters of its window."""
+    """Return the result of a run from its records and the counters of its window.
+
+    *requests* are the replies that a record stands for.
+    """
     in_window = window.contains(records.intended_ns)
     status = records.status[in_window]
     replied = (records.status == REPLIED) & window.contains(records.done_ns)
@@ -118,7 +125,13 @@ def result_of(
             lag_p50_ns=int(np.median(lag_ns)) if lag_ns.size else 0,
             lag_max_ns=int(lag_ns.max()) if lag_ns.size else 0,
         ),
+        connections_failed=connections_failed,
     )
+
+
+def n_failed(records: Records) -> int:
+    """Return how many of *records* failed by themselves, not by the end of the run."""
+    return int(np.isin(records.status, (TIMEOUT, REFUSED, RESET, DESCRIPTORS)).sum())
 
 
 def _latency(latency_ns: NDArray[np.int64]) -> Latency | None:

@@ -120,6 +120,13 @@ class Child:
             raise RunError(f'{self.name} must print "{word} NUMBER", got "{line}"')
         return int(words[1])
 
+    def write_line(self) -> None:
+        """Send an empty line to a process that waits for one, or raise `RunError` if it is gone."""
+        try:
+            os.write(_pipe(self._process.stdin).fileno(), b"\n")
+        except BrokenPipeError as error:
+            raise RunError(f"{self.name} ended early: {self._last_words()}") from error
+
     def read_all(self, timeout_s: float) -> list[str]:
         """Return all the lines of a process that ends by itself, and well, within *timeout_s*."""
         try:

@@ -88,6 +88,7 @@ LAB = {
     "coverage": "lab.coverage",
     "reported": "lab.reported",
     "impatient": "lab_measuring.impatient",
+    "kept": "lab_measuring.kept",
     "measure-servers": "lab_measuring.measure_servers",
     "report-servers": "lab_measuring.report_servers",
     "measure-unmerged": "lab_measuring.measure_unmerged",

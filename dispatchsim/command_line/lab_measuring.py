@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,8 +17,15 @@ from .door import compiling, keeping, notes, people, progress_bar
 from .options import AsJson
 from .working import building, check_known, conclude
 
+if TYPE_CHECKING:
+    from ..calibration.measure.campaign import CampaignSummary
+    from ..calibration.points.point import Point
+    from ..calibration.profiles.cost_profile import Profile
+    from ..calibration.records.measured_runs import RunRecord
+    from ..sim.files.tables import Table
+
 REPEATS, QUICK_REPEATS = 4, 1
-IMPATIENT_REPEATS, IMPATIENT_WIDTH = 3, 120
+BESIDE_REPEATS, BESIDE_WIDTH = 3, 120
 Servers = Annotated[
     list[str] | None, typer.Option("--server", help="Only this one; again for another.")
 ]
@@ -42,33 +49,85 @@ def _server_names(given: Sequence[str] | None) -> list[str]:
     return names
 
 
-def impatient(
-    folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="Holds the machine's runs. Work is resumed.")
-    ],
-    *,
-    profile: Annotated[
-        str, typer.Option(help="Profile of this machine, as it is now: a shipped one or a file.")
-    ],
-    repeats: Annotated[
-        int, typer.Option(min=0, max=1000, help="Runs of each point; 0: compare what is there.")
-    ] = IMPATIENT_REPEATS,
-) -> None:
+Runs = Annotated[
+    Path, typer.Argument(metavar="FOLDER", help="Holds the machine's runs. Work is resumed.")
+]
+OwnProfile = Annotated[
+    str, typer.Option(help="Profile of this machine, as it is now: a shipped one or a file.")
+]
+Repeats = Annotated[
+    int, typer.Option(min=0, max=1000, help="Runs of each point; 0: compare what is there.")
+]
+
+
+def impatient(folder: Runs, *, profile: OwnProfile, repeats: Repeats = BESIDE_REPEATS) -> None:
     """Measure clients that give up, and set the runs beside their simulation.
 
     Loads are shares of the capacity that the profile gives a server whose application takes 20 us.
     """
+    from ..calibration.measure.impatient_run import IMPATIENT_FILE
+    from ..calibration.measure.machine_campaigns import run_impatient_campaign
+    from ..validation.overload.impatient import compare, impatient_tables, points_of
+
+    _beside_simulation(
+        folder,
+        profile,
+        repeats,
+        file=IMPATIENT_FILE,
+        points_of=points_of,
+        measure=run_impatient_campaign,
+        tables_of=lambda *found: impatient_tables(compare(*found)),
+    )
+
+
+def kept(folder: Runs, *, profile: OwnProfile, repeats: Repeats = BESIDE_REPEATS) -> None:
+    """Measure kept connections with requests at a rate, and set the runs beside their simulation.
+
+    Loads are shares of the capacity that the profile gives each server, whose application takes
+    20 us.
+    """
+    from ..calibration.measure.kept_run import KEPT_FILE
+    from ..calibration.measure.machine_campaigns import run_kept_campaign
+    from ..validation.points.kept import compare, kept_tables, points_of
+
+    _beside_simulation(
+        folder,
+        profile,
+        repeats,
+        file=KEPT_FILE,
+        points_of=points_of,
+        measure=run_kept_campaign,
+        tables_of=lambda *found: kept_tables(compare(*found)),
+    )
+
+
+def _beside_simulation(
+    folder: Path,
+    profile: str,
+    repeats: int,
+    *,
+    file: str,
+    points_of: Callable[[Profile], list[Point]],
+    measure: Callable[..., CampaignSummary],
+    tables_of: Callable[
+        [Sequence[RunRecord], Profile, Callable[[int, int], None]], Sequence[Table]
+    ],
+) -> None:
+    """Measure what *file* in *folder* lacks of a campaign, and print all runs beside simulated.
+
+    Raises
+    ------
+    UserError
+        If there is nothing to compare.
+    """
     from rich.console import Console
 
     from ..calibration.measure.campaign_progress import campaign_bar
-    from ..calibration.measure.impatient_run import IMPATIENT_FILE
-    from ..calibration.measure.machine_campaigns import run_impatient_campaign
     from ..calibration.profiles.cost_profile import Profile
     from ..calibration.records.measured_runs import RunRecord, read_rows
     from ..calibration.running.compiling import Side, compile_engines
     from ..calibration.running.preparation import find_profile_path
     from ..sim.files.tables import rich_table
-    from ..validation.overload.impatient import compare, impatient_tables, points_of
 
     source = Profile.read(find_profile_path(profile))
     if repeats:
@@ -77,15 +136,15 @@ def impatient(
         with keeping(folder):
             compile_engines(names, source, side=Side.of_testbed(), telling=compiling)
             with campaign_bar(notes()) as bar:
-                summary = run_impatient_campaign(folder, points, repeats=repeats, progress=bar)
+                summary = measure(folder, points, repeats=repeats, progress=bar)
         conclude(summary, folder)
-    runs = read_rows(folder / IMPATIENT_FILE, RunRecord).rows
+    runs = read_rows(folder / file, RunRecord).rows
     if not runs:
-        raise UserError(f"{folder / IMPATIENT_FILE}: must hold runs where --repeats is 0")
+        raise UserError(f"{folder / file}: must hold runs where --repeats is 0")
     with keeping(folder), progress_bar("simulating") as progress:
-        loads = compare(runs, source, progress)
-    console = Console(width=IMPATIENT_WIDTH, highlight=False, markup=False)
-    for table in impatient_tables(loads):
+        tables = tables_of(runs, source, progress)
+    console = Console(width=BESIDE_WIDTH, highlight=False, markup=False)
+    for table in tables:
         console.print(rich_table(table))
         console.print()
 

@@ -81,6 +81,8 @@ def requests_of(world: World, end_ns: int) -> Requests:
         for column in (world.due_ns, world.reply_ns, world.asked_on)
     )
     ended_ns, status = _array(world.done_ns)[row], _array(world.status)[row]
+    if world.is_kept:
+        row = np.where(_is_sent_beyond(row, reply_ns, end_ns), NONE, row)
     waits = row == NONE
     ended_ns[waits], status[waits] = NONE, int(Status.OPEN)
     replied = reply_ns >= 0
@@ -94,6 +96,19 @@ def requests_of(world: World, end_ns: int) -> Requests:
     beyond = ended_ns > end_ns
     ended_ns[beyond], status[beyond] = NONE, int(Status.OPEN)
     return Requests(due_ns, row, ended_ns, status)
+
+
+def _is_sent_beyond(row: Integers, reply_ns: Integers, end_ns: int) -> NDArray[np.bool_]:
+    """Return which requests of kept connections were sent after a reply beyond *end_ns*.
+
+    A client knows when it will have read a reply, and sends its next request then: that has not
+    happened either.
+    """
+    beyond: NDArray[np.bool_] = reply_ns > end_ns
+    if not beyond.any():
+        return beyond
+    not_replied: NDArray[np.bool_] = reply_ns == NONE
+    return not_replied & np.isin(row, row[beyond])
 
 
 _EVERY = slice(None)

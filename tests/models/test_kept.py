@@ -52,6 +52,20 @@ def test_a_request_waits_for_the_reply_before_it(mechanism: str) -> None:
     assert summarise(outcome).offered == 4
 
 
+def test_a_request_is_not_sent_before_the_reply_that_comes_after_the_end() -> None:
+    costs = toy_costs("epoll_level")
+    costs = costs._replace(client=costs.client._replace(receive_ns=4_000))
+    trace = kept(1, (10_000, 0), (10_100, 0))
+    whole = simulate("epoll_level", trace, costs, RunSettings(duration_ns=1_000_000))
+    settings = RunSettings(duration_ns=whole.reply_ns.tolist()[0] - 1)
+    cut = simulate("epoll_level", trace, costs, settings, engine="reference")
+    assert simulate("epoll_level", trace, costs, settings, engine="fast").same_as(cut)
+    # The reply had arrived and was being read: what follows on it had not been sent.
+    assert cut.asked_on.tolist() == [-1, 0]
+    assert cut.due_ns.tolist() == [10_100, 10_000]
+    assert cut.ended_as.tolist() == [Status.OPEN] * 2
+
+
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_a_connection_that_had_its_requests_is_opened_again(mechanism: str) -> None:
     trace = kept(2, *((10_000 + 50_000 * i, i % 2) for i in range(8)), requests=2, rows=8)

@@ -129,6 +129,8 @@ def record_of(
 
 def _trace(point: Point, seed: int, lengths: Lengths) -> Trace:
     seconds = (lengths.warm_up_ns + lengths.window_ns) / 1e9
+    if point.keeps:
+        return point.trace(seed, seconds, point.load.connections or 0)
     if point.load.loop == "open":
         return open_loop(rate_per_s=point.rate_per_s, seconds=seconds, seed=seed)
     return closed_loop(users=point.users, connections=round(60_000 * seconds) + 4 * point.users)

@@ -187,4 +187,6 @@ def combine(request: Request, results: Sequence[Result]) -> Forecast:
 def result_of(job: Job) -> Result:
     """Simulate one run; a process of its own may be where."""
     summary = run_job(job).summary
-    return figures_of_summary(summary, requests=job.scenario.load.requests), summary.verdict
+    load = job.scenario.load
+    keeps = load.connections is not None
+    return figures_of_summary(summary, requests=load.requests, keeps=keeps), summary.verdict

@@ -32,9 +32,15 @@ from ...scenario.quantities import DURATION
 from ...sim.figures.summary import summarise
 from ...sim.files.tables import DASH, Column, Table
 from ...sim.state.units import SECOND_NS, round_ns
-from ..points.measured_points import figures_of_run, figures_of_summary, median, ratio
+from ..points.measured_points import (
+    MISSED,
+    REACHED,
+    figures_of_run,
+    figures_of_summary,
+    median,
+    ratio,
+)
 from .overload import at_its_prices, with_tick_of
-from .verdicts import MISSED, REACHED
 
 BELOW_WITHIN = 0.05
 """Of the measured replies, below the knee."""

@@ -34,7 +34,7 @@ from ...sim.figures.queue_lengths import SAMPLE_COLUMNS
 from ...sim.figures.summary import summarise
 from ...sim.state.kinds import Status
 from ...sim.state.units import SECOND_NS
-from ..points.measured_points import median, ratio
+from ..points.measured_points import FOREIGN_SHARE_MAX, median, ratio
 
 GOODPUT_WITHIN = 0.10
 SHARE_WITHIN = 0.15
@@ -42,8 +42,6 @@ SHARE_LEAST = 0.01
 """Smaller shares are shown and not judged: a stall of 4 ms of a generator makes as many."""
 CPU_WITHIN = 0.05
 LATENCY_WITHIN = 0.15
-FOREIGN_SHARE_MAX = 0.05
-"""Of other programs on the server's CPU: above it, busy time is not the server's."""
 
 
 Server = tuple[str, int, int]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from ...sim.files.tables import DASH, Column, Table
+from ..points.measured_points import MISSED, REACHED
 from .overload import (
     CPU_WITHIN,
     GOODPUT_WITHIN,
@@ -19,7 +20,6 @@ from .overload import (
 
 _SHARES = ("at_once", "second", "third", "fourth", "never")
 _PAST_CAPACITY = 1.1
-REACHED, MISSED = "reached", "missed"
 NOTE = (
     "Medians over accepted runs, in brackets half the range of the measured ones. Goodput is in "
     "units of the capacity, wanted within 10%; shares of connections by the SYN "

@@ -24,6 +24,10 @@ from ...sim.figures.tally import progress_of_totals
 from ...sim.load.streams import generator
 from ...sim.state.units import SECOND_NS
 
+FOREIGN_SHARE_MAX = 0.05
+"""Of other programs on the server's CPU: above it, busy time is not the server's."""
+REACHED, MISSED = "reached", "missed"
+"""A bound, by a forecast."""
 _RESAMPLES = 1000
 _NAN = float("nan")
 
@@ -51,7 +55,8 @@ class Figures(NamedTuple):
     process_ns_per_request:
         CPU time of the server process, by its own clock, per reply.
     p50_ns, p99_ns:
-        Latency from the intended send time to the last byte of the reply.
+        Latency from the intended send time to the last byte of the reply: of connections, or of
+        requests where connections are kept.
     events_per_wait:
         Events returned per wait: what a wait's cost is shared by.
     """
@@ -148,16 +153,22 @@ def figures_of_run(record: RunRecord) -> Figures:
     )
 
 
-def figures_of_summary(summary: Summary, *, requests: int = 1) -> Figures:
-    """Return the figures of one simulated run, counted as the measured ones are."""
+def figures_of_summary(summary: Summary, *, requests: int = 1, keeps: bool = False) -> Figures:
+    """Return the figures of one simulated run, counted as the measured ones are.
+
+    With *keeps* clients keep their connections, and requests are what is counted.
+    """
     # A connection that is kept for several requests is counted by its replies, as on the server.
     replied = summary.calls["replies"] if requests > 1 else summary.connections.replied
+    latency_ns = summary.connections.lifetime_ns
+    if keeps:
+        replied, latency_ns = summary.replied, summary.latency_ns
     return Figures(
         throughput_per_s=replied * SECOND_NS / summary.window_ns,
         cpu_busy=summary.cpu_busy,
         process_ns_per_request=ratio(summary.cpu.process_ns, replied),
-        p50_ns=summary.connections.lifetime_ns.p50,
-        p99_ns=summary.connections.lifetime_ns.p99,
+        p50_ns=latency_ns.p50,
+        p99_ns=latency_ns.p99,
         events_per_wait=ratio(summary.calls["events"], summary.calls["waits"]),
     )
 
@@ -198,7 +209,7 @@ def verdict_of_run(record: RunRecord) -> Verdict:
     result = record.result
     n_offered = result.offered
     n_errors = sum(result.errors.model_dump().values())
-    n_replied = result.replied / record.point.load.requests
+    n_replied = result.replied / record.point.replies_each
     growth = n_offered - n_replied - n_errors
     mean_ns = result.latency_ns.mean if result.latency_ns else 0.0
     n_open = n_offered * mean_ns / record.window_ns

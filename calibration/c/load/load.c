@@ -32,6 +32,7 @@ struct options {
     const char *records;
     const char *replies;
     const char *requests;
+    bool held;
     const char *protocol;
     struct protocol_options protocol_options;
 };
@@ -93,6 +94,8 @@ static void parse_load_options(struct options *options, int argc, char **argv)
          "file for three int64 a reply, written at the end"},
         {"requests", OPTION_TEXT, &options->requests, 0, 0,
          "file for five int64 a request of kept connections, written at the end"},
+        {"held", OPTION_FLAG, &options->held, 0, 0,
+         "print `opened N` when kept connections are open, and begin by a line of standard input"},
     };
     parse_options("replays a trace against a server, spinning", specs, sizeof specs / sizeof *specs,
                   argc, argv);
@@ -116,6 +119,9 @@ static void check_loop(const struct options *options, const struct trace *trace)
     }
     if (trace->loop != LOOP_KEPT && options->requests != NULL) {
         refuse("--requests must be absent without kept connections, got \"%s\"", options->requests);
+    }
+    if (trace->loop != LOOP_KEPT && options->held) {
+        refuse("--held must be absent without kept connections");
     }
 }
 
@@ -232,6 +238,7 @@ int main(int argc, char **argv)
         .run_ns = options.run_ns,
         .timeout_ns = options.timeout_ms * NS_PER_MS,
         .fds_max = options.fds_max,
+        .held = options.held,
         .retry =
             {
                 .n_max = options.retries_max,

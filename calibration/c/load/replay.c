@@ -246,6 +246,22 @@ static bool is_over(const struct replay *replay)
     }
 }
 
+/* The server has yet to accept the last of the connections: only its own side can say when it has.
+ */
+static void hold(const struct replay *replay)
+{
+    char byte = 0;
+    if (printf("opened %lld\n", (long long)replay->n_open) < 0 || fflush(stdout) != 0) {
+        fail("cannot print: %s", strerror(errno));
+    }
+    while (byte != '\n' && !stop_requested()) {
+        ssize_t n_read = read(STDIN_FILENO, &byte, 1);
+        if (n_read == 0 || (n_read < 0 && errno != EINTR)) {
+            return;
+        }
+    }
+}
+
 static void set_time_zero(struct replay *replay)
 {
     int64_t monotonic_ns = clock_ns(CLOCK_MONOTONIC);
@@ -303,6 +319,9 @@ struct replay_result replay(const struct trace *trace, const struct replay_optio
         state->kept = kept_prepare(trace, requests);
         state->zero_ns = clock_ns(CLOCK_MONOTONIC_RAW);
         kept_open_all(state);
+        if (options->held) {
+            hold(state);
+        }
     }
     for (int64_t i = 0; trace->loop == LOOP_CLOSED && i < trace->n_users; i++) {
         due_add(&state->due, 0, DUE_USER, 0);

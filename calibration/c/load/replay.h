@@ -24,6 +24,7 @@ struct replay_options {
     int64_t timeout_ns; /* from the intended start of a connection to its last byte; of kept ones
                          * from when a request was due */
     int64_t fds_max;    /* connections open at once */
+    bool held;          /* kept ones are open: a line of standard input begins */
     struct retry_options retry;
     const struct protocol *protocol;
     struct protocol_options protocol_options;
@@ -44,7 +45,7 @@ struct replay_result {
 };
 
 /* Print `start CLOCK_MONOTONIC_NS` and replay *trace* until it or the time is over. Connections that
- * are kept are opened before that; *requests* has room for each of their requests.
+ * are kept are opened before that, held if they are to be; *requests* has room for their requests.
  */
 struct replay_result replay(const struct trace *trace, const struct replay_options *options,
                             struct records *records, struct replies *replies,

@@ -167,6 +167,23 @@ def test_requests_of_connections_that_cannot_be_opened_fail(programs: Path, tmp_
     assert rows[1].connected_ns == NOT_REACHED
 
 
+def test_a_held_replay_begins_by_a_line(serve: Serve, programs: Path, tmp_path: Path) -> None:
+    server = serve("epoll_level")
+    trace = write_kept_trace(tmp_path / "t.trace", [(0, i) for i in range(5)], users=5)
+    command = [str(programs / "load"), "--port", str(server.port), "--trace", str(trace), "--held"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "opened 5\n"
+        eventually(lambda: server.counters()["connections_open"] == 5)
+        assert server.counters()["reads"] == 0
+        output, _ = process.communicate("\n", timeout=DEADLINE_S)
+    first, last = output.splitlines()
+    assert first.startswith("start ")
+    assert json.loads(last)["requests"]["replied"] == 5
+
+
 def test_a_replay_ends_by_its_time_with_requests_on_the_way(programs: Path, tmp_path: Path) -> None:
     due = [(0, 0), (0, 0), (3_600_000_000_000, 0)]
     trace = write_kept_trace(tmp_path / "t.trace", due, users=1)
@@ -191,4 +208,9 @@ def test_options_that_the_loop_has_no_use_for_are_refused(programs: Path, tmp_pa
         programs,
         (*load, str(plain), "--requests", "r"),
         'load: --requests must be absent without kept connections, got "r"',
+    )
+    assert_refused(
+        programs,
+        (*load, str(plain), "--held"),
+        "load: --held must be absent without kept connections",
     )

@@ -65,6 +65,27 @@ def test_work_and_timeout_are_the_servers_the_simulators_and_on_disk() -> None:
     assert len({one.seed(0) for one in (plain, point, point_at(point, request_work_ns=0))}) == 3
 
 
+def test_kept_connections_have_requests_at_a_rate_and_are_on_disk() -> None:
+    plain = point_at(mechanism="epoll_level", loop="open", rate_per_s=9_000)
+    point = point_at(plain, connections=60)
+    assert point.label == "epoll_level idle 0 kept 60 open 9000/s"
+    assert point_at(point, arrivals="constant").label == f"{point.label} constant"
+    assert (point.keeps, point.replies_each, plain.keeps) == (True, 1, False)
+    assert point_at(plain, requests=3).replies_each == 3
+    assert point_at(point, requests=3).replies_each == 1
+    assert point_at(**stored(point)) == point
+    # Rows of before have no such fields, and their seeds stay.
+    early = {k: v for k, v in stored(plain).items() if k not in ("connections", "arrivals")}
+    assert point_at(**early) == plain
+    assert len({one.seed(0) for one in (plain, point, point_at(point, connections=0))}) == 2
+    trace = trace_to_replay(point, 1, 0.1)
+    assert (trace.loop, trace.users, len(trace)) == ("kept", 60, 60)
+    # A longer run begins with the requests of a shorter one, for the same users.
+    longer, n = trace_to_replay(point, 1, 0.2), trace.arrival_ns.size
+    assert longer.arrival_ns[:n].tolist() == trace.arrival_ns.tolist()
+    assert longer.arrival_user[:n].tolist() == trace.arrival_user.tolist()
+
+
 def test_several_event_loops_are_threads_on_one_cpu() -> None:
     loops = point_at(FIT_POINT, workers=2)
     own = point_at(loops, share="nothing")
@@ -102,6 +123,10 @@ def test_several_event_loops_are_threads_on_one_cpu() -> None:
         ({"users": 4, "threads": "processes"}, "server.threads: .*poll.*"),
         ({"users": 4, "workers": 2, "share": "nothing", "wake": "one"}, "server.wake: .*"),
         ({"mechanism": "blocking", "users": 4}, "server.workers: is missing.*"),
+        (
+            {"loop": "open", "rate_per_s": 5_000, "connections": 4, "burst": 2},
+            "burst: must be 1 where connections are kept, got 2",
+        ),
         ({"loop": "open"}, 'load.rate: is missing, and load.loop = "open" needs it'),
         ({"users": 4, "queue": 3}, "has no field queue, got 3"),
     ],

@@ -1,0 +1,71 @@
+"""Run one operating point of kept connections on the real machine.
+
+    open all connections ─► warm-up ─► window ─► requests of the window ─► does the run count?
+
+Requests come at a rate whatever the server does, each over one of the connections. A run whose load
+generator falls behind, or that loses a connection, shows another load than its point has: it does
+not count. Programs of less priority fill what the server leaves idle. Such a run counts, but the
+busy time of its CPU is not the server's, which has a clock of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+
+from ..points.point import Point
+from ..records.measured_runs import RunRecord
+from ..records.noise import Series, limits_for
+from ..testbed.c_build import Programs
+from ..testbed.testbed import Testbed
+from .impatient_run import counted_if_offered, rejected
+from .macro import Timing, run_point
+
+KEPT_FILE = "kept.jsonl"
+TIMING = Timing(warm_up_s=0.4, window_s=1.0, calibration_ms=50)
+
+
+def run_kept(
+    point: Point,
+    repeat: int,
+    *,
+    testbed: Testbed,
+    programs: Programs,
+    series: Series,
+    timing: Timing = TIMING,
+) -> RunRecord:
+    """Measure one repeat of *point*, and judge its noise, its load generator and its connections.
+
+    Raises
+    ------
+    RunError
+        If a process of the run ends early or does not answer in time.
+    """
+    limits = replace(
+        limits_for(point),
+        foreign_share_max=inf,
+        server_delay_share_max=inf,  # softirqs delay it, too
+    )
+    run = run_point(
+        point,
+        repeat,
+        testbed=testbed,
+        programs=programs,
+        series=series,
+        timing=timing,
+        limits=limits,
+    )
+    return counted_if_kept(counted_if_offered(run))
+
+
+def counted_if_kept(run: RunRecord) -> RunRecord:
+    """Return *run*, rejected if a connection was lost, or was not open at the end of the window."""
+    result, load = run.result, run.point.load
+    if result.connections_failed:
+        return rejected(run, f"connections_failed must be 0, got {result.connections_failed}")
+    least = run.point.idle.connections + (load.connections or 0)
+    n_open = result.calls["connections_open"]
+    # One that its client closes, as it has had its requests, is replaced a little later.
+    if n_open < least and load.keeps_for_ever:
+        return rejected(run, f"connections_open must be at least {least}, got {n_open}")
+    return run
