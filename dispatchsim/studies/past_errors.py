@@ -23,7 +23,7 @@ from ..validation.scoring.misses import BUSY, LEVEL, Allowance, Miss, added, all
 from .axis import RATE_FIELD
 from .objective import Clause, Objective
 from .rows import Found, Search
-from .searching import BUSIEST, FALLS_BEHIND, SearchTask, Simulating, search_all
+from .searching import BUSIEST, SearchTask, Simulating, search_all
 
 _THROUGHPUT = "throughput_per_s"
 _BUSY = "cpu_busy"
@@ -83,7 +83,8 @@ def past_errors(
         return None
     broken = central.tried[central.high].broken
     used = central.tried[central.low].figures[BUSIEST]
-    is_busy = used >= BUSY or broken == FALLS_BEHIND
+    # A link that is full, or a pool without a free thread, is no capacity that was ever missed.
+    is_busy = used >= BUSY
     clause = next((c for c in task.objective.clauses if str(c) == broken), None)
     figure = _THROUGHPUT if is_busy else _MISSED_AS.get(clause.figure if clause else "")
     if figure is None:

@@ -175,6 +175,19 @@ def test_at_capacity_past_errors_are_of_the_rate_where_another_field_grows(
     assert answer.centre > answer.searches[0].middle
 
 
+def test_a_full_link_is_no_capacity_that_was_ever_missed(profile: ds.Profile) -> None:
+    misses = [Miss("poll", 1.0, {"throughput_per_s": 0.5})] * 40
+    load = {**SEARCHED["load"], "reply_size": "10 kB"}
+    full = {**SEARCHED, "load": load, "network": {"down": "500 Mbit/s"}}
+    asked = ds.Scenario.of(server={"mechanism": "epoll_level"}, **full)
+    answer = ds.capacity(asked, "errors < 1%", misses=misses, profile=profile, replications=1)
+    (found,) = answer.searches
+    assert found.found is Found.BETWEEN
+    assert found.tried[found.low].figures["cpu_busiest"] < 0.85
+    assert answer.past is None
+    assert answer.range == (found.low, found.high)
+
+
 def test_what_was_never_missed_is_said_to_be_left_out(profile: ds.Profile) -> None:
     asked = scenario(**SEARCHED)
     answer = ds.capacity(asked, "p999 < 1 ms", misses=[], profile=profile, replications=1)
