@@ -24,6 +24,7 @@ def test_quantiles_are_those_of_numpy(durations: Distribution) -> None:
     durations.add(np.arange(1, 1001, dtype=np.int64))
     found = latency(durations)
     assert (found.mean, found.p50, found.p90, found.max) == (500.5, 500.5, 900.1, 1000)
+    assert (found.p95, found.p99) == pytest.approx((950.05, 990.01))
     assert found.p999 == pytest.approx(999.001)
 
 
