@@ -60,7 +60,7 @@ class PastErrors(NamedTuple):
         """How many errors there are, and how large they were."""
         middle, *ends = map(self._text, (self.allowed.middle, self.allowed.low, self.allowed.high))
         return (
-            f"{self.allowed.n} past forecast errors of {METRICS[self.figure].heading}, "
+            f"{self.allowed.n} past forecast errors of {METRICS[self.figure].short}, "
             f"{middle} in the median ({LEVEL:.0%}: {' ... '.join(ends)})"
         )
 
