@@ -65,8 +65,8 @@ class PastErrors(NamedTuple):
         )
 
     def _text(self, error: float) -> str:
-        share = error if self.figure == _BUSY else math.exp(error) - 1
-        if self.figure != _BUSY and share >= 1:
+        share = math.exp(error) - 1
+        if share >= 1:
             return f"x {number_text(1 + share)}"
         sign = "+" if share >= 0 else "-"
         return f"{sign}{share_text(abs(share))}"

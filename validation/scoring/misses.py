@@ -31,7 +31,7 @@ from ...scenario.metrics import METRICS
 from ...sim.files.tables import Column, Table
 from ...sim.files.whole_files import write_whole
 
-FORMAT = "dispatchsim-misses/1"
+FORMAT = "dispatchsim-misses/2"
 BUSY = 0.85
 """Utilisation, as forecast, from which on a point is near or past its capacity."""
 LEVEL = 0.9
@@ -45,7 +45,7 @@ FIGURES = {
 }
 """The metrics that are missed (scenario/metrics.py), and their names in reports and files."""
 _BUSY = "cpu_busy"
-"""Its miss is a difference of shares; the others are ratios."""
+"""A share: what is measured is 1 at the most."""
 
 
 class Miss(NamedTuple):
@@ -56,7 +56,7 @@ class Miss(NamedTuple):
     mechanism, utilisation:
         Of the point; the utilisation is that of the forecast.
     of:
-        By metric: the logarithm of measured over forecast, or of CPU the difference of shares.
+        By metric: the logarithm of measured over forecast.
     """
 
     mechanism: str
@@ -92,12 +92,11 @@ class Allowance(NamedTuple):
 def added(figure: str, value: float, miss: float) -> float:
     """Return what is measured where *value* of *figure* is forecast and missed by *miss*.
 
-    >>> added("cpu_busy", 0.5, -0.1), round(added("p99_answered_ns", 200.0, math.log(2)), 6)
-    (0.4, 400.0)
+    >>> added("cpu_busy", 0.8, math.log(2)), round(added("p99_answered_ns", 200.0, math.log(2)), 6)
+    (1.0, 400.0)
     """
-    if figure == _BUSY:
-        return min(1.0, max(0.0, value + miss))
-    return value * math.exp(miss)
+    measured = value * math.exp(miss)
+    return min(1.0, measured) if figure == _BUSY else measured
 
 
 def allowance(misses: Iterable[Miss], figure: str, level: float = LEVEL) -> Allowance | None:
@@ -150,9 +149,7 @@ def _miss(entry: Mapping[str, Any]) -> Miss:
             continue
         if figure == "throughput_per_s" and entry["role"] == "offered":
             continue  # both delivered what was offered, which says nothing of either
-        if figure == _BUSY:
-            of[figure] = round(theirs - ours, 6)
-        elif ours > 0 and theirs > 0:
+        if ours > 0 and theirs > 0:
             of[figure] = round(math.log(theirs / ours), 6)
     return Miss(entry["point"]["mechanism"], round(forecast["cpu_busy"], 6), of)
 

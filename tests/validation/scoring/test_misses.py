@@ -68,7 +68,7 @@ def test_a_mechanism_is_judged_by_the_others() -> None:
 def test_allowances_are_put_around_a_forecast_as_misses_are_stated() -> None:
     allowed = Allowance(-0.1, 0.0, math.log(2), 50)
     assert allowed.around("p50_answered_ns", 10.0) == pytest.approx((10 * math.exp(-0.1), 20.0))
-    assert allowed.around("cpu_busy", 0.5) == pytest.approx((0.4, 1.0))
+    assert allowed.around("cpu_busy", 0.5) == pytest.approx((0.5 * math.exp(-0.1), 1.0))
 
 
 def test_the_shipped_misses_are_those_of_the_report() -> None:
@@ -111,13 +111,13 @@ def test_a_miss_is_what_was_measured_over_the_forecast() -> None:
                 0.9,
                 {
                     "throughput_per_s": 0.693147,
-                    "cpu_busy": -0.1,
+                    "cpu_busy": -0.117783,  # 0.8 of 0.9
                     "p50_answered_ns": -0.693147,
                     "p99_answered_ns": 0.0,
                 },
             ),
             # What both delivered is what was offered, and what is unknown or 0 is no ratio.
-            Miss("poll", 0.5, {"cpu_busy": 0.2}),
+            Miss("poll", 0.5, {"cpu_busy": 0.336472}),
         ]
     }
 
