@@ -365,10 +365,11 @@ def capacity(
     )
     (central,) = search_all([first], where)
     ended(1)
-    # The others begin where the first one ended, with small steps: four runs instead of twelve.
+    # The others begin where the first one ended, with steps as wide as a search may end: most
+    # take two to four runs instead of twelve.
     begin = central.low or central.high
     others = [
-        first._replace(seed=first.seed + i, draw=i - 1, begin=begin, growth=1.05)
+        first._replace(seed=first.seed + i, draw=i - 1, begin=begin, growth=1 + precision)
         for i in range(1, replications)
     ]
     searches = (central, *search_all(others, where, lambda n: ended(1 + n)))
