@@ -11,6 +11,7 @@ sentence with file, key, rule and value. `dispatchsim schema` prints the JSON Sc
 
 from __future__ import annotations
 
+import math
 import tomllib
 from pathlib import Path
 from typing import Any, Self
@@ -27,13 +28,15 @@ from ..sim.state.laws import Law
 from ..sim.state.mechanism import Trait
 from ..sim.state.rules import broken_rules, sets_of
 from ..sim.state.settings import RunSettings
+from ..sim.state.units import SECOND_NS
 from .client import check_client
 from .declared import Section, properties_in_file, refuse, section_of, settings_from
 from .errors import ScenarioError
 from .faults import BURSTS_MAX, FaultSection, Flood
+from .formats import rate_text
 from .load import Load
 from .programs import without_program
-from .quantities import DURATION, SIZE, shown
+from .quantities import DURATION, RATE, SIZE, shown
 from .sections import Idle, Machine, Network, PathSection, Run, check_paths
 from .sentences import sentences
 from .server import Server, loops_by_default
@@ -222,7 +225,22 @@ class Scenario(Section):
                     f"load.rate: must give at most {CONNECTIONS_MAX} {what} in a run of "
                     f"{DURATION.format(self.run.duration)}, got {n}"
                 )
+            if self.load.rate > self.rate_max_per_s:
+                raise ValueError(
+                    f"load.rate: must be at most {rate_text(self.rate_max_per_s)}, as each of "
+                    f"{self.load.connections} connections carries a request in a round trip "
+                    f"(network.delay twice), got {RATE.format(self.load.rate)}"
+                )
         return self
+
+    @property
+    def rate_max_per_s(self) -> float:
+        """Requests a second that the connections which are kept can carry; infinite without them.
+
+        Each has one request at a time, which takes a round trip at the least.
+        """
+        n, delay_ns = self.load.connections, self.network.delay
+        return n * SECOND_NS / (2 * delay_ns) if n and delay_ns else math.inf
 
     @property
     def n_open(self) -> int:

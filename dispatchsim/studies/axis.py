@@ -129,7 +129,7 @@ def _rate_axis(scenario: Scenario) -> Axis:
     if rate is None:
         raise ScenarioError("load.rate: is missing, and a capacity is a rate of an open loop")
     most = 0.99 * CONNECTIONS_MAX * SECOND_NS / length.duration
-    ceiling = min(RATE_MAX_PER_S, most)
+    ceiling = min(RATE_MAX_PER_S, most, scenario.rate_max_per_s)
     floor = min(CONNECTIONS_MIN * SECOND_NS / (length.duration - length.warm_up), ceiling)
     return Axis(RATE_FIELD, "/s", False, min(max(rate, floor), ceiling), floor, ceiling)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,21 @@ def test_kept_connections_that_cannot_be_are_refused(load: dict[str, Any], rule:
     given = {key: value for key, value in {**KEPT, **load}.items() if value is not None}
     with pytest.raises(ScenarioError, match=rule):
         scenario(given)
+
+
+def test_a_rate_that_the_connections_cannot_carry_is_refused() -> None:
+    asked = {"server": {"mechanism": "epoll"}, "load": KEPT, "network": {"delay": "10 ms"}}
+    # Fifty round trips of 20 ms at a time are 2500 requests a second.
+    assert Scenario.of(**asked).rate_max_per_s == 2_500
+    rule = (
+        "load.rate: must be at most 2,500/s, as each of 50 connections carries a request in a "
+        "round trip (network.delay twice), got 2501/s"
+    )
+    with pytest.raises(ScenarioError) as caught:
+        Scenario.of(**{**asked, "load": {**KEPT, "rate": "2501/s"}})
+    assert [each.split(": ", 1)[1] for each in caught.value.mistakes] == [rule]
+    # What is absent is the testbed's, or a new connection for each.
+    assert Scenario.of(**{**asked, "network": {}}).rate_max_per_s == math.inf
 
 
 def test_kept_connections_need_descriptors_and_threads() -> None:

@@ -289,6 +289,14 @@ def test_an_answer_is_drawn_and_written(profile: ds.Profile) -> None:
     assert all(math.isfinite(s["high"]) for s in content["searches"])
 
 
+def test_a_rate_grows_up_to_what_the_connections_carry() -> None:
+    kept = {**SEARCHED["load"], "rate": "20000/s", "connections": 50}
+    asked = scenario(**{**SEARCHED, "load": kept, "network": {"delay": "1 ms"}})
+    axis = axis_of(asked)
+    assert (axis.begin, axis.ceiling) == (20_000, 25_000)
+    assert axis.at(asked, axis.ceiling).load.rate == 25_000
+
+
 def test_every_field_that_is_a_number_has_an_axis_of_legal_values() -> None:
     asked = scenario(server={"mechanism": "epoll_level"})
     found = 0
