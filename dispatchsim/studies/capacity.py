@@ -274,6 +274,7 @@ def _past_to_dict(past: PastErrors) -> dict[str, Any]:
         "low": past.low,
         "middle": past.middle,
         "high": past.high,
+        "stated_share": past.stated,
     }
 
 

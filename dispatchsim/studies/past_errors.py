@@ -4,6 +4,9 @@
                                                         the rate; or the server is as much faster
     below          p50, p99 or CPU was missed        ─► the bound that the simulator has to keep
 
+Errors are those of the kernel's and the measured server's CPU time. What the scenario states of its
+application was never missed, and errors leave it as it is.
+
 The central search is repeated with what would have made the simulator right: for the ends of the
 interval of past errors (`validation.scoring.misses`), and for their median, on which the answer is
 centred.
@@ -15,10 +18,13 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from ..scenario.cpus import threads_of
 from ..scenario.formats import number_text, share_text
 from ..scenario.metric import Kind
 from ..scenario.metrics import METRICS
 from ..scenario.quantities import RATE
+from ..scenario.scenario import Scenario
+from ..sim.state.units import SECOND_NS
 from ..validation.scoring.misses import BUSY, LEVEL, Allowance, Miss, added, allowance
 from .axis import RATE_FIELD
 from .objective import Clause, Objective
@@ -47,6 +53,8 @@ class PastErrors(NamedTuple):
         Which metric was missed, and by how much.
     low, middle, high:
         Loads; 0 where the objective is kept at none.
+    stated:
+        The share of CPU time that the scenario states, of which nothing was missed.
     """
 
     figure: str
@@ -54,14 +62,17 @@ class PastErrors(NamedTuple):
     low: float
     middle: float
     high: float
+    stated: float = 0.0
 
     @property
     def sentence(self) -> str:
         """How many errors there are, and how large they were."""
         middle, *ends = map(self._text, (self.allowed.middle, self.allowed.low, self.allowed.high))
+        rest = f", in the {share_text(1 - self.stated)} of CPU time that is not the application's"
         return (
             f"{self.allowed.n} past forecast errors of {METRICS[self.figure].short}, "
             f"{middle} in the median ({LEVEL:.0%}: {' ... '.join(ends)})"
+            f"{rest if self.stated else ''}"
         )
 
     def _text(self, error: float) -> str:
@@ -85,6 +96,8 @@ def past_errors(
     used = central.tried[central.low].figures[BUSIEST]
     # A link that is full, or a pool without a free thread, is no capacity that was ever missed.
     is_busy = used >= BUSY
+    is_rate = task.axis.field == RATE_FIELD
+    per_s = central.middle if is_rate else task.scenario.load.rate
     clause = next((c for c in task.objective.clauses if str(c) == broken), None)
     figure = _THROUGHPUT if is_busy else _MISSED_AS.get(clause.figure if clause else "")
     if figure is None:
@@ -92,8 +105,11 @@ def past_errors(
     allowed = allowance([miss for miss in known if miss.is_busy == is_busy], figure)
     if allowed is None:
         return None
-    errors = (allowed.low, allowed.middle, allowed.high)
-    if is_busy and task.axis.field == RATE_FIELD:
+    errors = [allowed.low, allowed.middle, allowed.high]
+    stated = _stated_share(task.scenario, per_s, used) if is_busy else 0.0
+    if is_busy:
+        errors = [_of_the_whole(error, stated) for error in errors]
+    if is_busy and is_rate:
         loads = [added(figure, central.middle, error) for error in errors]
     else:
         tasks = [_as_if_right(task, central, figure, error) for error in errors]
@@ -101,7 +117,34 @@ def past_errors(
             return None
         loads = [_load(found) for found in search_all([t for t in tasks if t], where)]
     low, middle, high = sorted(loads)
-    return PastErrors(figure, allowed, low, middle, high)
+    return PastErrors(figure, allowed, low, middle, high, stated)
+
+
+def _stated_share(scenario: Scenario, per_s: float | None, used: float) -> float:
+    """Return the share of the CPU time at *per_s* that the scenario states: its application's.
+
+    Parameters
+    ----------
+    per_s:
+        As load.rate; None in a closed loop.
+    used:
+        The share of its time in which the busiest CPU is not idle.
+    """
+    server, load = scenario.server, scenario.load
+    each_ns = server.request_cpu_law.mean + server.reply_cpu_per_kb * load.reply_size / 1_000
+    if load.connections is None:
+        each_ns = load.requests * each_ns + server.connection_cpu
+    n_cpus = min(scenario.machine.cpus, threads_of(scenario))
+    return float(min(1.0, each_ns * (per_s or 0.0) / (n_cpus * used * SECOND_NS)))
+
+
+def _of_the_whole(error: float, stated: float) -> float:
+    """Return the error of a throughput of which a share of the CPU time is *stated*, and right.
+
+    >>> _of_the_whole(0.25, stated=0.0), _of_the_whole(0.25, stated=1.0)
+    (0.25, -0.0)
+    """
+    return -math.log(stated + (1 - stated) * math.exp(-error))
 
 
 def _as_if_right(task: SearchTask, central: Search, figure: str, error: float) -> SearchTask | None:

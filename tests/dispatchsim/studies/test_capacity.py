@@ -143,6 +143,22 @@ def test_past_errors_move_a_capacity_and_widen_it(profile: ds.Profile) -> None:
     assert content["past_errors"]["errors"]["n"] == 41
 
 
+def test_what_the_scenario_states_of_its_application_was_never_missed(profile: ds.Profile) -> None:
+    misses = [Miss("poll", 1.0, {"throughput_per_s": math.log(1.25)})] * 40
+    options: dict[str, Any] = {"misses": misses, "profile": profile, "replications": 1}
+    works = {"mechanism": "epoll_level", "request_cpu": "100 us"}
+    answer = ds.capacity(scenario(**SEARCHED, server=works), "p99 < 2 ms", **options)
+    (found,) = answer.searches
+    # The CPU was that long busy for a request; but for 100 us of it the server is a quarter faster.
+    busy_s = found.tried[found.low].figures["cpu_busiest"] / found.middle
+    faster_s = 100e-6 + (busy_s - 100e-6) / 1.25
+    assert answer.centre
+    assert answer.centre == pytest.approx(found.middle * busy_s / faster_s)
+    assert found.middle < answer.centre < 1.1 * found.middle
+    assert answer.centre * 100e-6 < 1
+    assert " of CPU time that is not the application's" in answer.reckoning
+
+
 def test_below_capacity_past_errors_of_the_metric_move_its_bound(profile: ds.Profile) -> None:
     busy = [Miss("poll", 1.0, {"throughput_per_s": 0.5, "p99_answered_ns": 5.0})] * 40
     calm = [Miss("poll", 0.2, {"p99_answered_ns": math.log(1.25), "cpu_busy": 0.1})] * 40
