@@ -6,7 +6,8 @@
 
 The draws say how much the calibration leaves open, the misses what the model itself gets wrong
 (`validation.scoring.misses`). A machine that was never validated has no misses of its own: then
-those of all validated ones are taken, and it is said.
+those of all validated ones are taken, and it is said. Misses leave alone what the scenario states
+(`stated.py`).
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from ..store.records import Record, Run, runs_of
 from ..store.work import Progress, simulate_all
 from ..validation.scoring.misses import FIGURES, LEVEL, Miss, allowance, misses_for
 from .rows import Expected
+from .stated import Stated, stated_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -128,7 +130,11 @@ def forecast(
     drawn = [r for r in records if r.draw is not None]
     is_busy = Miss("", _mean(central, _BUSY), {}).is_busy
     is_like = [miss for miss in known if miss.is_busy == is_busy]
-    expected = tuple(_expected(figure, central, drawn, is_like, level) for figure in FIGURES)
+    per_s = _mean(central, _ANSWERED) / (1 if scenario.load.connections else scenario.load.requests)
+    stated = stated_of(scenario, per_s, scenario.machine.cpus * _mean(central, _BUSY))
+    expected = tuple(
+        _expected(each, central, drawn, is_like, level, stated=stated) for each in FIGURES
+    )
     if any(each.missed is None for each in expected if is_busy or each.figure != _ANSWERED):
         warnings.append(
             f"too few runs were measured for an interval of {level:.0%} of what forecasts missed: "
@@ -152,6 +158,8 @@ def _expected(
     drawn: Sequence[Record],
     known: Sequence[Miss],
     level: float,
+    *,
+    stated: Stated,
 ) -> Expected:
     simulated = _mean(central, figure)
     values = [r.figures[figure] for r in drawn]
@@ -163,10 +171,13 @@ def _expected(
     allowed = allowance(known, figure, level=level)
     if allowed is None:
         return Expected(figure, simulated, *calibration, simulated, calibration, None)
-    missed = allowed.around(figure, simulated)
+    missed = (
+        stated.measured(figure, simulated, allowed.low),
+        stated.measured(figure, simulated, allowed.high),
+    )
     # Both intervals have their middle where forecasts were right, by the median.
-    first, last = (allowed.centred(figure, end) for end in calibration)
-    mean = allowed.centred(figure, simulated)
+    first, last = (stated.measured(figure, end, allowed.middle) for end in calibration)
+    mean = stated.measured(figure, simulated, allowed.middle)
     return Expected(
         figure, mean, min(first, missed[0]), max(last, missed[1]), simulated, calibration, missed
     )

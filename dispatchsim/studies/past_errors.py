@@ -4,12 +4,9 @@
                                                         the rate; or the server is as much faster
     below          p50, p99 or CPU was missed        ─► the bound that the simulator has to keep
 
-Errors are those of the kernel's and the measured server's CPU time. What the scenario states of its
-application was never missed, and errors leave it as it is.
-
 The central search is repeated with what would have made the simulator right: for the ends of the
 interval of past errors (`validation.scoring.misses`), and for their median, on which the answer is
-centred.
+centred. Errors leave alone what the scenario states (`stated.py`).
 """
 
 from __future__ import annotations
@@ -23,13 +20,12 @@ from ..scenario.formats import number_text, share_text
 from ..scenario.metric import Kind
 from ..scenario.metrics import METRICS
 from ..scenario.quantities import RATE
-from ..scenario.scenario import Scenario
-from ..sim.state.units import SECOND_NS
-from ..validation.scoring.misses import BUSY, LEVEL, Allowance, Miss, added, allowance
+from ..validation.scoring.misses import BUSY, LEVEL, Allowance, Miss, allowance
 from .axis import RATE_FIELD
 from .objective import Clause, Objective
 from .rows import Found, Search
 from .searching import BUSIEST, SearchTask, Simulating, search_all
+from .stated import Stated, stated_of
 
 _THROUGHPUT = "throughput_per_s"
 _BUSY = "cpu_busy"
@@ -106,48 +102,22 @@ def past_errors(
     if allowed is None:
         return None
     errors = [allowed.low, allowed.middle, allowed.high]
-    stated = _stated_share(task.scenario, per_s, used) if is_busy else 0.0
-    if is_busy:
-        errors = [_of_the_whole(error, stated) for error in errors]
+    n_cpus = min(task.scenario.machine.cpus, threads_of(task.scenario))
+    stated = stated_of(task.scenario, per_s or 0.0, n_cpus * used)
     if is_busy and is_rate:
-        loads = [added(figure, central.middle, error) for error in errors]
+        loads = [stated.measured(figure, central.middle, error) for error in errors]
     else:
-        tasks = [_as_if_right(task, central, figure, error) for error in errors]
+        tasks = [_as_if_right(task, central, figure, error, stated) for error in errors]
         if None in tasks:
             return None
         loads = [_load(found) for found in search_all([t for t in tasks if t], where)]
     low, middle, high = sorted(loads)
-    return PastErrors(figure, allowed, low, middle, high, stated)
+    return PastErrors(figure, allowed, low, middle, high, stated.share)
 
 
-def _stated_share(scenario: Scenario, per_s: float | None, used: float) -> float:
-    """Return the share of the CPU time at *per_s* that the scenario states: its application's.
-
-    Parameters
-    ----------
-    per_s:
-        As load.rate; None in a closed loop.
-    used:
-        The share of its time in which the busiest CPU is not idle.
-    """
-    server, load = scenario.server, scenario.load
-    each_ns = server.request_cpu_law.mean + server.reply_cpu_per_kb * load.reply_size / 1_000
-    if load.connections is None:
-        each_ns = load.requests * each_ns + server.connection_cpu
-    n_cpus = min(scenario.machine.cpus, threads_of(scenario))
-    return float(min(1.0, each_ns * (per_s or 0.0) / (n_cpus * used * SECOND_NS)))
-
-
-def _of_the_whole(error: float, stated: float) -> float:
-    """Return the error of a throughput of which a share of the CPU time is *stated*, and right.
-
-    >>> _of_the_whole(0.25, stated=0.0), _of_the_whole(0.25, stated=1.0)
-    (0.25, -0.0)
-    """
-    return -math.log(stated + (1 - stated) * math.exp(-error))
-
-
-def _as_if_right(task: SearchTask, central: Search, figure: str, error: float) -> SearchTask | None:
+def _as_if_right(
+    task: SearchTask, central: Search, figure: str, error: float, stated: Stated
+) -> SearchTask | None:
     """Return the search whose simulated answer is the measured one, had the error been this."""
     near = task._replace(begin=central.middle, growth=1.05)
     if figure == _THROUGHPUT:
@@ -155,14 +125,14 @@ def _as_if_right(task: SearchTask, central: Search, figure: str, error: float) -
         if rate_per_s is None:
             return None
         # A server that is faster in all it does is this one at a lower rate and a slower clock.
-        less = {"rate": RATE.format(added(figure, rate_per_s, -error))}
+        less = {"rate": RATE.format(stated.simulated(figure, rate_per_s, error))}
         near = near._replace(scenario=task.scenario.with_values(load=less))
 
     def bound(clause: Clause) -> float:
         if figure == _THROUGHPUT and METRICS[clause.figure].kind is Kind.TIME:
-            return added(figure, clause.bound, error)
+            return stated.measured(figure, clause.bound, error)
         is_missed = _MISSED_AS.get(clause.figure) == figure
-        return added(figure, clause.bound, -error) if is_missed else clause.bound
+        return stated.simulated(clause.figure, clause.bound, error) if is_missed else clause.bound
 
     clauses = (clause._replace(bound=bound(clause)) for clause in task.objective.clauses)
     return near._replace(objective=Objective(tuple(clauses)))

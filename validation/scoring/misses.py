@@ -44,8 +44,6 @@ FIGURES = {
     "p99_answered_ns": "p99_ns",
 }
 """The metrics that are missed (scenario/metrics.py), and their names in reports and files."""
-_BUSY = "cpu_busy"
-"""A share: what is measured is 1 at the most."""
 
 
 class Miss(NamedTuple):
@@ -79,24 +77,6 @@ class Allowance(NamedTuple):
     middle: float
     high: float
     n: int
-
-    def around(self, figure: str, value: float) -> tuple[float, float]:
-        """Return the interval around a forecast of *figure*."""
-        return added(figure, value, self.low), added(figure, value, self.high)
-
-    def centred(self, figure: str, value: float) -> float:
-        """Return a forecast of *figure*, or an end of its interval, moved by the median miss."""
-        return added(figure, value, self.middle)
-
-
-def added(figure: str, value: float, miss: float) -> float:
-    """Return what is measured where *value* of *figure* is forecast and missed by *miss*.
-
-    >>> added("cpu_busy", 0.8, math.log(2)), round(added("p99_answered_ns", 200.0, math.log(2)), 6)
-    (1.0, 400.0)
-    """
-    measured = value * math.exp(miss)
-    return min(1.0, measured) if figure == _BUSY else measured
 
 
 def allowance(misses: Iterable[Miss], figure: str, level: float = LEVEL) -> Allowance | None:

@@ -48,6 +48,23 @@ def test_a_forecast_is_centred_on_the_median_of_past_misses(profile: ds.Profile)
     assert answer.to_dict()["expected"][0]["simulated"] == answer.expected[0].simulated
 
 
+def test_misses_leave_alone_what_the_scenario_states(profile: ds.Profile) -> None:
+    # All that was missed was half as much as forecast; 100 us of the application are 100 us.
+    misses = [Miss("poll", 0.2, dict.fromkeys(FIGURES, math.log(0.5)))] * 40
+    works = {"mechanism": "poll", "request_cpu": "100 us"}
+    asked = scenario(server=works, network={"delay": "10 ms"})
+    answer = ds.forecast(asked, draws=3, misses=misses, profile=profile)
+    known = {each.figure: each for each in answer.expected}
+    busy, per_s = known["cpu_busy"], known["throughput_per_s"].simulated
+    application = 100e-6 * per_s
+    assert busy.mean == pytest.approx(application + (busy.simulated - application) / 2)
+    # Connecting takes a round trip, and the only request another; the rest is as the CPU time.
+    median_ns = known["p50_answered_ns"]
+    factor = busy.mean / busy.simulated
+    assert median_ns.mean == pytest.approx(40e6 + (median_ns.simulated - 40e6) * factor)
+    assert median_ns.mean > 40e6 + 100e3
+
+
 def test_misses_are_those_of_points_as_busy(profile: ds.Profile) -> None:
     wide, narrow = dict.fromkeys(FIGURES, 2.0), dict.fromkeys(FIGURES, 0.0)
     misses = [Miss("poll", 1.0, wide)] * 40 + [Miss("poll", 0.1, narrow)] * 40

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -63,12 +62,6 @@ def test_a_mechanism_is_judged_by_the_others() -> None:
     given = [m for k in range(4) for m in misses([float(k)] * 40, f"mechanism {k}")]
     assert coverage(given, "p50_answered_ns") == (80, 160)  # the two in the middle
     assert coverage(misses([1.0] * 40), "p50_answered_ns") == (0, 0)  # no others
-
-
-def test_allowances_are_put_around_a_forecast_as_misses_are_stated() -> None:
-    allowed = Allowance(-0.1, 0.0, math.log(2), 50)
-    assert allowed.around("p50_answered_ns", 10.0) == pytest.approx((10 * math.exp(-0.1), 20.0))
-    assert allowed.around("cpu_busy", 0.5) == pytest.approx((0.5 * math.exp(-0.1), 1.0))
 
 
 def test_the_shipped_misses_are_those_of_the_report() -> None:
