@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests import contract
 from tests.contract import (
     BrokenContractError,
     broken_clauses,
@@ -224,6 +225,6 @@ def test_a_summary_that_breaks_a_clause_is_told_so(changes: dict[str, Any], clau
 
 
 def test_every_run_is_checked_as_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tests.contract.broken_clauses", lambda *_, **__: ["nobody is content"])
+    monkeypatch.setattr(contract, "broken_clauses", lambda *_, **__: ["nobody is content"])
     with pytest.raises(BrokenContractError, match="nobody is content"):
         run()

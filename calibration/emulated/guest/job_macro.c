@@ -154,7 +154,7 @@ static void play(const struct run *run, int64_t begin_ns)
         };
     }
     struct wire_play order = {
-        .closed = run->trace.closed,
+        .closed = run->trace.loop == LOOP_CLOSED,
         .n_users = (uint64_t)run->trace.n_users,
         .n_rows = (uint64_t)run->trace.n_rows,
         .rows = (uint64_t)(uintptr_t)rows,

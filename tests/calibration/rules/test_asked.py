@@ -47,7 +47,7 @@ FAMILIES = {
 
 _MAY_BE_NOT_ASKED = {
     *("softirq_poll", "softirq_rounds", "softirq_in_one_go"),
-    *("ksoftirqd_works", "ksoftirqd_and_interrupts", "timer_steps"),
+    *("ksoftirqd_works", "ksoftirqd_and_interrupts", "timer_steps", "turn_of_nicest"),
 }
 
 
