@@ -85,11 +85,11 @@ def percentile_metric(known: Percentile) -> Metric:
         return find([known.share])[0]
 
     rank = known.rank
-    due = f"response time, {rank}%", f"p{rank}", f"{rank}th percentile {DUE}"
+    due = f"response time, {rank}%", f"p{rank}", f"percentile {rank} {DUE}"
     answered = (
         f"of those answered, {rank}%",
         f"p{rank} of the answered",
-        f"{rank}th percentile of the response time {ANSWERED}",
+        f"percentile {rank} of the response time {ANSWERED}",
     )
     words = answered if known.is_answered else due
     return Metric(known.name, Kind.TIME, *words, of, short=known.short)

@@ -96,13 +96,20 @@ def capacity(
     forecasts, on whose median it is centred.
     """
     check_plot(wanted.plot)
-    if (not bounds.given) == (objective is None):
-        raise UserError('--p99 or --objective: must be given, such as --p99 "50 ms", and not both')
+    if not bounds.given and objective is None:
+        raise UserError(
+            '--p99: must be given, such as --p99 "50 ms", or another of --p50 to --p99.9, '
+            "or --objective"
+        )
+    if bounds.given and objective is not None:
+        given = ", ".join(f"--{name}" for name in bounds.given)
+        raise UserError(f"--objective: must not be given beside {given}")
     for name, bound in bounds.given.items():
         quantity(f"--{name}", DURATION.parse, bound)
     asked = study_of(scenario, study)
     n_workers = min(study.place.workers or cpu_count(), replications)
-    notes().print(f"profile {asked.profile.name}, {replications} searches", markup=False)
+    searches = "1 search" if replications == 1 else f"{replications} searches"
+    notes().print(f"profile {asked.profile.name}, {searches}", markup=False)
     place = replace(study.place, workers=n_workers)
     with working("searching", asked, place, folder=kept.folder) as where:
         answer = ask_capacity(

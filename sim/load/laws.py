@@ -59,6 +59,7 @@ def draws_ns(law: Law | None, seed: int, name: str) -> NDArray[np.int64]:
         return np.zeros(0, np.int64)
     shares = (np.arange(N_DRAWS) + 0.5) / N_DRAWS
     quantiles = quantiles_ns(law, shares)
-    quantiles *= law.mean / quantiles.mean()  # for the tail that is cut off
+    if law.kind in {"exponential", "lognormal"}:
+        quantiles *= law.mean / quantiles.mean()  # for the tail that is cut off
     table = np.rint(quantiles).astype(np.int64)
     return np.asarray(generator(seed, name).permutation(table), np.int64)

@@ -50,7 +50,11 @@ def test_histograms_are_close_to_exact() -> None:
     alike = replace(
         streamed,
         latency_ns=whole.latency_ns,
-        connections=whole.connections,
+        connections=replace(
+            streamed.connections,
+            lifetime_ns=whole.connections.lifetime_ns,
+            connect_ns=whole.connections.connect_ns,
+        ),
         latency_due_ns=whole.latency_due_ns,
     )
     assert alike == whole
