@@ -162,7 +162,9 @@ class Capacity:
             return f"; with today's {load} {_why(self.objective, tried)}"
         used = share_text(tried.figures[BUSIEST])
         cpu = "the CPU" if self.scenario.machine.cpus == 1 else "the busiest CPU"
-        return f"; today's {load} use{'s' if ' = ' in load else ''} {used} of {cpu}"
+        steady = self.scenario.load.arrivals in {"poisson", "constant"}
+        mean = "" if steady else " in the mean"
+        return f"; today's {load} use{'s' if ' = ' in load else ''} {used} of {cpu}{mean}"
 
     @property
     def _at_least_load(self) -> str:
@@ -380,6 +382,10 @@ def capacity(
     warnings = warnings_of(axis.at(scenario, furthest), profile)
     if past is not None:
         warnings += told
+        if scenario.load.connections is not None or scenario.machine.cpus > 1:
+            warnings.append(
+                "past forecast errors are of new connections on one CPU; others may be larger"
+            )
     elif central.found is Found.BETWEEN:
         warnings.append(
             "no past forecast errors are in the interval: too few are known of what breaks here, "
