@@ -141,7 +141,9 @@ def _requests_in_turn(outcome: Outcome, requests: Integers) -> Clauses:
     begins = bool((due_ns[first[n_asked > 0]] == outcome.intended_ns[n_asked > 0]).all())
     yield "the first request of each was due as it came", begins
     # The next one of a connection is due from its last reply on, and not without one.
-    next_ones = np.setdiff1d(np.arange(due_ns.size), first)
+    is_next = np.ones(due_ns.size, bool)
+    is_next[first[n_asked > 0]] = False
+    next_ones = np.flatnonzero(is_next)
     before_ns = reply_ns[next_ones - 1]
     in_order = (before_ns != NONE) & (due_ns[next_ones] >= before_ns)
     yield "a request follows the reply before it", bool(in_order.all())
