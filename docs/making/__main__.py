@@ -4,7 +4,8 @@
 
 FOLDER is build/docs of the repository unless told; the site begins at html/index.html in it. With
 --links addresses elsewhere are asked, too, which needs the network; --quick shows lessons as they
-are stored, and parses commands without executing them, but for those of the tutorial.
+are stored, parses commands without executing them, but for those of the tutorial, and draws one
+timeline for all mechanisms.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--quick", action="store_true", help="execute less: for the tests")
     asked = parser.parse_args(arguments)
     source, html = asked.folder / "source", asked.folder / "html"
-    stage(source)
+    stage(source, quick=asked.quick)
     strict = ["-n", "-W", "--keep-going", "-q", "-j", str(_PROCESSES)]
     if asked.quick:
         strict += ["-t", "quick"]

@@ -56,8 +56,11 @@ GENERATED: dict[str, Callable[[], str]] = {
 """Pages made from the sources, by their place in the site."""
 
 
-def stage(folder: Path) -> None:
-    """Gather the sources of the site in *folder*, which is made anew."""
+def stage(folder: Path, *, quick: bool = False) -> None:
+    """Gather the sources of the site in *folder*, which is made anew.
+
+    If *quick*, all pages of mechanisms show the timeline of the first: drawing takes long.
+    """
     if folder.exists():
         shutil.rmtree(folder)
     docs = REPOSITORY / "docs"
@@ -81,10 +84,13 @@ def stage(folder: Path) -> None:
         page.write_text(links_within(page.read_text(), (REPOSITORY / name).parent))
     for name, make in GENERATED.items():
         _write(folder / name, make())
+    drawn = list(CATALOGUE)[:1] if quick else list(CATALOGUE)
+    for name in drawn:
+        draw(name, folder / _MECHANISMS / f"{name}.svg")
     for name in CATALOGUE:
-        picture = folder / _MECHANISMS / f"{name}.svg"
-        draw(name, picture)
-        _write(picture.with_suffix(".md"), mechanism_page(name, picture=picture.name))
+        picture = name if name in drawn else drawn[0]
+        page = mechanism_page(name, picture=f"{picture}.svg")
+        _write(folder / _MECHANISMS / f"{name}.md", page)
 
 
 def _copy(source: Path, target: Path) -> None:
