@@ -89,8 +89,8 @@ def stage(folder: Path, *, quick: bool = False) -> None:
         draw(name, folder / _MECHANISMS / f"{name}.svg")
     for name in CATALOGUE:
         picture = name if name in drawn else drawn[0]
-        page = mechanism_page(name, picture=f"{picture}.svg")
-        _write(folder / _MECHANISMS / f"{name}.md", page)
+        about = mechanism_page(name, picture=f"{picture}.svg")
+        _write(folder / _MECHANISMS / f"{name}.md", about)
 
 
 def _copy(source: Path, target: Path) -> None:
