@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from dispatchsim.sim.clients.kept import n_before
 from dispatchsim.sim.figures.fates import Fate
 from dispatchsim.sim.figures.outcome import Outcome
 from dispatchsim.sim.figures.summary import Summary
@@ -259,11 +260,6 @@ def _figures(summary: Summary, tally: Tally) -> Clauses:
     yield "intervals hold no more than was replied", 0 <= in_intervals <= tally.n_replied
     n_cpus, rest = divmod(summary.cpu.busy_ns + summary.cpu.idle_ns, summary.window_ns)
     yield "busy and idle are the window of each CPU", n_cpus >= 1 and rest == 0
-
-
-def n_before(world: World) -> int:
-    """Return how many connections are open as a run begins: idle ones, and those that are kept."""
-    return world.n_idle + (world.n_users if world.is_kept else 0)
 
 
 def _n_before(outcome: Outcome) -> int:

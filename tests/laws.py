@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from tests.contract import n_before
 from tests.scenes import LONG_NS, Scene
 
 from dispatchsim.models.catalogue import MECHANISMS
 from dispatchsim.models.completions.completion_port import Port
 from dispatchsim.models.signals.signal_queue import SignalMemory
 from dispatchsim.models.threads.blocking import ThreadTable, has_connection
+from dispatchsim.sim.clients.kept import n_before
 from dispatchsim.sim.figures.outcome import Outcome
 from dispatchsim.sim.kernel.interest_set import is_ready, n_listed
 from dispatchsim.sim.state.client_settings import Closing

@@ -12,7 +12,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from ..points.flood_points import FloodPoint, flood_points
 from ..points.overload_points import overload_points
@@ -210,48 +210,47 @@ def run_overload_campaign(
     )
 
 
-def run_impatient_campaign(
+class PointCampaign(NamedTuple):
+    """A campaign over points whose rates are shares of a capacity that it does not measure.
+
+    Attributes
+    ----------
+    file:
+        Of its records, in the machine's folder.
+    run:
+        Measures a repeat of a point.
+    things:
+        What it measures, for people.
+    """
+
+    file: str
+    run: Callable[..., RunRecord]
+    things: str
+
+
+IMPATIENT = PointCampaign(IMPATIENT_FILE, run_impatient, "runs of clients that give up")
+KEPT = PointCampaign(KEPT_FILE, run_kept, "runs of kept connections")
+
+
+def run_point_campaign(
+    campaign: PointCampaign,
     output: Path,
     points: Sequence[Point],
     *,
     repeats: int | None = None,
     progress: ProgressCallback | None = None,
 ) -> CampaignSummary:
-    """Measure the runs of clients that give up that *output* does not hold yet.
+    """Measure the runs of *campaign* at *points* that *output* does not hold yet.
 
-    Rates of *points* are shares of a capacity that is not measured here. Parameters and errors are
-    those of `run_flood_campaign`.
+    Parameters and errors are those of `run_flood_campaign`.
     """
     return _measure_in_namespaces(
-        output / IMPATIENT_FILE,
+        output / campaign.file,
         RunRecord,
-        run_impatient,
+        campaign.run,
         points,
         repeats=repeats,
-        things="runs of clients that give up",
-        progress=progress,
-    )
-
-
-def run_kept_campaign(
-    output: Path,
-    points: Sequence[Point],
-    *,
-    repeats: int | None = None,
-    progress: ProgressCallback | None = None,
-) -> CampaignSummary:
-    """Measure the runs of kept connections that *output* does not hold yet.
-
-    Rates of *points* are shares of a capacity that is not measured here. Parameters and errors are
-    those of `run_flood_campaign`.
-    """
-    return _measure_in_namespaces(
-        output / KEPT_FILE,
-        RunRecord,
-        run_kept,
-        points,
-        repeats=repeats,
-        things="runs of kept connections",
+        things=campaign.things,
         progress=progress,
     )
 

@@ -18,7 +18,7 @@ from .options import AsJson
 from .working import building, check_known, conclude
 
 if TYPE_CHECKING:
-    from ..calibration.measure.campaign import CampaignSummary
+    from ..calibration.measure.machine_campaigns import PointCampaign
     from ..calibration.points.point import Point
     from ..calibration.profiles.cost_profile import Profile
     from ..calibration.records.measured_runs import RunRecord
@@ -65,17 +65,15 @@ def impatient(folder: Runs, *, profile: OwnProfile, repeats: Repeats = BESIDE_RE
 
     Loads are shares of the capacity that the profile gives a server whose application takes 20 us.
     """
-    from ..calibration.measure.impatient_run import IMPATIENT_FILE
-    from ..calibration.measure.machine_campaigns import run_impatient_campaign
+    from ..calibration.measure.machine_campaigns import IMPATIENT
     from ..validation.overload.impatient import compare, impatient_tables, points_of
 
     _beside_simulation(
         folder,
         profile,
         repeats,
-        file=IMPATIENT_FILE,
+        campaign=IMPATIENT,
         points_of=points_of,
-        measure=run_impatient_campaign,
         tables_of=lambda *found: impatient_tables(compare(*found)),
     )
 
@@ -86,17 +84,15 @@ def kept(folder: Runs, *, profile: OwnProfile, repeats: Repeats = BESIDE_REPEATS
     Loads are shares of the capacity that the profile gives each server, whose application takes
     20 us.
     """
-    from ..calibration.measure.kept_run import KEPT_FILE
-    from ..calibration.measure.machine_campaigns import run_kept_campaign
+    from ..calibration.measure.machine_campaigns import KEPT
     from ..validation.points.kept import compare, kept_tables, points_of
 
     _beside_simulation(
         folder,
         profile,
         repeats,
-        file=KEPT_FILE,
+        campaign=KEPT,
         points_of=points_of,
-        measure=run_kept_campaign,
         tables_of=lambda *found: kept_tables(compare(*found)),
     )
 
@@ -106,14 +102,13 @@ def _beside_simulation(
     profile: str,
     repeats: int,
     *,
-    file: str,
+    campaign: PointCampaign,
     points_of: Callable[[Profile], list[Point]],
-    measure: Callable[..., CampaignSummary],
     tables_of: Callable[
         [Sequence[RunRecord], Profile, Callable[[int, int], None]], Sequence[Table]
     ],
 ) -> None:
-    """Measure what *file* in *folder* lacks of a campaign, and print all runs beside simulated.
+    """Measure what *folder* lacks of *campaign*, and print all runs beside simulated.
 
     Raises
     ------
@@ -123,6 +118,7 @@ def _beside_simulation(
     from rich.console import Console
 
     from ..calibration.measure.campaign_progress import campaign_bar
+    from ..calibration.measure.machine_campaigns import run_point_campaign
     from ..calibration.profiles.cost_profile import Profile
     from ..calibration.records.measured_runs import RunRecord, read_rows
     from ..calibration.running.compiling import Side, compile_engines
@@ -136,11 +132,14 @@ def _beside_simulation(
         with keeping(folder):
             compile_engines(names, source, side=Side.of_testbed(), telling=compiling)
             with campaign_bar(notes()) as bar:
-                summary = measure(folder, points, repeats=repeats, progress=bar)
+                summary = run_point_campaign(
+                    campaign, folder, points, repeats=repeats, progress=bar
+                )
         conclude(summary, folder)
-    runs = read_rows(folder / file, RunRecord).rows
+    path = folder / campaign.file
+    runs = read_rows(path, RunRecord).rows
     if not runs:
-        raise UserError(f"{folder / file}: must hold runs where --repeats is 0")
+        raise UserError(f"{path}: must hold runs where --repeats is 0")
     with keeping(folder), progress_bar("simulating") as progress:
         tables = tables_of(runs, source, progress)
     console = Console(width=BESIDE_WIDTH, highlight=False, markup=False)

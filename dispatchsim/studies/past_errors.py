@@ -25,9 +25,8 @@ from .axis import RATE_FIELD
 from .objective import Clause, Objective
 from .rows import Found, Search
 from .searching import BUSIEST, SearchTask, Simulating, search_all
-from .stated import Stated, stated_of
+from .stated import THROUGHPUT, Stated, stated_of
 
-_THROUGHPUT = "throughput_per_s"
 _BUSY = "cpu_busy"
 _MISSED_AS = {
     "p50_ns": "p50_answered_ns",
@@ -95,7 +94,7 @@ def past_errors(
     is_rate = task.axis.field == RATE_FIELD
     per_s = central.middle if is_rate else task.scenario.load.rate
     clause = next((c for c in task.objective.clauses if str(c) == broken), None)
-    figure = _THROUGHPUT if is_busy else _MISSED_AS.get(clause.figure if clause else "")
+    figure = THROUGHPUT if is_busy else _MISSED_AS.get(clause.figure if clause else "")
     if figure is None:
         return None
     allowed = allowance([miss for miss in known if miss.is_busy == is_busy], figure)
@@ -120,7 +119,7 @@ def _as_if_right(
 ) -> SearchTask | None:
     """Return the search whose simulated answer is the measured one, had the error been this."""
     near = task._replace(begin=central.middle, growth=1.05)
-    if figure == _THROUGHPUT:
+    if figure == THROUGHPUT:
         rate_per_s = task.scenario.load.rate
         if rate_per_s is None:
             return None
@@ -129,7 +128,7 @@ def _as_if_right(
         near = near._replace(scenario=task.scenario.with_values(load=less))
 
     def bound(clause: Clause) -> float:
-        if figure == _THROUGHPUT and METRICS[clause.figure].kind is Kind.TIME:
+        if figure == THROUGHPUT and METRICS[clause.figure].kind is Kind.TIME:
             return stated.measured(figure, clause.bound, error)
         is_missed = _MISSED_AS.get(clause.figure) == figure
         return stated.simulated(clause.figure, clause.bound, error) if is_missed else clause.bound

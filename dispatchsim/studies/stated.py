@@ -17,7 +17,7 @@ from ..scenario.metrics import METRICS
 from ..scenario.scenario import Scenario
 from ..sim.state.units import SECOND_NS
 
-_THROUGHPUT = "throughput_per_s"
+THROUGHPUT = "throughput_per_s"
 
 
 class Stated(NamedTuple):
@@ -44,13 +44,13 @@ class Stated(NamedTuple):
         >>> round(Stated(wait_ns=100.0).measured("p99_ns", 300.0, math.log(0.5)), 6)
         200.0
         """
-        if figure == _THROUGHPUT:
+        if figure == THROUGHPUT:
             return value / self._factor(-error)
         return self._scaled(figure, value, self._factor(error))
 
     def simulated(self, figure: str, value: float, error: float) -> float:
         """Return what is simulated where *value* is measured: the inverse of `measured`."""
-        if figure == _THROUGHPUT:
+        if figure == THROUGHPUT:
             return value * self._factor(-error)
         return self._scaled(figure, value, 1 / self._factor(error))
 

@@ -134,5 +134,5 @@ def is_old(world: World, c: int) -> bool:
 
 
 def n_before(world: World) -> int:
-    """Return how many connections were open before the run; most of them are silent at a time."""
+    """Return how many connections are open as the run begins: idle ones and those that are kept."""
     return world.n_idle + world.n_users if world.is_kept else world.n_idle

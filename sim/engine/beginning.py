@@ -70,13 +70,11 @@ def beginning(program: Program) -> Callable[[World, int], None]:
         if world.is_kept:
             n = world.n_users
             _divide(world, _accept_all(world, world.n_idle, n), n)
-            n_sets = len(world.sets) - world.n_siblings - (1 if hands_over(world) else 0)
-            begin_kept(world, n_sets)
+            begin_kept(world, _n_sets(world))
 
     def _divide(world: World, first_fd: int, n: int) -> None:
         """Divide *n* descriptors among the sets, in whole ranges: a million cost little."""
-        first_set = 1 if hands_over(world) else 0
-        n_sets = len(world.sets) - world.n_siblings - first_set
+        first_set, n_sets = _first_set(world), _n_sets(world)
         for i in range(n_sets):
             low, high = first_fd + n * i // n_sets, first_fd + n * (i + 1) // n_sets
             interests = world.sets[first_set + i]
@@ -85,6 +83,16 @@ def beginning(program: Program) -> Callable[[World, int], None]:
             watch_idle(world, interests, low, high)
 
     return begin
+
+
+def _first_set(world: World) -> int:
+    """Return the number of the first set with connections: one that hands them over has none."""
+    return 1 if hands_over(world) else 0
+
+
+def _n_sets(world: World) -> int:
+    """Return how many sets have connections."""
+    return len(world.sets) - world.n_siblings - _first_set(world)
 
 
 def _join(world: World, sibling: Worker) -> None:
