@@ -6,6 +6,7 @@ is amiss raises `BrokenContractError` with all that is.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -15,7 +16,7 @@ from dispatchsim.sim.clients.kept import n_before
 from dispatchsim.sim.figures.fates import Fate
 from dispatchsim.sim.figures.outcome import Outcome
 from dispatchsim.sim.figures.summary import Summary
-from dispatchsim.sim.figures.tally import Tally
+from dispatchsim.sim.figures.tally import FAILURES, Tally
 from dispatchsim.sim.state.kinds import LEVELS, NONE, Count, Stage
 from dispatchsim.sim.state.world import World
 
@@ -63,7 +64,7 @@ def broken_clauses(outcome: Outcome, requests: Integers, *, is_kept: bool = Fals
     if shapes:
         return shapes
     in_turn = _kept_requests if is_kept else _requests_in_turn
-    parts = (_connections, _requests, in_turn, _time, _counters)
+    parts = (_connections, _requests, in_turn, _littles_law, _time, _counters)
     return [clause for part in parts for clause, holds in part(outcome, requests) if not holds]
 
 
@@ -159,6 +160,33 @@ def _kept_requests(outcome: Outcome, requests: Integers) -> Clauses:
     yield "one ends before the next is sent", bool((before_ns != NONE).all())
     in_order = (next_ns == NONE) | (next_ns >= before_ns)
     yield "replies come in the order of requests", bool(in_order.all())
+
+
+def _littles_law(outcome: Outcome, requests: Integers) -> Clauses:
+    """Requests in the system, over time, are those that came, times how long each stayed.
+
+    The first is counted moment by moment, from what came and went; the second is what figures of
+    response times are made of.
+    """
+    ended_ns, found = outcome.request_ends()
+    end_ns = outcome.duration_ns
+    is_open = np.isin(found, (Fate.OPEN, Fate.STRANDED))
+    if (~is_open & (ended_ns < outcome.due_ns)).any():
+        return  # another clause says so
+    left_ns = np.where(is_open, end_ns, ended_ns)
+    moments = np.concatenate([outcome.due_ns, left_ns])
+    step = np.repeat([1, -1], outcome.due_ns.size)
+    order = np.argsort(moments, kind="stable")
+    in_system = np.cumsum(step[order])
+    area_ns = int((in_system[:-1] * np.diff(moments[order])).sum())
+    tally = Tally(0, max(1, end_ns), exact=True)
+    tally.add(outcome.due_ns, ended_ns, found)
+    failed = np.isin(found, FAILURES)
+    failed_ns = int((ended_ns - outcome.due_ns)[failed].sum())
+    stayed_ns = tally.latency.mean() * tally.latency.n if tally.latency.n else 0
+    stayed_ns += tally.waiting.mean() * tally.waiting.n if tally.waiting.n else 0
+    # Means are floats, of sums that are exact.
+    yield "Little's law holds by request", math.isclose(area_ns, stayed_ns + failed_ns)
 
 
 def _time(outcome: Outcome, requests: Integers) -> Clauses:

@@ -142,6 +142,23 @@ def test_an_outcome_that_breaks_a_clause_is_told_so(clause: str) -> None:
         check_run(broken, world)
 
 
+@pytest.mark.parametrize("at", [0, -1], ids=["answered", "open"])
+def test_a_tally_that_loses_a_request_breaks_littles_law(
+    monkeypatch: pytest.MonkeyPatch, at: int
+) -> None:
+    add = Tally.add
+
+    def add_fewer(tally: Tally, due_ns: Any, ended_ns: Any, fates: Any) -> None:
+        kept = np.delete(np.arange(due_ns.size), at)
+        add(tally, due_ns[kept], ended_ns[kept], fates[kept])
+
+    outcome, world = run()
+    assert outcome.request_ends()[1][at] == (Fate.REPLIED, Fate.OPEN)[at]
+    monkeypatch.setattr(Tally, "add", add_fewer)
+    with pytest.raises(BrokenContractError, match=r"^Little's law holds by request$"):
+        check_run(outcome, world)
+
+
 def break_stage(world: World) -> None:
     world.stage[REPLIED] = int(Stage.QUEUED)
 
