@@ -7,6 +7,8 @@ from ..models.client_settings import client_threads_of
 from ..sim.assembly.checks import has_siblings
 from .scenario import Scenario
 
+_TO_USE_ALL = "to use all CPUs"
+
 
 def threads_of(scenario: Scenario) -> int:
     """Return how many threads of the program there are, which are on the CPUs in turn."""
@@ -26,9 +28,10 @@ def unused_cpus(scenario: Scenario) -> str:
     if threads >= cpus:
         return ""
     if scenario.machine.role == "client":
-        return f"machine.cpus: must be at most {threads} for the client to use all CPUs, got {cpus}"
+        most = f"at most {threads} for the client {_TO_USE_ALL}"
+        return f"machine.cpus: must be {most}, got {cpus}"
     return (
-        f"server.workers: must be at least {cpus} to use all CPUs (machine.cpus), "
+        f"server.workers: must be at least {cpus} {_TO_USE_ALL} (machine.cpus), "
         f"got {scenario.server.workers}"
     )
 
@@ -41,5 +44,5 @@ def cpus_in_vain(scenario: Scenario) -> bool:
 
 
 def is_of_unused_cpus(warning: str) -> bool:
-    """Return whether *warning* is what `unused_cpus` returns."""
-    return "to use all CPUs" in warning
+    """Return whether *warning* is a sentence of `unused_cpus`."""
+    return _TO_USE_ALL in warning

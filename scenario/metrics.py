@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from ..sim.figures.summary import PathFigures, Summary
+from ..sim.figures.summary import LINK_TIMES, PathFigures, Summary
 from ..sim.figures.tally import FAILURES
 from ..sim.state.kinds import LEVELS, Activity, Count
 from .errors import UserError, unknown_key
@@ -111,6 +111,12 @@ _MAIN = (
         "cpu_busiest", _SHARE, "its busiest CPU busy", "busiest CPU",
         "share of its time in which the busiest of the server's CPUs was not idle",
         lambda s: s.cpu_busiest, short="cpu_busiest",
+    ),
+    Metric(
+        "link_busy", _SHARE, "link busy", "link busy",
+        "share of the window that what is sent takes on the link (network.up, network.down), in "
+        "the direction that has more; 0 without a bandwidth",
+        lambda s: s.link_busy, short="link",
     ),
     Metric(
         "events_per_wait", Kind.NUMBER, "events per wait", "events per wait",
@@ -237,8 +243,8 @@ _PER_REPLY = {
     "syn_drops_above": "connection requests lost above server.drop_above",
     "segments_lost": "segments lost on the paths of clients",
 }
-_NOT_CALLS = {"replies", *(Count(level).name.lower() for level in LEVELS)}
-"""A reply is what the others are counted by; a level is counted by nothing."""
+_NOT_CALLS = {"replies", *LINK_TIMES, *(Count(level).name.lower() for level in LEVELS)}
+"""A reply is what the others are counted by; a level is counted by nothing; times are none."""
 
 
 def _count(name: str, about: str, of: Callable[[Summary], float]) -> Metric:

@@ -39,6 +39,8 @@ from .rows import Found, Search, Tried
 from .searching import (
     BUSIEST,
     FALLS_BEHIND,
+    LINK,
+    LINK_FULL,
     SearchTask,
     Simulating,
     search_all,
@@ -136,7 +138,7 @@ class Capacity:
             n = len(self.searches)
             ended = "1 search" if n == 1 else f"{n} searches"
             text += f" (where {ended} ended; an interval takes five)"
-        return text + self._today
+        return text + self._link + self._today
 
     def _loads(self, *ends: float) -> str:
         """Return a load, or two, with the unit in words."""
@@ -149,6 +151,15 @@ class Capacity:
         if field == "idle.connections":
             return f"{' to '.join(number_text(x, trim=True) for x in ends)} idle connections"
         return f"{field} = {' to '.join(map(self.axis.text, ends))}"
+
+    @property
+    def _link(self) -> str:
+        """Whether the link is full at the load that is found, as part of a sentence."""
+        central = self.searches[0]
+        tried = central.tried.get(central.low)
+        if central.found is not Found.BETWEEN or tried is None or tried.figures[LINK] < LINK_FULL:
+            return ""
+        return f", where the link is {share_text(tried.figures[LINK])} busy"
 
     @property
     def _today(self) -> str:

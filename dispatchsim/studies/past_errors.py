@@ -24,7 +24,7 @@ from ..validation.scoring.misses import BUSY, LEVEL, Allowance, Miss, allowance
 from .axis import RATE_FIELD
 from .objective import Clause, Objective
 from .rows import Found, Search
-from .searching import BUSIEST, SearchTask, Simulating, search_all
+from .searching import BUSIEST, LINK, LINK_FULL, SearchTask, Simulating, search_all
 from .stated import THROUGHPUT, Stated, stated_of
 
 _BUSY = "cpu_busy"
@@ -83,7 +83,8 @@ def past_errors(
 ) -> PastErrors | None:
     """Return what *known* errors make of the answer of the *central* search of *task*.
 
-    None where it did not end between two loads, or where too few errors are of that kind.
+    None where it did not end between two loads, where the link is full rather than a CPU, or where
+    too few errors are of that kind.
     """
     if central.found is not Found.BETWEEN or central.low == 0:
         return None
@@ -91,6 +92,8 @@ def past_errors(
     used = central.tried[central.low].figures[BUSIEST]
     # A link that is full, or a pool without a free thread, is no capacity that was ever missed.
     is_busy = used >= BUSY
+    if not is_busy and central.tried[central.low].figures[LINK] >= LINK_FULL:
+        return None
     is_rate = task.axis.field == RATE_FIELD
     per_s = central.middle if is_rate else task.scenario.load.rate
     clause = next((c for c in task.objective.clauses if str(c) == broken), None)

@@ -32,6 +32,9 @@ RUNS_MAX = 24
 FALLS_BEHIND = "the server falls behind"
 """Why a load breaks an objective of which every clause is kept."""
 BUSIEST = "cpu_busiest"
+LINK = "link_busy"
+LINK_FULL = 0.9
+"""From here on queues at the link decide response times, as those at a CPU do (`misses.BUSY`)."""
 _GROWTH_MAX = 8.0
 _SMALL_STEP = 1.05
 _NEAR_CAPACITY = 0.97
@@ -151,7 +154,7 @@ def _tried(task: SearchTask, record: Record) -> Tried:
     broken = str(clause) if clause else None
     if broken is None and _falls_behind(record):
         broken = FALLS_BEHIND
-    names = {BUSIEST, *(clause.figure for clause in task.objective.clauses)}
+    names = {BUSIEST, LINK, *(clause.figure for clause in task.objective.clauses)}
     return Tried({name: figures[name] for name in sorted(names)}, broken)
 
 

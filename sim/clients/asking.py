@@ -44,6 +44,17 @@ def new_request(world: World, c: int, due_ns: int) -> None:
     world.request_of[c] = request
 
 
+def n_of_attempts_before(world: World, c: int) -> int:
+    """Return how many requests attempts before that of row *c* have had replies to.
+
+    Draws are by the number of a request on its connection of the trace, whichever attempt makes it.
+    """
+    if world.rows_each == 1:
+        return 0
+    first = c - (c - world.n_idle) % world.rows_each
+    return world.requests[first] - world.requests[c]
+
+
 def take_over(world: World, c: int, next_c: int) -> None:
     """Have the client go on with the request of *c* on *next_c*, and with those behind it.
 

@@ -28,7 +28,7 @@ from ..state.world import World
 from ..wire.network import send_reset_up, send_syn, send_up
 from ..wire.retransmission import syn_retries_max
 from ..wire.way import drawn, round_trip_ns
-from .asking import has_room, new_request
+from .asking import has_room, n_of_attempts_before, new_request
 from .kept import keep_open, keeps, send_next
 from .retries import earn_retries, tries_again
 from .slow_clients import pieces_of
@@ -232,7 +232,8 @@ def reply_arrives(world: World, c: int, at_ns: int) -> None:
 def _pause_ns(world: World, c: int) -> int:
     """Return how long the client of *c* pauses before its next request."""
     if world.client.pauses_drawn > 0:
-        return drawn(world.pause_ns, world.row[c], world.requests[c] - world.left[c])
+        number = n_of_attempts_before(world, c) + world.requests[c] - world.left[c]
+        return drawn(world.pause_ns, world.row[c] // world.rows_each, number)
     return world.think_ns[c]
 
 

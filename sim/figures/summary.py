@@ -32,6 +32,8 @@ DROPS = {
     "paths": Count.SEGMENTS_LOST,
 }
 """Causes for which packets are dropped: each packet has one, so they add up."""
+LINK_TIMES = ("link_up_ns", "link_down_ns")
+"""Counts of how long messages take on the link, each way."""
 _RANKS = (0.5, 0.9, 0.95, 0.99, 0.999)
 OVERLOADED_SHARE = 0.05
 """More of what was offered, failed or left behind, is an overload."""
@@ -198,6 +200,14 @@ class Summary:
     def cpu_busiest(self) -> float:
         """Share of the window in which the CPU that was busiest was not idle."""
         return max(self.cpu.busy_of_each_ns) / self.window_ns
+
+    @property
+    def link_busy(self) -> float:
+        """Share of the window that messages take on the link, in the direction that has more.
+
+        Those that were sent in the window count, also where they wait for the link: 1 at most.
+        """
+        return min(1.0, max(self.calls[name] for name in LINK_TIMES) / self.window_ns)
 
 
 def summarise(outcome: Outcome) -> Summary:

@@ -8,6 +8,7 @@ Sources: accept(2), read(2), write(2), close(2), socket(7).
 
 from __future__ import annotations
 
+from ..clients.asking import n_of_attempts_before
 from ..clients.clients import idle_may_return
 from ..clients.kept import is_old, n_before
 from ..clients.slow_clients import taken_ns
@@ -120,7 +121,8 @@ def request_ns(world: World, fd: int) -> int:
     c, program = world.connection_of[fd], world.program
     taken_ns = world.costs.application.request_ns + program.request_cpu_ns
     if program.request_cpu_drawn:
-        more_ns = drawn(world.request_cpu_ns, world.row[c] // world.rows_each, world.answered[c])
+        number = n_of_attempts_before(world, c) + world.answered[c]
+        more_ns = drawn(world.request_cpu_ns, world.row[c] // world.rows_each, number)
         taken_ns = world.costs.application.request_ns + more_ns
     if program.reply_cpu_per_kb_ns > 0:
         taken_ns += world.reply_bytes[c] * program.reply_cpu_per_kb_ns // 1_000

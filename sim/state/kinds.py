@@ -164,6 +164,8 @@ class count:
     SYN_DROPS_HALF_OPEN = 49  # of SYN_DROPS, those that found too many half open
     SYN_DROPS_ABOVE = 50  # of SYN_DROPS, those of more connections than drop_above
     SEGMENTS_LOST = 51  # on the paths of clients, either way
+    LINK_UP_NS = 52  # that messages of clients take on a link of finite bandwidth
+    LINK_DOWN_NS = 53  # that messages of the server take
 
 
 LEVELS = (count.CONNECTIONS_OPEN, count.SIGNALS_QUEUED, count.SIGNAL_QUEUE_MAX)

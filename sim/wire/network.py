@@ -8,6 +8,7 @@ those paths before: the wire is as busy, at times that are earlier by a delay.
 
 from __future__ import annotations
 
+from ..state.kinds import count
 from ..state.world import World
 from .paths import over_path_ns, reset_over_path_ns
 from .way import path_of, wire_ns
@@ -63,7 +64,9 @@ def _over_link_up(world: World, at_ns: int, payload_bytes: int) -> int:
     if world.up_bits_per_s == 0:
         # Without a bound from now on, behind what a bounded link has still to carry.
         return max(at_ns, world.up_free_ns) + delay_ns
-    world.up_free_ns = max(at_ns, world.up_free_ns) + wire_ns(payload_bytes, world.up_bits_per_s)
+    takes_ns = wire_ns(payload_bytes, world.up_bits_per_s)
+    world.counts[count.LINK_UP_NS] += takes_ns
+    world.up_free_ns = max(at_ns, world.up_free_ns) + takes_ns
     return world.up_free_ns + delay_ns
 
 
@@ -72,9 +75,9 @@ def _over_link_down(world: World, at_ns: int, payload_bytes: int) -> int:
     if world.down_bits_per_s == 0:
         # Without a bound from now on, behind what a bounded link has still to carry.
         return max(at_ns, world.down_free_ns) + delay_ns
-    world.down_free_ns = max(at_ns, world.down_free_ns) + wire_ns(
-        payload_bytes, world.down_bits_per_s
-    )
+    takes_ns = wire_ns(payload_bytes, world.down_bits_per_s)
+    world.counts[count.LINK_DOWN_NS] += takes_ns
+    world.down_free_ns = max(at_ns, world.down_free_ns) + takes_ns
     return world.down_free_ns + delay_ns
 
 

@@ -16,7 +16,8 @@ from dispatchsim.sim.figures.outcome import Outcome, last_attempts
 from dispatchsim.sim.load.workload import Trace, closed_loop
 from dispatchsim.sim.state.client_settings import PAUSE_MAX_NS, ClientSettings
 from dispatchsim.sim.state.costs import ApplicationCosts
-from dispatchsim.sim.state.kinds import Count, Status
+from dispatchsim.sim.state.kinds import NONE, Count, Status
+from dispatchsim.sim.state.laws import Law, Laws
 from dispatchsim.sim.state.settings import RunSettings
 from dispatchsim.sim.state.units import MILLISECOND_NS, SECOND_NS
 from dispatchsim.sim.state.world import World
@@ -52,6 +53,24 @@ def test_a_refused_client_doubles_its_pauses_up_to_their_bound() -> None:
     assert outcome.status[3] == Status.REFUSED
     assert outcome.counts[Count.RETRIES] == 4
     assert outcome.counts[Count.SYN_DROPS] == 5
+
+
+def test_a_request_that_is_tried_again_takes_what_it_took() -> None:
+    # Half of the requests take a millisecond, twice as long as clients wait: each of their
+    # attempts fails, also where requests before had replies on another connection.
+    law = Law("samples", samples_ns=(1_000, MILLISECOND_NS))
+    trace = arrivals(*range(0, 400 * MILLISECOND_NS, 10 * MILLISECOND_NS), requests=3)
+    run = RunSettings(
+        **on_server(request_cpu_drawn=True),
+        laws=Laws(request_cpu=law),
+        client=ClientSettings(timeout_ns=MILLISECOND_NS // 2, retries=2, retry_pause_ns=1_000_000),
+        duration_ns=SECOND_NS,
+        sample_every_ns=0,
+    )
+    outcome = simulate("epoll_level", trace, toy_costs("epoll_level"), run)
+    n_replied = np.bincount(outcome.asked_on[outcome.reply_ns != NONE], minlength=len(trace))
+    assert set(n_replied) == {0, 1, 2, 3}
+    assert (outcome.attempts == np.where(n_replied == 3, 1, 3)).all()
 
 
 def test_who_pauses_for_no_time_comes_a_nanosecond_later() -> None:

@@ -57,3 +57,12 @@ def test_the_same_question_in_other_words_has_the_same_answer() -> None:
     first, second = (ds.run(each).replications[0].summary for each in (typed, ended))
     assert first.offered == second.offered
     assert first.latency_ns.p99 == pytest.approx(second.latency_ns.p99, rel=0.02)
+
+
+def test_a_link_that_is_full_is_named_and_no_error_of_the_server_is_applied() -> None:
+    hub = Scenario.read(scenario_path("websocket_hub"))
+    narrow = hub.with_values(network={"up": "1 Gbit/s", "down": "1 Gbit/s"})
+    answer = ds.capacity(narrow, "p99 < 20 ms", replications=1)
+    assert ", where the link is " in answer.sentence
+    assert answer.past is None
+    assert answer.searches[0].tried[answer.searches[0].low].figures["cpu_busiest"] < 0.9
