@@ -24,6 +24,7 @@ from pathlib import Path
 import numpy as np
 from scipy.optimize import nnls
 
+from ...scenario.formats import time_text
 from ...sim.figures.summary import Verdict
 from ...sim.state.units import SECOND_NS
 from ..fit.medians import FitError
@@ -361,6 +362,8 @@ def scenario_text(fit: ApplicationFit, *, closes_first: bool | None, profile_pat
     }
     head = (
         f"# {fit.profile.name}: a server as calibrated from {sum(fit.points.values())} runs.",
+        f"# Its profile has what its own code takes: {_own_code(fit)}.",
+        "# server.request_cpu and server.connection_cpu would add to that.",
         "# Change load.rate and idle.connections and ask again: dispatchsim run, capacity.",
     )
     text = "\n".join(
@@ -374,6 +377,18 @@ def scenario_text(fit: ApplicationFit, *, closes_first: bool | None, profile_pat
         ]
     )
     return text + "\n"
+
+
+def _own_code(fit: ApplicationFit) -> str:
+    """Return what the server's own code takes, each cost with its 95% interval."""
+    costs = fit.profile.cost["application"]
+    nouns = {REQUEST: "a request", CONNECTION: "a connection"}
+    return ", ".join(
+        f"{time_text(costs[key].value[0])} {noun} "
+        f"({time_text(costs[key].low[0])} to {time_text(costs[key].high[0])})"
+        for key, noun in nouns.items()
+        if key in costs
+    )
 
 
 def _load(point: Point, rate_per_s: float) -> dict[str, object]:

@@ -40,6 +40,7 @@ from .options import (
     Draws,
     EngineName,
     FigureName,
+    Hardware,
     Kept,
     Output,
     Place,
@@ -65,7 +66,7 @@ from .working import (
     deliver,
     forced,
     note_aliases,
-    profile_of,
+    on_hardware,
     share_of,
     with_replications,
     with_settings,
@@ -93,6 +94,7 @@ def run(
     scenario: ScenarioName,
     *,
     changes: Changes,
+    hardware: Hardware,
     draws: Draws = 10,
     replications: Replications = None,
     engine: EngineName = None,
@@ -113,7 +115,7 @@ def run(
     finished. With --workers 1 it also shows the figures of a first run as far as it came, on the
     fast engine and up to a million connections.
     """
-    asked = with_replications(asked_of(scenario, changes, engine=engine), replications)
+    asked = with_replications(asked_of(scenario, changes, hardware, engine=engine), replications)
     trace.check()
     trace.save(asked)
     if report is not None:
@@ -155,6 +157,7 @@ def compare(
         typer.Option(help="Names with commas between; all if absent. The first is the baseline."),
     ] = None,
     settings: Settings = None,
+    hardware: Hardware,
     vary: Vary = None,
     figure: FigureName = LEVEL_METRIC,
     within: Within = None,
@@ -176,7 +179,8 @@ def compare(
     """
     asked = with_settings(with_engine(read_scenario(scenario), engine), settings)
     note_aliases([asked.alias])
-    known = with_replications(Asked(asked, profile_of(asked, profile)), replications, within)
+    known = on_hardware(asked, hardware, profile)
+    known = with_replications(known, replications, within)
     if mechanisms is None:
         names = _comparable(known)
     else:

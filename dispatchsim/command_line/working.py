@@ -80,7 +80,17 @@ def asked_of(
     UserError
         If one of them is not there, or an option is out of its range.
     """
-    scenario = scenario_asked(name, changes, engine=engine)
+    return on_hardware(scenario_asked(name, changes, engine=engine), hardware, changes.profile)
+
+
+def on_hardware(scenario: Scenario, hardware: Hardware, profile: str | None) -> Asked:
+    """Return *scenario* and its *profile*, or its own, on that *hardware*.
+
+    Raises
+    ------
+    UserError
+        As of `asked_of`.
+    """
     if hardware.cpus is not None:
         scenario = scenario.with_values(machine={"cpus": hardware.cpus})
         if cpus_in_vain(scenario):
@@ -96,7 +106,7 @@ def asked_of(
     if hardware.crossing is not None:
         crossing_ns = float(quantity("--crossing", DURATION.parse, hardware.crossing))
     change = HardwareChange(1.0 if hardware.clock is None else hardware.clock, crossing_ns)
-    known = profile_of(scenario, changes.profile)
+    known = profile_of(scenario, profile)
     return Asked(scenario, known if change.is_none else changed(known, change))
 
 

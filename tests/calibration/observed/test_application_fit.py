@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import math
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dispatchsim.calibration.fit.medians import FitError
 from dispatchsim.calibration.fit.request_fit import simulated_rate_per_s
-from dispatchsim.calibration.observed.application_fit import fit_application, was_fitted_to
+from dispatchsim.calibration.observed.application_fit import (
+    fit_application,
+    scenario_text,
+    was_fitted_to,
+)
 from dispatchsim.calibration.observed.observed_run import Habits, ObservedRun, observed_run
 from dispatchsim.calibration.observed.operating_point import point_of
 from dispatchsim.calibration.points.point import Point, point_at
@@ -61,6 +67,9 @@ def test_request_and_connection_are_told_apart_by_kept_connections() -> None:
     assert 0 < fit.next_run.shrinks_ns < sum(fit.half_widths)
     assert fit.notes == ()
     assert application["request_ns"].low[0] < REQUEST_NS < application["request_ns"].high[0]
+    text = scenario_text(fit, closes_first=None, profile_path=Path("mine.toml"))
+    (own,) = re.findall(r"takes: (\S+) µs a request \(.* to .*\), (\S+) µs a connection", text)
+    assert [round(float(each)) for each in own] == [9, 14]
     fitted = was_fitted_to(fit.profile, runs)
     seen = [point_of(run, HABITS) for run in runs]
     assert [fitted(point) for point in seen] == [True, True]

@@ -137,6 +137,11 @@ def test_other_hardware_is_in_the_name_of_the_profile(
     assert plain["expected"] != fast["expected"]
     linked = json.loads(call(*asked, "--link", "100 Mbit/s").stdout)
     assert linked["scenario"]["network"] == {"up": "100 Mbit/s", "down": "100 Mbit/s"}
+    once = (scenario_path, "--profile", profile_path, "--cpus", 2, "--json", "--draws", 0)
+    one = json.loads(call("run", *once).stdout)
+    several = json.loads(call("compare", *once, "--mechanisms", "poll,epoll_level").stdout)
+    for result in (one, *several["results"].values()):
+        assert result["scenario"]["machine"]["cpus"] == 2
 
 
 def test_values_are_set_for_any_question(
