@@ -176,7 +176,9 @@ _NOTE = (
 RATES_NOTE = (
     f"{_NOTE}Wanted: within {REQUESTS_WITHIN:.0%} of what was measured. Offered: requests that the "
     f"load generator began, of those asked for; a run with less than {OFFERED_LEAST:.0%}, or that "
-    f"lost a connection, does not count. {DASH}: no run counts."
+    f"lost a connection, does not count. {DASH}: no run counts. A server that keeps up replies to "
+    "what it is asked, so a rate tells something only where requests wait: there CPU and response "
+    "times tell it first."
 )
 TIMES_NOTE = (
     f"{_NOTE}From when a request was due until the last byte of its reply, of those replied to. "
