@@ -32,6 +32,11 @@ def client_settings(mechanism: Mechanism, trace: Trace, settings: RunSettings) -
                 f"{given.declared.name} must be {json.dumps(given.declared.default)} "
                 f"with a client, which accepts nothing, got {json.dumps(given.value)}"
             )
+    if settings.classes:
+        raise ValueError(
+            f"classes must be none with a client, whose users are alike, "
+            f"got {len(settings.classes)}"
+        )
     for name in ("timeout_ns", "idle_life_ns", "retries", "ports", "closing"):
         if getattr(settings.client, name) != 0:
             raise ValueError(

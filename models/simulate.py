@@ -170,9 +170,15 @@ def simulate_stream(
         as_arrays,
         n_connections=_MANY_CONNECTIONS,
         requests_max=2 * rows,
+        has_several=blocks.has_several,
     )
-    n_paths = len(settings.network.paths)
-    tallies = Tallies(settings.warm_up_ns, settings.duration_ns, exact=exact, n_paths=n_paths)
+    tallies = Tallies(
+        settings.warm_up_ns,
+        settings.duration_ns,
+        exact=exact,
+        n_paths=len(settings.network.paths),
+        n_classes=len(settings.classes),
+    )
     window = RowWindow(blocks, world, tallies)
     run = CRun(
         program,
@@ -269,6 +275,7 @@ def prepare_world(
     n_connections: int | None = None,
     n_led: int = 0,
     requests_max: int | None = None,
+    has_several: bool = False,
 ) -> World:
     """Return the world before the run, with what the mechanism makes of the settings.
 
@@ -296,13 +303,15 @@ def prepare_world(
         n_connections=n_connections,
         n_led=n_led,
         requests_max=requests_max,
+        has_several=has_several,
     )
 
 
 def _with_laws(settings: RunSettings) -> RunSettings:
     """Return *settings* with flags for what is drawn from a law."""
     laws = settings.laws
+    of_some = laws.pause is not None or any(each.has_drawn_pauses for each in settings.classes)
     return settings._replace(
         program=settings.program._replace(request_cpu_drawn=laws.request_cpu is not None),
-        client=settings.client._replace(pauses_drawn=int(laws.pause is not None)),
+        client=settings.client._replace(pauses_drawn=int(of_some)),
     )

@@ -2,16 +2,21 @@
 
 server.request_cpu = "1 ms"              server.request_cpu_spread = "lognormal"
 server.request_cpu_p99 = "5 ms"          server.request_cpu_file = "measured.txt"
+load.requests = 8                        load.requests_spread = "geometric"
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
-from ..sim.state.laws import P99_BY_MEAN_MAX, Law
+from ..sim.state.laws import P99_BY_MEAN_MAX, Counts, Law
 from .quantities import DURATION, QuantityError, parse_duration_ns, shown
 
+Numbers = Literal["constant", "geometric", "samples"]
+NUMBER_MAX = 100_000
+"""Of requests on a connection."""
 Spread = Literal["constant", "exponential", "lognormal", "samples"]
 SAMPLES_MAX = 1_000_000
 LONGEST_NS = 3_600 * 10**9
@@ -37,7 +42,7 @@ def law_of(key: str, mean_ns: int, spread: Spread, p99_ns: int | None, file: str
             raise ValueError(
                 f"{key}: must be absent where {key}_file is given, got {DURATION.format(mean_ns)}"
             )
-        return Law("samples", samples_ns=read_samples(f"{key}_file", file))
+        return Law("samples", samples_ns=_read(f"{key}_file", file, _duration_ns, "times"))
     if p99_ns is not None and not mean_ns < p99_ns <= P99_BY_MEAN_MAX * mean_ns:
         raise ValueError(
             f"{key}_p99: must be above the mean ({DURATION.format(mean_ns)}) and at most "
@@ -47,8 +52,41 @@ def law_of(key: str, mean_ns: int, spread: Spread, p99_ns: int | None, file: str
     return Law(spread, mean_ns, p99_ns or 0)
 
 
-def read_samples(key: str, path: str) -> tuple[int, ...]:
-    """Return the times in a file, one a line with its unit; # begins a comment.
+def counts_of(key: str, mean: int | None, spread: Numbers, file: str | None) -> Counts:
+    """Return the numbers that the keys of a file make, whose names begin with *key*.
+
+    Raises
+    ------
+    ValueError
+        With key, rule and value, where they do not go together or the file cannot be read.
+    """
+    if (file is not None) != (spread == "samples"):
+        rule, got = ("must be absent", shown(file)) if file else ("must be given", "nothing")
+        raise ValueError(f'{key}_file: {rule} where {key}_spread is "{spread}", got {got}')
+    if file is not None:
+        if mean is not None:
+            raise ValueError(f"{key}: must be absent where {key}_file is given, got {mean}")
+        return Counts("samples", samples=_read(f"{key}_file", file, _number, "numbers"))
+    if mean is None and spread == "geometric":
+        raise ValueError(f'{key}: is missing, and {key}_spread = "geometric" needs it')
+    return Counts(spread, 1 if mean is None else mean)
+
+
+def _duration_ns(text: str) -> int:
+    value = parse_duration_ns(text)
+    if value > LONGEST_NS:
+        raise QuantityError(f"must be at most 1 h, got {text}")
+    return value
+
+
+def _number(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 1 <= int(text[:20]) <= NUMBER_MAX):
+        raise QuantityError(f"must be a whole number from 1 to {NUMBER_MAX}, got {shown(text)}")
+    return int(text)
+
+
+def _read(key: str, path: str, read: Callable[[str], int], what: str) -> tuple[int, ...]:
+    """Return what is in a file, one a line; # begins a comment.
 
     Raises
     ------
@@ -68,12 +106,9 @@ def read_samples(key: str, path: str) -> tuple[int, ...]:
         if not text:
             continue
         try:
-            value = parse_duration_ns(text)
+            found.append(read(text))
         except QuantityError as error:
             raise ValueError(f"{key}: {path} line {number}: {error}") from None
-        if value > LONGEST_NS:
-            raise ValueError(f"{key}: {path} line {number}: must be at most 1 h, got {text}")
-        found.append(value)
     if not 1 <= len(found) <= SAMPLES_MAX:
-        raise ValueError(f"{key}: {path} must have 1 to {SAMPLES_MAX} times, got {len(found)}")
+        raise ValueError(f"{key}: {path} must have 1 to {SAMPLES_MAX} {what}, got {len(found)}")
     return tuple(found)

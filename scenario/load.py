@@ -13,17 +13,18 @@ from ..sim.load.arrivals import Bursts, Crowd, Pattern, Ramp, Wave
 from ..sim.load.reply_sizes import MIXES
 from ..sim.load.trace_file import REQUESTS_MAX
 from ..sim.state.client_settings import ClientSettings
-from ..sim.state.laws import Law
+from ..sim.state.laws import Counts, Law
 from ..sim.state.units import SECOND_NS
 from .declared import SettingsSection
 from .key_types import Bounded, Share, Whole
-from .laws import law_of
+from .laws import NUMBER_MAX, Numbers, Spread, counts_of, law_of
 from .quantities import DURATION, RATE, SIZE
 from .sections import Pause
 
 Rate = Annotated[float, Bounded(RATE, "1/min", "10000000/s", whole=False)]
 RequestSize = Annotated[int, Bounded(SIZE, "1 B", "64 KiB")]
 ReplySize = Annotated[int, Bounded(SIZE, "64 B", "1 GiB")]
+Requests = Annotated[int, Whole(1, NUMBER_MAX)]
 Phase = Annotated[int, Bounded(DURATION, "1 ms", "24 h")]
 Factor = Annotated[float, Field(ge=1, le=1_000)]
 RampPoint = tuple[Pause, Annotated[float, Field(ge=0, le=1_000)]]
@@ -86,10 +87,19 @@ class Load(SettingsSection, settings=(ClientSettings,)):
     trace: StrictStr | None = Field(
         default=None, description="A trace file instead of all that; relative to the scenario file."
     )
-    requests: Annotated[int, Whole(1, 100_000)] = Field(
+    requests: Requests = Field(
         default=1,
-        description="Requests on each connection, after which its client closes it. With "
+        description="Requests on each connection, after which its client closes it: the mean. With "
         "load.connections: absent, and connections are never closed.",
+    )
+    requests_spread: Numbers = Field(
+        default="constant",
+        description="How the number of requests on a connection spreads. geometric: each is the "
+        "last with the same probability; samples: the numbers of load.requests_file.",
+    )
+    requests_file: StrictStr | None = Field(
+        default=None,
+        description="A file of numbers of requests, one a line, each as probable as any other.",
     )
     request_size: RequestSize = Field(default=64, description="Size of a request.")
     reply_size: ReplySize = Field(default=128, description="Size of a reply, its header included.")
@@ -103,7 +113,7 @@ class Load(SettingsSection, settings=(ClientSettings,)):
         description="Pause between requests and, in a closed loop, between connections: the mean; "
         "each is drawn.",
     )
-    think: Literal["exponential", "constant", "lognormal", "samples"] = Field(
+    think: Spread = Field(
         default="exponential",
         description="How pauses spread. constant: users of a closed loop begin one after the other "
         "in the course of the first, and go on in that order; samples: those of load.think_file.",
@@ -140,7 +150,7 @@ class Load(SettingsSection, settings=(ClientSettings,)):
         given = self.model_fields_set
         self._check_retries()
         self._check_pattern()
-        _ = self.think_law  # refuses keys that make none
+        _ = self.think_law, self.request_counts  # refuse keys that make none
         if self.ports is None and "time_wait" in given:
             raise ValueError("load.time_wait: must be absent where load.ports is")
         for key in ("piece_pause", "piece_share"):
@@ -213,7 +223,7 @@ class Load(SettingsSection, settings=(ClientSettings,)):
             With key, rule and value, where the keys do not make a law.
         """
         law = self.think_law
-        if law.kind == "constant" or law.mean == 0 or self.requests == 1:
+        if law.kind == "constant" or law.mean == 0 or not self.request_counts.several:
             return None  # as the trace has them
         return None if self.trace is not None else law
 
@@ -225,7 +235,15 @@ class Load(SettingsSection, settings=(ClientSettings,)):
     @property
     def keeps_for_ever(self) -> bool:
         """Whether clients keep their connections, and never close one for having had enough."""
-        return self.connections is not None and "requests" not in self.model_fields_set
+        return self.connections is not None and self.request_counts.of_each == REQUESTS_MAX
+
+    @property
+    def request_counts(self) -> Counts:
+        """How many requests a connection makes; raises as `pause_law`."""
+        mean = self.requests if "requests" in self.model_fields_set else None
+        if mean is None and self.connections is not None and self.requests_spread == "constant":
+            mean = REQUESTS_MAX
+        return counts_of("load.requests", mean, self.requests_spread, self.requests_file)
 
     def _check_pattern(self) -> None:
         """Refuse keys of one pattern of arrivals with another, and a pattern that lacks its own.
@@ -289,7 +307,8 @@ class Load(SettingsSection, settings=(ClientSettings,)):
             rate_per_s=self.rate or 0,
             process="constant" if self.arrivals == "constant" else "poisson",
             pattern=self.pattern,
-            requests=REQUESTS_MAX if self.keeps_for_ever else self.requests,
+            requests=self.request_counts.of_each,
+            counts=None if self.requests_spread == "constant" else self.request_counts,
             request_bytes=self.request_size,
             reply_bytes=self.reply_size,
             reply_mix=None if self.reply_mix is None else MIXES[self.reply_mix],

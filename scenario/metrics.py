@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from ..sim.figures.summary import LINK_TIMES, PathFigures, Summary
+from ..sim.figures.summary import LINK_TIMES, ClassFigures, PathFigures, Summary
 from ..sim.figures.tally import FAILURES
 from ..sim.state.kinds import LEVELS, Activity, Count
 from .errors import UserError, unknown_key
@@ -39,6 +39,12 @@ OF_PATHS: dict[str, Callable[[Summary | PathFigures], float]] = {
     "p99_answered_ns": lambda s: s.latency_ns.p99,
 }
 """The metrics that the clients of one path have, too, and how both are computed."""
+OF_CLASSES: dict[str, Callable[[ClassFigures], float]] = {
+    **OF_PATHS,
+    "p50_ns": lambda s: s.latency_due_ns.p50,
+    "p99_ns": lambda s: s.latency_due_ns.p99,
+}
+"""Those that the clients of one class have, counted as for all."""
 
 
 def _percentile(rank: str, of: Callable[[Summary], float], *, is_answered: bool = False) -> Metric:

@@ -12,6 +12,7 @@ from ..sim.state.memory_settings import MemorySettings
 from ..sim.state.program_settings import ProgramSettings
 from ..sim.state.settings import RunSettings, having
 from ..sim.state.units import SECOND_NS
+from .clients import shares_of_paths
 from .declared import settings_from
 from .faults import faults_of, flood_of
 from .scenario import Scenario
@@ -34,7 +35,7 @@ def settings_of(
             delay_ns=network_delay_ns,
             service_ns=load.service_time,
             set_up=network.set_up,
-            paths=paths_of(scenario.path),
+            paths=paths_of(scenario.path, shares_of_paths(scenario.clients, scenario.path)),
         ),
         client=settings_from(
             load,
@@ -58,6 +59,7 @@ def settings_of(
         flood=flood_of(scenario.flood),
         faults=faults_of(scenario.fault),
         laws=_laws_of(scenario),
+        classes=scenario.client_classes,
         duration_ns=scenario.run.duration,
         warm_up_ns=scenario.run.warm_up,
         seed=seed,

@@ -3,7 +3,7 @@
     [server] mechanism, limits      [load] who comes       [idle] who stays     [network] the link
     [machine] what things cost      [run] how long, how often
     [flood] packets in vain         [[fault]] what goes wrong, when
-    [[path]] classes of clients, by their way to the link
+    [[path]] clients by their way to the link      [[clients]] and by what they ask for
 
 Quantities carry their unit; unknown keys and absurd values are refused. Every error is one
 sentence with file, key, rule and value. `dispatchsim schema` prints the JSON Schema.
@@ -23,6 +23,7 @@ from ..sim.assembly.checks import has_siblings
 from ..sim.kernel.handing_over import FDS_OF_SIBLING
 from ..sim.load.workload import Load as Workload
 from ..sim.load.workload import Trace
+from ..sim.state.client_classes import ClientClass
 from ..sim.state.client_settings import ClientSettings, NetworkSettings
 from ..sim.state.laws import Law
 from ..sim.state.mechanism import Trait
@@ -30,6 +31,14 @@ from ..sim.state.rules import broken_rules, sets_of
 from ..sim.state.settings import RunSettings
 from ..sim.state.units import SECOND_NS
 from .client import check_client
+from .clients import (
+    ClientsSection,
+    busiest_class,
+    check_clients,
+    class_names,
+    classes_of,
+    mean_requests,
+)
 from .declared import Section, properties_in_file, refuse, section_of, settings_from
 from .errors import ScenarioError
 from .faults import BURSTS_MAX, FaultSection, Flood
@@ -41,7 +50,11 @@ from .sections import Idle, Machine, Network, PathSection, Run, check_paths
 from .sentences import sentences
 from .server import Server, loops_by_default
 
-_FILES = (("load", "trace"), ("load", "think_file"), ("server", "request_cpu_file"))
+_FILES = (
+    *(("load", key) for key in ("trace", "think_file", "requests_file")),
+    *(("clients", key) for key in ("think_file", "requests_file")),
+    ("server", "request_cpu_file"),
+)
 """Keys that name files, relative to the scenario file."""
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 CONNECTIONS_MIN = 10
@@ -85,6 +98,7 @@ class Scenario(Section):
     flood: Flood = Flood()
     fault: tuple[FaultSection, ...] = ()
     path: tuple[PathSection, ...] = ()
+    clients: tuple[ClientsSection, ...] = ()
     _source: str = PrivateAttr("scenario")  # where it came from, for messages
     _given: frozenset[str] = PrivateAttr(frozenset())  # keys of [server] that it was given later
     _alias: str = PrivateAttr("")  # what its mechanism was called; empty: by its name
@@ -155,7 +169,8 @@ class Scenario(Section):
                 f"machine.memory: must hold {self.n_open} open connections "
                 f"({SIZE.format(least)}), got {SIZE.format(machine.memory)}"
             )
-        check_paths(self.path)
+        check_clients(self.clients, self.load, self.path)
+        check_paths(self.path, of_classes=any(each.path for each in self.clients))
         flood = self.flood
         n_bursts = (flood.rate or 0) / flood.burst * self.run.duration / 1e9
         if n_bursts > BURSTS_MAX:
@@ -163,6 +178,12 @@ class Scenario(Section):
                 f"flood.rate: must give at most {BURSTS_MAX} bursts in a run of "
                 f"{DURATION.format(self.run.duration)}, got {n_bursts:.0f}"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _is_one_client(self) -> Self:
+        if self.machine.role == "client" and self.clients:
+            raise ValueError('clients: must be absent where machine.role is "client"')
         return self
 
     @model_validator(mode="after")
@@ -226,9 +247,10 @@ class Scenario(Section):
                     f"{DURATION.format(self.run.duration)}, got {n}"
                 )
             if self.load.rate > self.rate_max_per_s:
+                n, _, of_class = busiest_class(self.client_classes, self.load.connections or 0)
                 raise ValueError(
                     f"load.rate: must be at most {rate_text(self.rate_max_per_s)}, as each of "
-                    f"{self.load.connections} connections carries a request in a round trip "
+                    f"{n} connections{of_class} carries a request in a round trip "
                     f"(network.delay twice), got {RATE.format(self.load.rate)}"
                 )
         return self
@@ -239,8 +261,11 @@ class Scenario(Section):
 
         Each has one request at a time, which takes a round trip at the least.
         """
-        n, delay_ns = self.load.connections, self.network.delay
-        return n * SECOND_NS / (2 * delay_ns) if n and delay_ns else math.inf
+        delay_ns = self.network.delay
+        if not self.load.connections or not delay_ns:
+            return math.inf
+        n, share, _ = busiest_class(self.client_classes, self.load.connections)
+        return n * SECOND_NS / (2 * delay_ns) / share
 
     @property
     def n_open(self) -> int:
@@ -300,9 +325,10 @@ class Scenario(Section):
             raise ScenarioError(f"{path}: is not TOML ({error})") from None
         machine = content.get("machine")
         for section, key in _FILES:
-            values = content.get(section)
-            if isinstance(values, dict) and isinstance(values.get(key), str):
-                values[key] = str(path.parent / values[key])
+            found = content.get(section)
+            for values in found if isinstance(found, list) else [found]:
+                if isinstance(values, dict) and isinstance(values.get(key), str):
+                    values[key] = str(path.parent / values[key])
         if isinstance(machine, dict) and isinstance(machine.get("profile"), str):
             beside = path.parent / machine["profile"]
             if beside.suffix == ".toml":  # otherwise it is the name of a shipped one
@@ -348,6 +374,8 @@ class Scenario(Section):
         drawn = (
             load.retry_jitter > 0
             or load.reply_mix is not None
+            or load.requests_spread != "constant"
+            or bool(self.clients)
             or self.server.request_cpu_spread != "constant"
             or (
                 load.trace is None
@@ -376,12 +404,37 @@ class Scenario(Section):
     @property
     def workload(self) -> Workload:
         """Who comes. Users of a closed loop pause before they begin, as if they had been there."""
-        return self.load.workload._replace(pauses_first=True)
+        return self.load.workload._replace(pauses_first=True, classes=self.client_classes)
+
+    @property
+    def client_classes(self) -> tuple[ClientClass, ...]:
+        """The classes of clients, with what [load] has for each; none where all are alike."""
+        return classes_of(self.clients, self.load, self.path)
+
+    @property
+    def class_names(self) -> list[str]:
+        """What the figures of each class are called."""
+        return class_names(self.clients)
+
+    @property
+    def requests_each(self) -> float:
+        """Requests on a connection, in the mean; of classes by their shares."""
+        load = self.load
+        is_kept = load.connections is not None
+        return mean_requests(self.client_classes, load.request_counts, is_kept=is_kept)
+
+    @property
+    def has_one_request(self) -> bool:
+        """Whether every connection makes one request."""
+        return self.load.trace is None and not self.workload.has_several
 
     @property
     def pause_law(self) -> Law | None:
-        """How pauses between the requests of a connection are drawn; None: as the trace says."""
-        return self.load.pause_law
+        """How pauses between the requests of a connection are drawn; None: as the trace says.
+
+        Those of classes of clients are not these.
+        """
+        return None if self.clients else self.load.pause_law
 
     def on_its_testbed(self, settings: RunSettings) -> RunSettings:
         """Return the *settings* of a run with what no key of a file holds: nothing by default."""

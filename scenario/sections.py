@@ -175,16 +175,20 @@ class PathSection(SettingsSection, settings=(PathSettings,)):
         max_length=40,
         description="What its figures are called; absent: its number.",
     )
-    share: ShareOfSome = Field(
-        description="Of all connections, to a thousandth; those of all paths add up to 1."
+    share: ShareOfSome | None = Field(
+        default=None,
+        description="Of all connections, to a thousandth; those of all paths add up to 1. It must "
+        "be given, unless each [[clients]] names its path.",
     )
     loss: Annotated[float, Share(least=0, below=1)] = Field(
         default=0.0, description="Share of segments that are lost, each way, to a millionth."
     )
 
 
-def check_paths(sections: tuple[PathSection, ...]) -> None:
+def check_paths(sections: tuple[PathSection, ...], *, of_classes: bool) -> None:
     """Check that the paths of a scenario are those of all its clients.
+
+    With *of_classes* each class of clients names its path, and paths have no shares.
 
     Raises
     ------
@@ -195,7 +199,17 @@ def check_paths(sections: tuple[PathSection, ...]) -> None:
     for number, name in enumerate(names, start=1):
         if name in names[: number - 1]:
             raise ValueError(f'path {number}.name: must be of one path only, got "{name}"')
-    shares = sum(round(each.share * PERMILLE) for each in sections)
+    for number, each in enumerate(sections, start=1):
+        if of_classes and each.share is not None:
+            raise ValueError(
+                f"path {number}.share: must be absent where [[clients]] name their paths, "
+                f"got {each.share:g}"
+            )
+        if not of_classes and each.share is None:
+            raise ValueError(f"path {number}.share: is missing")
+    if of_classes:
+        return
+    shares = sum(_permille(each) for each in sections)
     if sections and shares != PERMILLE:
         raise ValueError(f"path.share: must add up to 1 over all [[path]], got {shares / PERMILLE}")
 
@@ -205,14 +219,20 @@ def path_names(sections: tuple[PathSection, ...]) -> list[str]:
     return [each.name or str(number) for number, each in enumerate(sections, start=1)]
 
 
-def paths_of(sections: tuple[PathSection, ...]) -> tuple[PathSettings, ...]:
-    """Return the settings of the paths in *sections*."""
+def paths_of(
+    sections: tuple[PathSection, ...], shares: list[int] | None
+) -> tuple[PathSettings, ...]:
+    """Return the settings of the paths in *sections*, of given *shares* where they have none."""
     return tuple(
         settings_from(
             each,
             PathSettings,
-            share_permille=round(each.share * PERMILLE),
+            share_permille=share,
             loss_millionths=round(each.loss * MILLIONTHS),
         )
-        for each in sections
+        for each, share in zip(sections, shares or map(_permille, sections), strict=True)
     )
+
+
+def _permille(section: PathSection) -> int:
+    return round((section.share or 0) * PERMILLE)

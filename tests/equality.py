@@ -165,7 +165,7 @@ def hold(mechanism: str, n: int, seed_of_scenes: int) -> Held:
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
-    @given(scenes(mechanism, keeps=True))
+    @given(scenes(mechanism, keeps=True, classes=True))
     def every(scene: Scene) -> None:
         check(scene, found)
         with contextlib.suppress(ValueError):  # its settings may not go together any more

@@ -92,7 +92,10 @@ def outcome_digest(name: str, engine: str) -> str:
     scenario = with_engine(Scenario.read(scenario_path(name)), engine)
     _, outcome = record_job(job_of(scenario, profile_of(scenario), scenario.seeds[0]))
     entries = hashlib.sha256()
+    of_classes = {"class_of_requests", "n_classes"} if outcome.n_classes == 0 else set()
     for field in dataclasses.fields(outcome):
+        if field.name in of_classes:
+            continue  # all clients are alike
         array = np.asarray(getattr(outcome, field.name)).astype(np.int64)
         entries.update(f"{field.name} {array.shape} ".encode() + array.tobytes())
     return entries.hexdigest()[:16]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from dispatchsim.models.simulate import simulate
 from dispatchsim.models.suitable_settings import tells_states
 from dispatchsim.sim.figures.outcome import Outcome
 from dispatchsim.sim.load.workload import Trace, closed_loop
+from dispatchsim.sim.state.client_classes import ClientClass
 from dispatchsim.sim.state.client_settings import (
     ClientSettings,
     Closing,
@@ -23,7 +25,8 @@ from dispatchsim.sim.state.client_settings import (
 from dispatchsim.sim.state.costs import NO_CLIENT, ApplicationCosts, ClientCosts, Costs, Curve, flat
 from dispatchsim.sim.state.family_settings import Recovery, Threads
 from dispatchsim.sim.state.kernel_settings import EVERY_CPU, Packets
-from dispatchsim.sim.state.laws import Law, Laws
+from dispatchsim.sim.state.kinds import NONE
+from dispatchsim.sim.state.laws import Counts, Law, Laws, ReplyMix
 from dispatchsim.sim.state.mechanism import Trait
 from dispatchsim.sim.state.program_settings import Sharing, Wakes
 from dispatchsim.sim.state.settings import Fault, FaultKind, FloodSettings, RunSettings
@@ -151,6 +154,42 @@ def kept_traces(draw: st.DrawFn, users: int) -> Trace:
         draw(st.sampled_from([1, 2, 2**31 - 1])),
         draw(st.sampled_from([64, 1_500, 20_000])),
     )
+
+
+@st.composite
+def with_classes(draw: st.DrawFn, scene: Scene) -> Scene:
+    """Draw classes for the clients of *scene*."""
+    trace, n_paths = scene.trace, len(scene.run.network.paths)
+    numbers = [
+        Counts(),
+        Counts("constant", 3),
+        Counts("geometric", 2),
+        Counts("samples", 1, (1, 4)),
+    ]
+    sizes = [(64, None), (20_000, None), (64, ReplyMix((0.5, 0.5), ((64, 900), (1_500,))))]
+    pauses = [Law("constant"), Law("constant", 30_000), Law("exponential", 3_000)]
+    classes = []
+    for share in draw(st.sampled_from([(500, 500), (10, 290, 700)])):
+        reply_bytes, mix = draw(st.sampled_from(sizes))
+        classes.append(
+            ClientClass(
+                share,
+                draw(st.sampled_from(numbers)),
+                draw(st.sampled_from([64, 3_000])),
+                reply_bytes,
+                mix,
+                draw(st.sampled_from(pauses)),
+                draw(st.integers(NONE, n_paths - 1)),
+            )
+        )
+    n = trace.users or len(trace)
+    drawn = st.lists(st.integers(0, len(classes) - 1), min_size=n, max_size=n)
+    of_each = np.array(draw(drawn), np.int64)
+    if trace.users:
+        classed = replace(trace, user_class=of_each)
+    else:
+        classed = replace(trace, client_class=of_each)
+    return scene._replace(trace=classed, run=scene.run._replace(classes=tuple(classes)))
 
 
 def _laws(draw: st.DrawFn) -> Laws:
@@ -358,8 +397,11 @@ def pieces(draw: st.DrawFn) -> dict[str, int]:
 
 
 @st.composite
-def scenes(draw: st.DrawFn, mechanism: str, *, keeps: bool = False) -> Scene:
-    """Draw a scenario for *mechanism*, perhaps with connections that clients keep open."""
+def scenes(draw: st.DrawFn, mechanism: str, *, keeps: bool = False, classes: bool = False) -> Scene:
+    """Draw a scenario for *mechanism*, perhaps with connections that clients keep open.
+
+    With *classes* some have classes of clients.
+    """
     idle = draw(st.sampled_from([0, 1, 40]))
     idle_life_ns = draw(st.sampled_from([0, 50_000])) if idle else 0
     # To the end of everything, unless it would be filled by idle ones that come and go, or by
@@ -383,7 +425,7 @@ def scenes(draw: st.DrawFn, mechanism: str, *, keeps: bool = False) -> Scene:
     duration_ns = draw(st.sampled_from([50_000, 1_000_000, long_ns]))
     if server.busy_processes > 0:
         duration_ns = min(duration_ns, 50_000 * server.tick_ns)  # each tick is an occurrence
-    return Scene(
+    scene = Scene(
         mechanism,
         draw(traces()) if users == 0 else draw(kept_traces(users)),
         RunSettings(
@@ -419,3 +461,4 @@ def scenes(draw: st.DrawFn, mechanism: str, *, keeps: bool = False) -> Scene:
         draw(st.sampled_from([flat(0), flat(0), SINCE])),
         is_fine=draw(st.booleans()),
     )
+    return draw(with_classes(scene)) if classes and draw(st.integers(0, 3)) == 0 else scene

@@ -9,7 +9,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import NamedTuple
+
+import numpy as np
 
 from ...models.catalogue import client_with
 from ...models.simulate import Engine, engine_is_at_hand, program_of, simulate
@@ -74,7 +77,9 @@ class Side(NamedTuple):
     @property
     def trace(self) -> Trace:
         """The shortest trace that there is."""
-        return closed_loop(users=max(1, self.users), connections=max(1, self.users))
+        trace = closed_loop(users=max(1, self.users), connections=max(1, self.users))
+        classed = len(self.settings.classes) > 0
+        return replace(trace, user_class=np.zeros(trace.users * classed, np.int64))
 
 
 _SERVER = Side()

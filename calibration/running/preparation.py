@@ -194,8 +194,8 @@ def effort(scenario: Scenario) -> tuple[int, float] | None:
     load = scenario.load
     if load.rate is None:
         return None
-    each = 1 if load.connections else load.requests
-    n = round(load.rate * scenario.run.duration / SECOND_NS) * each
+    each = 1 if load.connections else scenario.requests_each
+    n = round(round(load.rate * scenario.run.duration / SECOND_NS) * each)
     engine = scenario.run.engine
     if engine == "auto" and why_no_engine():
         engine = "reference"
@@ -309,9 +309,9 @@ def first_rows(scenario: Scenario) -> int:
     load, seconds = scenario.load, scenario.run.duration / SECOND_NS
     if load.connections is not None:
         assert load.rate is not None
-        again = 0 if load.keeps_for_ever else 1.2 * load.rate * seconds / load.requests
+        again = 1.2 * load.rate * seconds / scenario.requests_each
         return load.connections + load.connections // 8 + 1_000 + round(again)
-    guess = round(_ROWS_PER_S * seconds / load.requests)
+    guess = round(_ROWS_PER_S * seconds / scenario.requests_each)
     return max(4 * (load.users or 0), guess)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from rich.console import Console
@@ -32,7 +32,7 @@ def rows_shown(
     Runs are of the scenario's mechanism, or of *mechanisms*, if there are several.
     """
     # With one request a connection ends with its reply.
-    one_request = scenario.load.requests == 1 and scenario.load.trace is None
+    one_request = scenario.has_one_request
     summaries = [r.summary for r in replications]
     none_came = not any(s.connections.offered for s in summaries)
     few = any(s.replied < P999_REPLIES_MIN for s in summaries)
@@ -78,7 +78,7 @@ def print_result(console: Console, result: Result) -> None:
             "95% intervals: ± of the mean over replications, draws of one run at uncertain costs."
         )
     _print_workers(console, result.worker_shares)
-    _print_paths(console, result)
+    _print_groups(console, result)
     _print_errors(console, result.replications)
     _print_losses(console, result.replications)
 
@@ -108,22 +108,31 @@ def _print_workers(console: Console, shares: Sequence[float]) -> None:
 
 
 _OF_PATHS = ("offered", "replied", "failed", "p50_answered_ns", "p99_answered_ns")
+_OF_CLASSES = ("offered", "replied", "failed", "p50_ns", "p99_ns")
 
 
-def _print_paths(console: Console, result: Result) -> None:
-    """Print the figures of each class of clients, if there are several ways to the link."""
-    if not result.paths:
-        return
+def _print_groups(console: Console, result: Result) -> None:
+    """Print the figures of each class of clients, and of each way to the link, if there are any."""
+    groups = (
+        ("clients", "by class of clients, means of a run", result.clients, _OF_CLASSES),
+        ("path", "by path, means of a run", result.paths, _OF_PATHS),
+    )
+    for noun, title, figures, metrics in groups:
+        if not figures:
+            continue
+        columns = [_mean_column(metric, figures) for metric in metrics]
+        names = Column[str](noun, str, words=True)
+        console.print(rich_table(Table.of(title, figures, [names, *columns])))
 
-    def column(figure: str) -> Column[str]:
-        def text(path: str) -> str:
-            mean = result.paths[path][figure].mean
-            return time_text(mean) if figure.endswith("_ns") else f"{mean:.0f}"
 
-        return Column(METRICS[figure].heading, text)
+def _mean_column(metric: str, figures: Mapping[str, Mapping[str, Estimate]]) -> Column[str]:
+    """Return the column of the means of *metric* of each path or class."""
 
-    columns = [Column[str]("path", str, words=True), *map(column, _OF_PATHS)]
-    console.print(rich_table(Table.of("by path, means of a run", result.paths, columns)))
+    def text(name: str) -> str:
+        mean = figures[name][metric].mean
+        return METRICS[metric].text(mean) if metric.endswith("_ns") else f"{mean:.0f}"
+
+    return Column(METRICS[metric].heading, text)
 
 
 def print_part(console: Console, stop: StoppedJob) -> None:

@@ -234,6 +234,8 @@ def _check(env: object, scenario: Scenario, work: object, connections: int, seed
         )
     if scenario.machine.role == "client":
         raise UserError('machine.role: must be "server" to be asked by processes, got "client"')
+    if scenario.clients:
+        raise UserError("clients: must be absent where processes are clients, got classes of them")
     if work is not None and not callable(work):
         raise TypeError(f"work: must be a generator function, got {shown(work)}")
     is_whole = isinstance(connections, int) and not isinstance(connections, bool)

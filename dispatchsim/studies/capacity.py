@@ -145,7 +145,7 @@ class Capacity:
         field = self.axis.field
         if field == RATE_FIELD:
             load = self.scenario.load
-            counts_requests = load.connections is not None or load.requests == 1
+            counts_requests = load.connections is not None or self.scenario.has_one_request
             noun = "requests/s" if counts_requests else "connections/s"
             return f"{' to '.join(map(number_text, ends))} {noun}"
         if field == "idle.connections":

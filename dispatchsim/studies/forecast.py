@@ -130,7 +130,7 @@ def forecast(
     drawn = [r for r in records if r.draw is not None]
     is_busy = Miss("", _mean(central, _BUSY), {}).is_busy
     is_like = [miss for miss in known if miss.is_busy == is_busy]
-    per_s = _mean(central, _ANSWERED) / (1 if scenario.load.connections else scenario.load.requests)
+    per_s = _mean(central, _ANSWERED) / (1 if scenario.load.connections else scenario.requests_each)
     stated = stated_of(scenario, per_s, scenario.machine.cpus * _mean(central, _BUSY))
     expected = tuple(
         _expected(each, central, drawn, is_like, level, stated=stated) for each in FIGURES

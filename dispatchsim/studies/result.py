@@ -14,18 +14,18 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from ..calibration.profiles.cost import CostSource
 from ..calibration.running.preparation import Replication, StoppedJob, warnings_of
 from ..scenario.formats import number_text, share_text
-from ..scenario.metrics import MAIN, METRICS, OF_PATHS, metric_text
+from ..scenario.metrics import MAIN, METRICS, OF_CLASSES, OF_PATHS, metric_text
 from ..scenario.scenario import Scenario
 from ..scenario.sections import path_names
 from ..sim.engine.c.library import why_no_engine
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
+_Figures = TypeVar("_Figures")
 _IDLE_SHARE = 0.1
 """Of the CPU: with more to spare it is not for want of CPU that clients fail."""
 _PAUSE_SEEN = 200
@@ -64,8 +65,17 @@ class Result:
     def paths(self) -> dict[str, dict[str, Estimate]]:
         """What is said of the clients of each path, by its name: `metrics.OF_PATHS`."""
         names = path_names(self.scenario.path)
-        central = [r.summary for r in self.replications]
-        return path_estimates(names, central, [r.summary for r in self.drawn])
+        central = [r.summary.paths for r in self.replications]
+        return estimates_of_each(names, OF_PATHS, central, [r.summary.paths for r in self.drawn])
+
+    @property
+    def clients(self) -> dict[str, dict[str, Estimate]]:
+        """What is said of each class of clients, by its name: `metrics.OF_CLASSES`."""
+        names = self.scenario.class_names
+        central = [r.summary.classes for r in self.replications]
+        return estimates_of_each(
+            names, OF_CLASSES, central, [r.summary.classes for r in self.drawn]
+        )
 
     @property
     def worker_shares(self) -> list[float]:
@@ -132,6 +142,10 @@ class Result:
             "paths": {
                 name: {figure: known.to_dict() for figure, known in figures.items()}
                 for name, figures in self.paths.items()
+            },
+            "clients": {
+                name: {figure: known.to_dict() for figure, known in figures.items()}
+                for name, figures in self.clients.items()
             },
             "worker_shares": self.worker_shares,
             "replications": [replication_to_dict(r) for r in (*self.replications, *self.drawn)],
@@ -243,26 +257,29 @@ def _who_failed(failed: Sequence[Summary]) -> str:
     return sentence
 
 
-def path_estimates(
-    names: Sequence[str], central: Sequence[Summary], drawn: Sequence[Summary]
+def estimates_of_each(
+    names: Sequence[str],
+    metrics: Mapping[str, Callable[[_Figures], float]],
+    central: Sequence[Sequence[_Figures]],
+    drawn: Sequence[Sequence[_Figures]],
 ) -> dict[str, dict[str, Estimate]]:
-    """Return what is said of the clients of each path, by the path's name.
+    """Return what is said of the clients of each path, or of each class, by its name.
 
     Parameters
     ----------
     names:
-        Of the paths, in the order of `Summary.paths`.
+        Of the paths or classes.
+    metrics:
+        Name of a metric -> how it is computed of one of them.
     central, drawn:
-        Of runs at central costs, and at drawn ones.
+        Of runs at central costs, and at drawn ones: the figures of each, in the order of *names*.
     """
     return {
         name: {
-            figure: estimate(
-                [value(summary.paths[i]) for summary in central],
-                [value(summary.paths[i]) for summary in drawn],
-                least=0,
+            metric: estimate(
+                [value(run[i]) for run in central], [value(run[i]) for run in drawn], least=0
             )
-            for figure, value in OF_PATHS.items()
+            for metric, value in metrics.items()
         }
         for i, name in enumerate(names)
     }

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..clients.clients import idle_lives_ns
 from ..clients.retries import retry_draws
@@ -13,6 +14,7 @@ from ..cpu.receiving import asks_after, comes_late
 from ..engine.disturbances import gaps_ns
 from ..figures.queue_lengths import SAMPLE_COLUMNS
 from ..kernel.handing_over import FDS_OF_SIBLING
+from ..load.client_classes import class_tables
 from ..load.laws import draws_ns
 from ..load.workload import Trace
 from ..state.columns import I32, I64, DeclaredColumn, MakeColumn, Per, as_lists, power_of_two
@@ -27,6 +29,7 @@ from ..state.world import COLUMNS, Cpu, InterestSet, Listener, Worker, World
 from ..wire.paths import loss_draws
 from .checks import check, fds_needed_by, has_siblings, has_timers
 
+_OF_CLASSES = ("class_requests", "class_request_bytes", "class_reply_bytes", "class_path")
 _SPARE_FDS = 12  # besides those that are counted
 
 
@@ -40,6 +43,7 @@ def build_world(
     n_connections: int | None = None,
     n_led: int = 0,
     requests_max: int | None = None,
+    has_several: bool = False,
 ) -> World:
     """Return the state before a run; every random draw besides the trace is made here.
 
@@ -56,6 +60,8 @@ def build_world(
     requests_max:
         Requests that may be due in the run, at most; None: as many as the trace could make. Where
         they run out clients fall silent.
+    has_several:
+        Whether connections behind those of *trace* may make several requests.
 
     Raises
     ------
@@ -71,8 +77,7 @@ def build_world(
     n_idle = settings.client.idle
     server, limits, machine = settings.program, settings.limits, settings.machine
     network, client, kernel = settings.network, settings.client, settings.kernel
-    rows_each = 1 + client.retries
-    is_kept = trace.loop == "kept"
+    rows_each, is_kept = 1 + client.retries, trace.loop == "kept"
     n_before = n_idle + (trace.users if is_kept else 0)
     c = n_idle + len(trace) * rows_each
     n_at_once = n_idle + len(trace) if n_connections is None else n_connections
@@ -135,11 +140,12 @@ def build_world(
     n_events = 1 if one_at_a_time else 2 * d
     workers = [thread(w, cpus[w % machine.cpus], n_events) for w in range(n_threads)]
     others = [thread(n_threads + i, cpus[i % machine.cpus], 1) for i in range(n_others)]
-    faults, paths = settings.faults, network.paths
 
+    draws = _draws(trace, settings)
+    requests = draws["class_requests"] if trace.user_class.size else trace.requests
     sizes = {
         Per.CONNECTION: c,
-        Per.REQUEST: _room_for_requests(trace, requests_max),
+        Per.REQUEST: _room_for_requests(trace, requests_max, requests),
         Per.DESCRIPTOR: d,
         Per.TIMED_DESCRIPTOR: d if server.request_timeout_ns > 0 else 1,
         Per.FREE_DESCRIPTOR: 0 if column is as_lists else d,
@@ -149,20 +155,14 @@ def build_world(
         Per.COUNT: len(Count),
         Per.SAMPLE: _n_samples(settings) * len(SAMPLE_COLUMNS),
     }
-    draws = {
-        "idle_life_ns": idle_lives_ns(client, settings.seed),
-        "retry_draws": retry_draws(client, settings.seed),
-        "loss_draws": loss_draws(network, settings.seed),
-        "pause_ns": draws_ns(settings.laws.pause, settings.seed, "pauses"),
-        "request_cpu_ns": draws_ns(settings.laws.request_cpu, settings.seed, "request cpu"),
-        "flood_gap_ns": gaps_ns(settings.flood, settings.seed),
-    }
-    records: dict[Per, Sequence[Any]] = {Per.PATH: paths, Per.FAULT: faults}
+    records: dict[Per, Sequence[Any]] = {Per.PATH: network.paths, Per.FAULT: settings.faults}
 
     def before(name: str, each: DeclaredColumn) -> list[int]:
         """Return the column *name* as it is before the run."""
         if each.per == Per.CONNECTION and each.of:
             values = getattr(trace, each.of)
+            if not values.size:
+                return column(c, each.first, each.dtype)
             values = values if rows_each == 1 else np.repeat(values, rows_each)
             return column(c, values, each.dtype, n_idle)  # of idle connections it holds nothing
         if each.per == Per.ARRIVAL:
@@ -179,7 +179,7 @@ def build_world(
 
     columns: dict[str, Any] = {name: before(name, each) for name, each in COLUMNS.items()}
     columns["row"] = column(c, np.append(np.arange(n_idle), np.arange(c - n_idle)), I64)
-    if paths:  # up to and with each of them
+    if network.paths:  # up to and with each of them
         columns["path_until"][:] = np.cumsum(columns["path_until"]).tolist()
     return World(
         costs=costs,
@@ -210,8 +210,8 @@ def build_world(
         and not any(costs.client)
         and not network.up_bits_per_s
         and not network.down_bits_per_s
-        and not any(fault.kind in (FaultKind.LINK, FaultKind.READING) for fault in faults)
-        and not paths
+        and not any(fault.kind in (FaultKind.LINK, FaultKind.READING) for fault in settings.faults)
+        and not network.paths
         and network.set_up == 1
         and client.fd_limit >= n_at_once
         and client.ports == 0
@@ -220,13 +220,14 @@ def build_world(
         comes_late=comes_late(kernel, costs),
         delivers_own=costs.call.delivery_ns > 0 and network.delay_ns == 0 and any(costs.client),
         entry_varies=any(costs.interrupt.entry_since.ns),
-        some_stop_reading=any(fault.kind == FaultKind.READING for fault in faults),
+        some_stop_reading=any(fault.kind == FaultKind.READING for fault in settings.faults),
         rows_each=rows_each,
         is_kept=is_kept,
-        timers_each=is_kept or rows_each > 1 or bool((trace.requests > 1).any()),
+        timers_each=is_kept or rows_each > 1 or has_several or bool((requests > 1).any()),
+        n_classes=max(1, len(settings.classes)),
         **columns,
         busy_weight=weight_of_nice(machine.busy_nice),
-        n_paths=len(paths),
+        n_paths=len(network.paths),
         up_bits_per_s=network.up_bits_per_s,
         down_bits_per_s=network.down_bits_per_s,
         signals_elsewhere=settings.signals.signals_elsewhere,
@@ -234,6 +235,34 @@ def build_world(
         next_row=n_idle,
         oldest=n_idle,
     )
+
+
+def _draws(trace: Trace, settings: RunSettings) -> dict[str, NDArray[np.int64]]:
+    """Return the columns that are drawn, or looked up by class, by name."""
+    seed, client, classes = settings.seed, settings.client, settings.classes
+    _check_classes(trace, len(classes))
+    return {
+        "idle_life_ns": idle_lives_ns(client, seed),
+        "retry_draws": retry_draws(client, seed),
+        "loss_draws": loss_draws(settings.network, seed),
+        "pause_ns": draws_ns(settings.laws.pause, seed, "pauses"),
+        "request_cpu_ns": draws_ns(settings.laws.request_cpu, seed, "request cpu"),
+        "flood_gap_ns": gaps_ns(settings.flood, seed),
+        "class_of_user": trace.user_class,
+        **dict.fromkeys(_OF_CLASSES, np.zeros(0, np.int64)),
+        **class_tables(classes, seed, of_users=trace.users > 0),
+    }
+
+
+def _check_classes(trace: Trace, n_classes: int) -> None:
+    """Refuse a trace whose classes of clients are not those of the settings."""
+    column = trace.user_class if trace.users else trace.client_class
+    if (column.size > 0) != (n_classes > 0) or (column.size and column.max() >= n_classes):
+        numbers = f"{column.min()} to {column.max()}" if column.size else "none"
+        raise ValueError(
+            f"classes of the trace must be of the {n_classes} of the settings (from 0), "
+            f"got {numbers}"
+        )
 
 
 def _n_samples(settings: RunSettings) -> int:
@@ -247,11 +276,15 @@ def watch_bytes(memory: MemorySettings, price: str) -> int:
     return int(getattr(memory, price)) if price else 0
 
 
-def _room_for_requests(trace: Trace, requests_max: int | None) -> int:
-    """Return for how many requests a run of *trace* has room."""
+def _room_for_requests(trace: Trace, requests_max: int | None, requests: NDArray[np.int64]) -> int:
+    """Return for how many requests a run of *trace* has room.
+
+    *requests* are those of its connections, or where users are of classes a table of draws.
+    """
     if trace.loop == "kept":
         return int(trace.arrival_ns.size)  # each is due
-    n = int(trace.requests.sum())
+    of_users = trace.user_class.size > 0
+    n = len(trace) * int(requests.max()) if of_users else int(requests.sum())
     return n if requests_max is None else min(n, requests_max)
 
 

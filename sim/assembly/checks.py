@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from ..state.client_classes import CLASSES_MAX
 from ..state.client_settings import NetworkSettings
 from ..state.family_settings import Recovery, SignalSettings
 from ..state.kernel_settings import Packets
+from ..state.kinds import NONE
 from ..state.mechanism import Mechanism, Trait
 from ..state.program_settings import ProgramSettings
 from ..state.rules import broken_rules, too_many_workers
@@ -63,6 +65,7 @@ def check(settings: RunSettings, own_fds: int = 1, *, one_at_a_time: bool = Fals
             f"got {kernel.coalesce_ns}"
         )
     _check_paths(network)
+    _check_classes(settings)
     for fault in settings.faults:
         _check_fault(fault, settings.machine.cpus)
     _check_workers(settings, own_fds, one_at_a_time=one_at_a_time)
@@ -74,6 +77,21 @@ def _check_paths(network: NetworkSettings) -> None:
     shares = sum(path.share_permille for path in network.paths)
     if network.paths and shares != PERMILLE:
         raise ValueError(f"the shares of all paths must add up to {PERMILLE}, got {shares}")
+
+
+def _check_classes(settings: RunSettings) -> None:
+    """Refuse one class of clients, too many, and shares and paths that are none."""
+    classes = settings.classes
+    if not classes:
+        return
+    if not 2 <= len(classes) <= CLASSES_MAX:
+        raise ValueError(f"classes must be 2 to {CLASSES_MAX}, or none, got {len(classes)}")
+    shares = sum(each.share_permille for each in classes)
+    if shares != PERMILLE or min(each.share_permille for each in classes) < 1:
+        raise ValueError(f"the shares of all classes must add up to {PERMILLE}, got {shares}")
+    for each in classes:
+        if not NONE <= each.path < len(settings.network.paths):
+            raise ValueError(f"the path of a class must be one of the paths, got {each.path}")
 
 
 def _check_fault(fault: Fault, n_cpus: int) -> None:

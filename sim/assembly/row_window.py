@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from ..figures.fates import NOBODY, fates_of, stranded
 from ..figures.outcome import (
+    class_of_requests,
     connections_of_workers,
     last_attempts,
     ledgers_of,
@@ -27,7 +28,7 @@ from ..figures.outcome import (
     samples_of,
 )
 from ..figures.summary import Summary, summary_of
-from ..figures.tally import Tallies
+from ..figures.tally import ONE_FOR_ALL, Tallies
 from ..load.workload import Trace, TraceBlocks
 from ..state.columns import Per
 from ..state.kinds import (
@@ -196,12 +197,14 @@ class RowWindow:
         world, each = self._world, self._each
         requests = requests_of(world, self.tallies.requests.end_ns).take(counted)
         status = requests.status
-        path = paths_of(np.zeros(0, np.int64), world)
+        path = client_class = ONE_FOR_ALL
+        if world.n_classes > 1:
+            client_class = class_of_requests(world, requests.row)
         if len(lost) > 0 or world.n_paths > 0:
             numbers = _array(world.row)[requests.row] // each
             status = fates_of(status, numbers, lost)
-            path = paths_of(numbers, world)
-        self.tallies.requests.add(requests.due_ns, requests.ended_ns, status, path)
+            path = paths_of(numbers, client_class, world)
+        self.tallies.requests.add(requests.due_ns, requests.ended_ns, status, path, client_class)
 
     def _move(self, kept: Indices, block: Trace | None) -> None:
         """Bring the rows *kept* to the front, and *block* behind them."""
@@ -221,7 +224,7 @@ class RowWindow:
             column[n_idle : n_idle + n_kept] = moved
             new = column[n_idle + n_kept : n_rows]
             new[:] = declared.first
-            if block is not None and declared.of:
+            if block is not None and declared.of and getattr(block, declared.of).size:
                 new.reshape(-1, each)[:] = getattr(block, declared.of)[:, np.newaxis]
         _array(world.row)[n_idle + n_kept : n_rows] = np.arange(
             self._n_drawn, self._n_drawn + n_new

@@ -27,8 +27,9 @@ from ..state.units import SECOND_NS
 from ..state.world import World
 from ..wire.network import send_reset_up, send_syn, send_up
 from ..wire.retransmission import syn_retries_max
-from ..wire.way import drawn, round_trip_ns
+from ..wire.way import round_trip_ns
 from .asking import has_room, n_of_attempts_before, new_request
+from .classes import are_of_users, drawn_of_class, due_user, take_class
 from .kept import keep_open, keeps, send_next
 from .retries import earn_retries, tries_again
 from .slow_clients import pieces_of
@@ -50,9 +51,9 @@ def sent_interrupt(world: World) -> None:
         )
 
 
-def user_is_due(world: World, at_ns: int) -> None:
+def user_is_due(world: World, at_ns: int, client_class: int) -> None:
     """Let a user of a closed loop open the next connection of the trace at *at_ns*."""
-    schedule(world, at_ns, occurrence.START, NONE)
+    schedule(world, at_ns, occurrence.START, due_user(client_class))
 
 
 def plan_arrival(world: World) -> None:
@@ -76,11 +77,17 @@ def _next_connection(world: World, at_ns: int) -> int:
 
 
 def start(world: World, c: int) -> None:
-    """Let a client open a connection now: *c*, idle or tried again, or the trace's next."""
-    if c == NONE:
+    """Let a client open a connection now: *c*, idle or tried again, or the trace's next.
+
+    That is of some user where *c* is none, and says the class of the user (`due_user`).
+    """
+    if c < 0:
         if world.next_row == world.end_row or not has_room(world):
             return
+        client_class = NONE - c
         c = _next_connection(world, world.now_ns)
+        if are_of_users(world):
+            take_class(world, c, client_class)
         earn_retries(world)
         if world.n_users == 0:
             plan_arrival(world)
@@ -233,7 +240,7 @@ def _pause_ns(world: World, c: int) -> int:
     """Return how long the client of *c* pauses before its next request."""
     if world.client.pauses_drawn > 0:
         number = n_of_attempts_before(world, c) + world.requests[c] - world.left[c]
-        return drawn(world.pause_ns, world.row[c] // world.rows_each, number)
+        return drawn_of_class(world, world.pause_ns, c, number)
     return world.think_ns[c]
 
 
@@ -335,7 +342,7 @@ def _comes_again(world: World, c: int, at_ns: int) -> None:
     if keeps(world, c):
         keep_open(world, c, at_ns)
     elif world.n_users > 0 and not is_led(world, c):
-        user_is_due(world, at_ns + world.think_ns[c])
+        user_is_due(world, at_ns + world.think_ns[c], world.class_of[c])
 
 
 def client_lost(world: World, c: int, why: int, at_ns: int) -> None:
@@ -361,7 +368,7 @@ def _goes_on(world: World, c: int, at_ns: int) -> None:
         keep_open(world, c, at_ns)
     elif not tries_again(world, c, at_ns) and world.n_users > 0:
         # At least a nanosecond later, or a user without descriptors would never let time pass.
-        user_is_due(world, at_ns + max(1, world.think_ns[c]))
+        user_is_due(world, at_ns + max(1, world.think_ns[c]), world.class_of[c])
 
 
 def timeout(world: World, c: int) -> None:

@@ -17,6 +17,7 @@ from ..state.kinds import NONE, occurrence
 from ..state.units import SECOND_NS
 from ..state.world import World
 from .asking import number_request
+from .classes import are_of_users, take_class
 
 AGAIN_NS = SECOND_NS
 """From a connection that did not come to be until its client opens another."""
@@ -98,6 +99,8 @@ def keep_open(world: World, c: int, ended_ns: int) -> None:
     due_ns = ended_ns + (1 if came_to_be else AGAIN_NS)
     world.user_of[next_c] = user
     world.row_of[user] = next_c
+    if are_of_users(world):
+        take_class(world, next_c, world.class_of_user[user])
     world.intended_ns[next_c] = due_ns
     schedule(world, due_ns, occurrence.START, next_c)
 
@@ -114,6 +117,8 @@ def begin_kept(world: World, n_sets: int) -> None:
         if c >= n * (i + 1) // n_sets or user == n:
             continue
         c += world.n_idle
+        if are_of_users(world):
+            take_class(world, c, world.class_of_user[user])
         world.user_of[c] = user
         world.row_of[user] = c
         world.is_usable[c] = 1

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from ..clients.classes import first_class
 from ..clients.clients import idle_life, plan_arrival, user_is_due
 from ..clients.kept import begin_kept
 from ..cpu.scheduling import boot
@@ -159,4 +160,5 @@ def _begin_clients(world: World) -> None:
     if world.n_users == 0:
         plan_arrival(world)
     for i in range(min(world.n_users, (world.end_row - world.next_row) // world.rows_each)):
-        user_is_due(world, world.at_ns[world.next_row + i * world.rows_each])
+        at_ns = world.at_ns[world.next_row + i * world.rows_each]
+        user_is_due(world, at_ns, first_class(world, i))

@@ -154,6 +154,11 @@ class Outcome:
         How many paths there are.
     n_silent:
         Requests that clients did not make for want of room in the run: above 0, run it anew.
+    class_of_requests:
+        The class of the client of each request that was due, shape (requests,); empty where there
+        is one class.
+    n_classes:
+        How many classes there are; 0 where there is one.
     """
 
     duration_ns: int
@@ -180,6 +185,8 @@ class Outcome:
     n_paths: int = 0
     n_silent: int = 0
     worker_connections: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
+    class_of_requests: Integers = field(default_factory=lambda: np.zeros(0, np.int64))
+    n_classes: int = 0
 
     @property
     def ledger_ns(self) -> Integers:
@@ -237,6 +244,7 @@ def outcome_of(world: World, duration_ns: int, mechanism: Mechanism) -> Outcome:
     connection = place[np.where(requests.row == NONE, NONE, (requests.row - first) // each)]
     order = np.argsort(connection, kind="stable")
     order = order[requests.due_ns[order] <= duration_ns]
+    client_class = class_of_requests(world, requests.row)[order] if world.n_classes > 1 else None
     requests = requests.take(order)
     return Outcome(
         duration_ns=duration_ns,
@@ -259,11 +267,25 @@ def outcome_of(world: World, duration_ns: int, mechanism: Mechanism) -> Outcome:
         samples=samples_of(world),
         worker_accepts=_array([worker.n_accepts for worker in world.workers]),
         stranded=stranded(world, mechanism.tells),
-        path=paths_of(np.flatnonzero(due), world),
+        path=paths_of(np.flatnonzero(due), of_trace(world.class_of)[::each][came], world),
         n_paths=world.n_paths,
         n_silent=world.n_silent,
         worker_connections=connections_of_workers(world),
+        class_of_requests=np.zeros(0, np.int64) if client_class is None else client_class,
+        n_classes=0 if client_class is None else world.n_classes,
     )
+
+
+def class_of_requests(world: World, row: Integers) -> Integers:
+    """Return the class of the client of each request, made on the connection *row*.
+
+    One that waits at its client for a connection has none: requests on kept connections are
+    numbered as the trace has them.
+    """
+    if world.is_kept:
+        user = _array(world.arrival_user[: row.size])
+        return np.asarray(_array(world.class_of_user)[user], np.int64)
+    return np.asarray(_array(world.class_of)[row], np.int64)
 
 
 def ledgers_of(world: World) -> Integers:

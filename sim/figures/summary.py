@@ -20,7 +20,7 @@ from .fates import NOBODY, Missing
 from .histogram import Distribution, Integers
 from .outcome import Outcome
 from .queue_lengths import SAMPLE_COLUMNS, SAMPLED_MEMORY, SAMPLED_QUEUES
-from .tally import NO_PATHS, Progress, Tallies, Tally
+from .tally import Progress, Tallies, Tally
 
 DROPS = {
     "accept_queue": Count.SYN_DROPS_ACCEPT_QUEUE,
@@ -132,6 +132,13 @@ class PathFigures:
 
 
 @dataclass(frozen=True)
+class ClassFigures(PathFigures):
+    """The figures of the requests of one class of clients; see `Summary`."""
+
+    latency_due_ns: Quantiles
+
+
+@dataclass(frozen=True)
 class Memory:
     """Bytes that the kernel keeps for the server, sampled over the window; NaN without samples.
 
@@ -154,9 +161,9 @@ class Summary:
     stranded are the clients that wait for an event of which the server will not hear, by what is
     `Missing`. fates say what became of each request that was due in the window, as in `Fate`; they
     add up to `offered`. paths has the figures of each class of clients by their way to the link, in
-    the order of the settings. dropped are packets of the window by cause, as in `DROPS`.
-    memory_bytes is what the server's kernel keeps for it. requests is what percentiles of any rank
-    are asked of.
+    the order of the settings; classes those of each class of clients by what they ask for. dropped
+    are packets of the window by cause, as in `DROPS`. memory_bytes is what the server's kernel
+    keeps for it. requests is what percentiles of any rank are asked of.
     """
 
     window_ns: int
@@ -176,6 +183,7 @@ class Summary:
     stranded: dict[str, int]
     verdict: Verdict
     paths: tuple[PathFigures, ...] = ()
+    classes: tuple[ClassFigures, ...] = ()
     dropped: dict[str, int] = field(default_factory=dict)
     memory_bytes: Memory = Memory(math.nan, math.nan, {})
     requests: Tally | None = field(default=None, compare=False, repr=False)
@@ -212,11 +220,17 @@ class Summary:
 
 def summarise(outcome: Outcome) -> Summary:
     """Return the figures of *outcome*'s window."""
-    tallies = Tallies(outcome.mark_ns, outcome.duration_ns, exact=True, n_paths=outcome.n_paths)
+    tallies = Tallies(
+        outcome.mark_ns,
+        outcome.duration_ns,
+        exact=True,
+        n_paths=outcome.n_paths,
+        n_classes=outcome.n_classes,
+    )
     fates = outcome.fates()
     tallies.add_connections(outcome.intended_ns, outcome.connected_ns, outcome.done_ns, fates)
-    path = outcome.path[outcome.asked_on] if outcome.n_paths > 0 else NO_PATHS
-    tallies.requests.add(outcome.due_ns, *outcome.request_ends(), path)
+    path = outcome.path[outcome.asked_on] if outcome.n_paths > 0 else outcome.path
+    tallies.requests.add(outcome.due_ns, *outcome.request_ends(), path, outcome.class_of_requests)
     return summary_of(
         tallies,
         ledger_ns=outcome.cpu_ledger_ns,
@@ -282,14 +296,19 @@ def summary_of(
         queue_max=_queue_max(sampled),
         stranded={m.name.lower(): int((stranded[:, 1] == m).sum()) for m in Missing},
         verdict=Verdict.STRANDED if len(stranded) > 0 else verdict(tally),
-        paths=tuple(
-            PathFigures(part.n_offered, part.n_replied, _errors(part), latency(part.latency))
-            for part in tally.of_paths
+        paths=tuple(PathFigures(*_figures_of(part)) for part in tally.of_paths),
+        classes=tuple(
+            ClassFigures(*_figures_of(part), Quantiles(*part.quantiles_due_ns(_RANKS)))
+            for part in tally.of_classes
         ),
         dropped={cause: int(in_window[each]) for cause, each in DROPS.items()},
         memory_bytes=_memory(sampled),
         requests=tally,
     )
+
+
+def _figures_of(part: Tally) -> tuple[int, int, dict[str, int], Latency]:
+    return part.n_offered, part.n_replied, _errors(part), latency(part.latency)
 
 
 def _errors(tally: Tally) -> dict[str, int]:

@@ -36,8 +36,8 @@ FAILURES = (
 )
 """How a connection ends without its replies."""
 
-NO_PATHS = np.zeros(0, np.int64)
-"""All clients are at the link."""
+ONE_FOR_ALL = np.zeros(0, np.int64)
+"""All clients are at the link, and of one class."""
 _OPEN, _REPLIED, _STRANDED = int(Fate.OPEN), int(Fate.REPLIED), int(Fate.STRANDED)
 
 
@@ -80,8 +80,9 @@ class Tally:
     ----------
     begin_ns, end_ns:
         The window, in ns from the start of the run.
-    n_paths:
-        Ways of clients to the link, of each of which there is a tally of its own.
+    n_paths, n_classes:
+        Ways of clients to the link, and classes of clients, of each of which there is a tally of
+        its own; 0: none.
     exact:
         Whether every duration is kept (8 bytes each), or a histogram of them, whose quantiles are
         within 0.025% (see `sim.histogram`). All else is exact either way.
@@ -108,8 +109,9 @@ class Tally:
     latency, waiting:
         Of records due in the window: from due to the reply, of those answered; from due to
         *end_ns*, of those still open.
-    of_paths:
-        The records of each path by themselves; shape (n_paths,).
+    of_paths, of_classes:
+        The records of each path, and of each class of clients, by themselves; shape (n_paths,) and
+        (n_classes,).
 
     Raises
     ------
@@ -117,7 +119,9 @@ class Tally:
         If the window is empty or begins before the run.
     """
 
-    def __init__(self, begin_ns: int, end_ns: int, exact: bool, n_paths: int = 0) -> None:
+    def __init__(
+        self, begin_ns: int, end_ns: int, exact: bool, n_paths: int = 0, n_classes: int = 0
+    ) -> None:
         if not 0 <= begin_ns < end_ns:
             raise ValueError(f"a window needs 0 <= begin < end, got {begin_ns} to {end_ns} ns")
         self.begin_ns = begin_ns
@@ -140,13 +144,15 @@ class Tally:
         self.latency = self._distribution()
         self.waiting = self._distribution()
         self.of_paths = tuple(Tally(begin_ns, end_ns, exact) for _ in range(n_paths))
+        self.of_classes = tuple(Tally(begin_ns, end_ns, exact) for _ in range(n_classes))
 
     def add(
         self,
         due_ns: Integers,
         ended_ns: Integers,
         fates: NDArray[np.integer],
-        path: Integers = NO_PATHS,
+        path: Integers = ONE_FOR_ALL,
+        client_class: Integers = ONE_FOR_ALL,
     ) -> None:
         """Take records, each once: when it has ended, or at the end of the run.
 
@@ -156,17 +162,18 @@ class Tally:
             When each was due and when it ended, shape (n,), in ns; -1 where that never came.
         fates:
             What became of each, as in `Fate`, shape (n,). One that ended after the window is open.
-        path:
-            The path of each, shape (n,), where there are paths.
+        path, client_class:
+            The path of each, shape (n,), where there are paths; and its class.
 
         Raises
         ------
         ValueError
             If one ended before it was due.
         """
-        for number, part in enumerate(self.of_paths):
-            mine = path == number
-            part.add(due_ns[mine], ended_ns[mine], fates[mine])
+        for of_each, parts in ((path, self.of_paths), (client_class, self.of_classes)):
+            for number, part in enumerate(parts):
+                mine = of_each == number
+                part.add(due_ns[mine], ended_ns[mine], fates[mine])
         # Nearly all are answered, and take a way with fewer questions.
         answered = (fates == _REPLIED) & (ended_ns <= self.end_ns)
         if not answered.all():
@@ -270,8 +277,10 @@ class Tallies:
         How long connections due in the window took until their SYN-ACK came, in ns.
     """
 
-    def __init__(self, begin_ns: int, end_ns: int, exact: bool, n_paths: int = 0) -> None:
-        self.requests = Tally(begin_ns, end_ns, exact, n_paths)
+    def __init__(
+        self, begin_ns: int, end_ns: int, exact: bool, n_paths: int = 0, n_classes: int = 0
+    ) -> None:
+        self.requests = Tally(begin_ns, end_ns, exact, n_paths, n_classes)
         self.connections = Tally(begin_ns, end_ns, exact)
         self.connects: Distribution = Values() if exact else Histogram()
 

@@ -14,7 +14,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from ..state.laws import P99_BY_MEAN_MAX, Law
+from ..state.laws import P99_BY_MEAN_MAX, Counts, Law
 from .streams import generator
 
 N_DRAWS = 65_536
@@ -63,3 +63,14 @@ def draws_ns(law: Law | None, seed: int, name: str) -> NDArray[np.int64]:
         quantiles *= law.mean / quantiles.mean()  # for the tail that is cut off
     table = np.rint(quantiles).astype(np.int64)
     return np.asarray(generator(seed, name).permutation(table), np.int64)
+
+
+def counts_at(counts: Counts, shares: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return the quantiles of *counts* at *shares*, each from 0 and below 1."""
+    if counts.kind == "samples":
+        ordered = np.sort(np.asarray(counts.samples, np.int64))
+        return np.asarray(ordered[(shares * ordered.size).astype(np.int64)], np.int64)
+    if counts.kind == "constant" or counts.of_each == 1:
+        return np.full(shares.shape, counts.of_each, np.int64)
+    numbers = np.ceil(np.log1p(-shares) / math.log1p(-1 / counts.of_each))
+    return np.asarray(np.maximum(numbers, 1), np.int64)

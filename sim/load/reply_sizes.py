@@ -10,21 +10,15 @@ files of 0.1 to 0.9, 1 to 9, 10 to 90 and 100 to 900 KB).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..state.laws import ReplyMix
 from .streams import generator
 
 Sizes = NDArray[np.int64]
-
-
-class ReplyMix(NamedTuple):
-    """Classes by their shares of all replies, each with sizes that are equally likely, in bytes."""
-
-    shares: tuple[float, ...]
-    sizes: tuple[tuple[int, ...], ...]
+Floats = NDArray[np.float64]
 
 
 def _files(step_bytes: float) -> tuple[int, ...]:
@@ -40,8 +34,12 @@ MIXES = {"specweb99": SPECWEB99}
 
 def draw_sizes(mix: ReplyMix, rng: np.random.Generator, n: int) -> Sizes:
     """Return the sizes of *n* replies: two draws each, so that blocks of any length are alike."""
-    of_class, of_file = rng.random((n, 2)).T
-    classes = np.zeros(n, np.int8)
+    return sizes_at(mix, *rng.random((n, 2)).T)
+
+
+def sizes_at(mix: ReplyMix, of_class: Floats, of_file: Floats) -> Sizes:
+    """Return the sizes that two draws each make, all from 0 and below 1, shape (n,)."""
+    classes = np.zeros(of_class.size, np.int8)
     for upto in np.cumsum(mix.shares)[:-1]:
         classes += of_class >= upto
     n_files = np.array([len(files) for files in mix.sizes])

@@ -59,6 +59,12 @@ class Trace:
     arrival_ns, arrival_user:
         Of kept connections: when each request is due, ascending, and for which user; int64 arrays
         of one shape, one entry a request.
+    client_class:
+        The class of each connection of an open loop; int64, of no entry where there is one class.
+    user_class:
+        The class of each user, in a closed loop in order of their start; int64, of no entry where
+        there is one class. The sizes and numbers of requests are those of the class then, whatever
+        the columns of the connections hold.
     """
 
     loop: Loop
@@ -70,6 +76,8 @@ class Trace:
     think_ns: NDArray[np.int64]
     arrival_ns: NDArray[np.int64] = field(default_factory=_none)
     arrival_user: NDArray[np.int64] = field(default_factory=_none)
+    client_class: NDArray[np.int64] = field(default_factory=_none)
+    user_class: NDArray[np.int64] = field(default_factory=_none)
 
     def __post_init__(self) -> None:
         """Check every rule of the format, so that an engine can trust its input."""
@@ -98,6 +106,10 @@ class Trace:
                 f"precedes arrival {i} ({self.at_ns[i]} ns)"
             )
         self._check_arrivals()
+        for name, n_rows in (("client_class", n), ("user_class", self.users)):
+            column = getattr(self, name)
+            if column.size and (column.shape != (n_rows,) or column.dtype != np.int64):
+                raise TraceError(f"{name} must be an int64 array of shape ({n_rows},)")
 
     def _check_arrivals(self) -> None:
         at_ns, user = self.arrival_ns, self.arrival_user
@@ -132,7 +144,14 @@ class Trace:
         """Return the trace as `write` writes it; that of kept connections ends with its requests.
 
         The load generator replays either. `read` takes no requests.
+
+        Raises
+        ------
+        TraceError
+            If users are of several classes, which the format does not have.
         """
+        if self.user_class.size:
+            raise TraceError("a trace file has no classes of users")
         text = io.StringIO()
         text.write(
             f"{_MAGIC}\nloop {self.loop}\nusers {self.users}\nconnections {len(self)}\n"

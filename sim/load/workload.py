@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..state.laws import Law
+from ..state.client_classes import ClientClass
+from ..state.laws import Counts, Law, ReplyMix
 from ..state.units import SECOND_NS
 from .arrivals import Pattern, PatternedArrivals
-from .laws import quantiles_ns
-from .reply_sizes import ReplyMix, size_drawer
+from .client_classes import class_of_users, connection_drawer, first_pauses, users_of_requests
+from .laws import counts_at, quantiles_ns
+from .reply_sizes import size_drawer
 from .streams import generator
 from .trace_file import (
     COLUMNS,
@@ -31,7 +34,8 @@ from .trace_file import (
 
 __all__ = ["REPLY_BYTES_MIN", "Trace", "TraceError"]  # handed on
 
-Columns = tuple[NDArray[np.int64], ...]
+Integers = NDArray[np.int64]
+Columns = tuple[Integers, ...]
 """In the order of `trace_file.COLUMNS`."""
 
 _SECONDS_MAX = 2**63 / SECOND_NS
@@ -44,13 +48,17 @@ class TraceBlocks(ABC):
 
     Attributes
     ----------
-    loop, users:
+    loop, users, user_class:
         As of every block; see `Trace`.
+    has_several:
+        Whether some connections may make several requests.
     """
 
-    def __init__(self, loop: Loop, users: int) -> None:
+    def __init__(self, loop: Loop, users: int, *, has_several: bool = False) -> None:
         self.loop = loop
         self.users = users
+        self.has_several = has_several
+        self.user_class = np.zeros(0, np.int64)
 
     def take(self, n: int) -> Trace | None:
         """Return the next *n* rows, fewer only where they are the last, None after the last.
@@ -62,8 +70,10 @@ class TraceBlocks(ABC):
         """
         if not 1 <= n <= CONNECTIONS_MAX:
             raise TraceError(f"a block needs 1 to {CONNECTIONS_MAX} connections, got {n}")
-        columns = self._draw(n)
-        return Trace(self.loop, self.users, *columns) if columns[0].size else None
+        columns = dict(zip((*COLUMNS, "client_class"), self._draw(n), strict=False))
+        if not columns["at_ns"].size:
+            return None
+        return Trace(self.loop, self.users, user_class=self.user_class, **columns)
 
     def _all(self, n: int) -> Trace:
         """Return all rows that are left, taken *n* at a time."""
@@ -73,12 +83,13 @@ class TraceBlocks(ABC):
         if len(parts) == 1:
             return parts[0]
         none = np.zeros(0, np.int64)
-        columns = (np.concatenate([none, *(getattr(p, name) for p in parts)]) for name in COLUMNS)
-        return Trace(self.loop, self.users, *columns)
+        names = (*COLUMNS, "client_class")
+        columns = {n: np.concatenate([none, *(getattr(p, n) for p in parts)]) for n in names}
+        return Trace(self.loop, self.users, user_class=self.user_class, **columns)
 
     @abstractmethod
     def _draw(self, n: int) -> Columns:
-        """Return the columns of the next rows, none after the last."""
+        """Return the columns of the next rows, none after the last; that of classes is the last."""
 
 
 _EXPONENTIAL = Law("exponential")
@@ -96,6 +107,9 @@ class Load(NamedTuple):
     closed loop spread as `think` says. Between requests of a connection they are those of
     `RunSettings.laws`, if there are any. With `pauses_first` users of a closed loop pause before
     their first connection, too; otherwise all begin at once.
+    `counts` is how requests of a connection are distributed where they are not all `requests`.
+    Where there are `classes`, they say what connections ask for and how clients pause, instead of
+    the fields of the same names here.
     In an open loop the rows of a longer run begin with those of a shorter one.
     """
 
@@ -111,6 +125,15 @@ class Load(NamedTuple):
     think_ns: int = 0
     think: Law = _EXPONENTIAL
     pauses_first: bool = False
+    counts: Counts | None = None
+    classes: tuple[ClientClass, ...] = ()
+
+    @property
+    def has_several(self) -> bool:
+        """Whether some connections may make several requests."""
+        if self.classes:
+            return any(each.requests.several for each in self.classes)
+        return self.requests > 1 if self.counts is None else self.counts.several
 
     def trace(self, seed: int, seconds: float, rows: int) -> Trace:
         """Return the arrivals of *seconds* in an open loop, *rows* connections in a closed one.
@@ -137,18 +160,25 @@ class Load(NamedTuple):
 
     def _kept_trace(self, seed: int, seconds: float, rows: int) -> Trace:
         """Return the users' connections, *rows* in all, and the requests of *seconds*."""
-        arrivals = self._replace(loop="open", requests=1, reply_mix=None).trace(seed, seconds, 0)
+        arrivals = Load(
+            "open", rate_per_s=self.rate_per_s, process=self.process, pattern=self.pattern
+        ).trace(seed, seconds, 0)
         n, n_rows = len(arrivals), max(rows, self.users)
-        if self.process == "constant":
+        user_class, in_turn = np.zeros(0, np.int64), self.process == "constant"
+        if self.classes:
+            user_class = class_of_users(self.classes, self.users, seed)
+            user = users_of_requests(self.classes, user_class, n, seed, in_turn=in_turn)
+        elif in_turn:
             user = np.arange(n) % self.users
         else:
             user = generator(seed, "users of requests").integers(0, self.users, n)
-        size = size_drawer(self.reply_mix, seed)
+        size, number = size_drawer(self.reply_mix, seed), _number_drawer(self.counts, seed)
         row = (min(self.requests, REQUESTS_MAX), self.request_bytes, self.reply_bytes, 0)
         requests, request_bytes, reply_bytes, think_ns = _filled(row, n_rows)
         return Trace(
-            "kept", self.users, np.zeros(n_rows, np.int64), requests, request_bytes,
+            "kept", self.users, np.zeros(n_rows, np.int64), number(requests), request_bytes,
             size(reply_bytes), think_ns, arrivals.at_ns, user.astype(np.int64),
+            user_class=user_class,
         )  # fmt: skip
 
     def blocks(self, seed: int, seconds: float) -> TraceBlocks:
@@ -170,7 +200,7 @@ class OpenLoopBlocks(TraceBlocks):
     """
 
     def __init__(self, load: Load, *, seconds: float, seed: int) -> None:
-        super().__init__("open", 0)
+        super().__init__("open", 0, has_several=load.has_several)
         rate_per_s = load.rate_per_s
         if not 0 < rate_per_s < math.inf or not seconds > 0:
             raise TraceError(
@@ -180,6 +210,8 @@ class OpenLoopBlocks(TraceBlocks):
             raise TraceError(f"the duration must be below {_SECONDS_MAX:.0f} s, got {seconds} s")
         self._row = _checked_row(self, load)
         self._draw_sizes = size_drawer(load.reply_mix, seed)
+        self._draw_numbers = _number_drawer(load.counts, seed)
+        self._draw_classes = connection_drawer(load.classes, seed) if load.classes else None
         self._draw_starts = self._evenly if load.process == "constant" else self._poisson
         if load.pattern is not None:
             if load.process != "poisson":
@@ -197,9 +229,12 @@ class OpenLoopBlocks(TraceBlocks):
 
     def _draw(self, n: int) -> Columns:
         at_ns = self._draw_starts(n).astype(np.int64)
+        if self._draw_classes is not None:
+            client_class, *columns = self._draw_classes(at_ns.size)
+            return at_ns, *columns, client_class
         requests, request_bytes, reply_bytes, think_ns = _filled(self._row, at_ns.size)
         reply_bytes = self._draw_sizes(reply_bytes)
-        return at_ns, requests, request_bytes, reply_bytes, think_ns
+        return at_ns, self._draw_numbers(requests), request_bytes, reply_bytes, think_ns
 
     def _evenly(self, n: int) -> NDArray[np.float64]:
         first = self._n_drawn
@@ -232,11 +267,12 @@ class ClosedLoopBlocks(TraceBlocks):
     """
 
     def __init__(self, load: Load, *, seed: int = 0, connections: int | None = None) -> None:
-        super().__init__("closed", load.users)
+        super().__init__("closed", load.users, has_several=load.has_several)
         if connections is not None and connections < 1:
             raise TraceError(f"connections must be at least 1, got {connections}")
         self._row = _checked_row(self, load)
         self._draw_sizes = size_drawer(load.reply_mix, seed)
+        self._draw_numbers = _number_drawer(load.counts, seed)
         self._n_left = connections
         self._rng = generator(seed, "think")
         self._think = load.think
@@ -246,6 +282,13 @@ class ClosedLoopBlocks(TraceBlocks):
         if drawn:
             pauses_ns = self._draw_pauses(generator(seed, "first pauses"), load.users)
             self._firsts_ns = np.sort(np.rint(pauses_ns)).astype(np.int64)
+        if load.classes:
+            self._firsts_ns, self.user_class = first_pauses(
+                load.classes,
+                class_of_users(load.classes, load.users, seed),
+                seed,
+                drawn=load.pauses_first,
+            )
 
     def _draw(self, n: int) -> Columns:
         if self._n_left is not None:
@@ -254,17 +297,18 @@ class ClosedLoopBlocks(TraceBlocks):
         requests, request_bytes, reply_bytes, think_ns = _filled(self._row, n)
         reply_bytes = self._draw_sizes(reply_bytes)
         at_ns = np.zeros(n, np.int64)
-        if self._think.kind == "constant":
+        number = np.minimum(np.arange(self._n_drawn, self._n_drawn + n), self.users - 1)
+        if self._firsts_ns.size:
+            at_ns = self._firsts_ns[number]
+        if self.user_class.size:
+            pass  # rows ask for what their users do
+        elif self._think.kind == "constant":
             # Otherwise all would ask at once, and again, for ever.
-            number = np.minimum(np.arange(self._n_drawn, self._n_drawn + n), self.users - 1)
             at_ns = number * self._row[-1] // self.users
         elif self._row[-1]:
             think_ns = np.rint(self._draw_pauses(self._rng, n)).astype(np.int64)
-            if self._firsts_ns.size:
-                number = np.arange(self._n_drawn, self._n_drawn + n)
-                at_ns = self._firsts_ns[np.minimum(number, self.users - 1)]
         self._n_drawn += n
-        return at_ns, requests, request_bytes, reply_bytes, think_ns
+        return at_ns, self._draw_numbers(requests), request_bytes, reply_bytes, think_ns
 
     def _draw_pauses(self, rng: np.random.Generator, n: int) -> NDArray[np.float64]:
         if self._think.kind == "exponential":
@@ -339,6 +383,17 @@ def closed_loop(
         think=Law(think, think_ns),
     )
     return load.trace(seed, 0, connections)
+
+
+def _number_drawer(counts: Counts | None, seed: int) -> Callable[[Integers], Integers]:
+    """Return the function that replaces a column of requests by draws of *counts*, if it is given.
+
+    Its stream is its own: the same connections come however much they ask.
+    """
+    if counts is None:
+        return lambda column: column
+    rng = generator(seed, "requests of connections")
+    return lambda column: counts_at(counts, rng.random(column.size))
 
 
 def _checked_row(blocks: TraceBlocks, load: Load) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""Distributions of what a run draws again and again: pauses of clients, work of the application."""
+"""Distributions of what a run draws: pauses, work of the application, requests, sizes."""
 
 from __future__ import annotations
 
@@ -32,6 +32,40 @@ class Law(NamedTuple):
     def mean(self) -> float:
         """The mean, in ns."""
         return fmean(self.samples_ns) if self.kind == "samples" else self.mean_ns
+
+
+class Counts(NamedTuple):
+    """A distribution of whole numbers from 1: how many requests a connection makes.
+
+    Attributes
+    ----------
+    kind:
+        "geometric" has each request be the last with the same probability, 1 / mean; "samples"
+        takes each of `samples` with equal probability.
+    of_each:
+        The mean of all but samples.
+    """
+
+    kind: Literal["constant", "geometric", "samples"] = "constant"
+    of_each: int = 1
+    samples: tuple[int, ...] = ()
+
+    @property
+    def mean(self) -> float:
+        """The mean."""
+        return fmean(self.samples) if self.kind == "samples" else float(self.of_each)
+
+    @property
+    def several(self) -> bool:
+        """Whether a number above 1 may come."""
+        return max(self.samples, default=1) > 1 or self.of_each > 1
+
+
+class ReplyMix(NamedTuple):
+    """Classes by their shares of all replies, each with sizes that are equally likely, in bytes."""
+
+    shares: tuple[float, ...]
+    sizes: tuple[tuple[int, ...], ...]
 
 
 class Laws(NamedTuple):

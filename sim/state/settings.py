@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from enum import IntEnum
 from typing import Annotated, Any, NamedTuple
 
+from .client_classes import ClientClass
 from .client_settings import ClientSettings, NetworkSettings
 from .family_settings import CompletionSettings, ScanSettings, SignalSettings, ThreadSettings
 from .kernel_settings import KernelSettings, LimitSettings, MachineSettings
@@ -74,6 +75,7 @@ class RunSettings(NamedTuple):
     flood: FloodSettings = FloodSettings()
     faults: tuple[Fault, ...] = ()
     laws: Laws = Laws()
+    classes: tuple[ClientClass, ...] = ()  # of clients; with users those of the trace
     duration_ns: Annotated[int, Setting(least=1, key=None)] = 2 * SECOND_NS
     warm_up_ns: Annotated[int, Setting(least=0, key=None)] = 0
     sample_every_ns: Annotated[int, Setting(least=0, key=None)] = 10_000_000

@@ -198,6 +198,7 @@ class Planned:
     request_bytes: Column = per_connection(of="request_bytes")
     reply_bytes: Column = per_connection(of="reply_bytes")
     think_ns: Column = per_connection(of="think_ns")
+    class_of: Column = per_connection(0, I8, of="client_class")  # sim/clients/classes.py
     n_idle: int  # connections of the idle population: 0 .. n_idle - 1
     end_row: int  # behind the last connection of the trace, of those that are at hand
     rows_each: int  # rows of a connection of the trace: one for each attempt that it may take
@@ -338,7 +339,14 @@ class Clients:
     idle_life_ns: Column = per_run(Per.DRAW)  # life times of idle connections
     generation: Column = per_run(Per.IDLE, 0, I32)  # how often an idle connection has come back
     retry_draws: Column = per_run(Per.DRAW, 0, I32)  # shares of a pause not waited, of 2**20
-    pause_ns: Column = per_run(Per.DRAW)  # pauses between requests: sim/load/laws.py
+    n_classes: int = 1  # of clients
+    class_of_user: Column = per_run(Per.DRAW, 0, I8)  # in a closed loop in order of their start
+    # Of each class, or a table of draws of each, one behind the other: sim/load/client_classes.py
+    pause_ns: Column = per_run(Per.DRAW)  # pauses between requests
+    class_requests: Column = per_run(Per.DRAW, 0, I32)
+    class_request_bytes: Column = per_run(Per.DRAW)
+    class_reply_bytes: Column = per_run(Per.DRAW)
+    class_path: Column = per_run(Per.DRAW, NONE, I16)
     retry_tokens: int = 0  # thousandths of repetitions that clients may begin
     n_users: int
     n_open: int = 0

@@ -55,12 +55,20 @@ def loss_draws(network: NetworkSettings, seed: int) -> NDArray[np.int64]:
     return generator(seed, "loss").integers(0, MILLIONTHS, _DRAWS)
 
 
-def paths_of(numbers: NDArray[np.int64], world: World) -> NDArray[np.int64]:
-    """Return the path of each of the trace's connections of these *numbers*; none without paths."""
+def paths_of(
+    numbers: NDArray[np.int64], client_class: NDArray[np.int64], world: World
+) -> NDArray[np.int64]:
+    """Return the path of each of the trace's connections of these *numbers*; none without paths.
+
+    *client_class* is the class of each; it may be empty where there is one.
+    """
     if world.n_paths == 0:
         return np.zeros(0, np.int64)
     shares = cast(Any, thousandth_of_flow)(numbers, PATH_SALT)  # the same to all of an array
     found = np.searchsorted(np.asarray(world.path_until), shares, side="right")
+    if world.n_classes > 1:
+        of_class = np.asarray(world.class_path)[client_class]
+        found = np.where(of_class == NONE, found, of_class)
     return np.asarray(found, np.int64)
 
 

@@ -6,6 +6,7 @@ of several listeners it comes to. Framing is counted as on Ethernet with IPv4 an
 
 from __future__ import annotations
 
+from ..state.kinds import NONE
 from ..state.units import PERMILLE, SECOND_NS
 from ..state.world import World
 
@@ -64,10 +65,12 @@ def wire_ns(payload_bytes: int, bits_per_s: int) -> int:
 
 
 def path_of(world: World, c: int) -> int:
-    """Return the number of the path of *c*: by their shares, and a hash of its client.
+    """Return the number of the path of *c*: that of its class, or by a hash of its client.
 
-    A client that tries again comes the same way.
+    The hash obeys the shares of paths. A client that tries again comes the same way.
     """
+    if world.n_classes > 1 and world.class_path[world.class_of[c]] != NONE:
+        return world.class_path[world.class_of[c]]
     share = thousandth_of(world, c, PATH_SALT)
     path = 0
     while share >= world.path_until[path]:

@@ -4,7 +4,8 @@ from typing import cast
 
 import numpy as np
 
-from dispatchsim.sim.load.reply_sizes import ReplyMix, draw_sizes
+from dispatchsim.sim.load.reply_sizes import draw_sizes
+from dispatchsim.sim.state.laws import ReplyMix
 
 
 class Given:

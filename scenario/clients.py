@@ -1,0 +1,294 @@
+"""The sections [[clients]] of a scenario file: classes of clients, by what they ask for.
+
+[[clients]]  share, and what is not as [load] has it ─┬─► ClientClass, of the trace and of a run
+[load]       what no class says ──────────────────────┘
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, Self
+
+from pydantic import Field, StrictStr, model_validator
+
+from ..sim.load.reply_sizes import MIXES
+from ..sim.load.trace_file import REQUESTS_MAX
+from ..sim.state.client_classes import CLASSES_MAX, ClientClass, class_sizes
+from ..sim.state.kinds import NONE
+from ..sim.state.laws import Counts, Law, ReplyMix
+from ..sim.state.units import PERMILLE
+from .declared import Section, ShareOfSome
+from .laws import Numbers, Spread, counts_of, law_of
+from .load import Load, ReplySize, Requests, RequestSize
+from .quantities import shown
+from .sections import PathSection, Pause, path_names
+
+_INSTEAD = {
+    "requests": ("requests", "requests_file"),
+    "requests_spread": ("requests_spread",),
+    "requests_file": ("requests", "requests_file"),
+    "request_size": ("request_size",),
+    "reply_size": ("reply_size", "reply_mix"),
+    "reply_mix": ("reply_size", "reply_mix"),
+    "think_time": ("think_time", "think_file"),
+    "think": ("think",),
+    "think_p99": ("think_p99", "think"),
+    "think_file": ("think_file", "think_time"),
+}
+"""A key of [load] -> the keys of a class that say so instead."""
+_PAUSES = ("think_time", "think", "think_p99", "think_file")
+
+
+class ClientsSection(Section):
+    """A class of clients, busy or quiet; there are 2 to 16. An absent key is as in [load]."""
+
+    name: StrictStr | None = Field(
+        default=None,
+        min_length=1,
+        max_length=40,
+        description="What its figures are called; absent: its number.",
+    )
+    share: ShareOfSome = Field(
+        description="Of the clients, to a thousandth: the connections of an open loop, or that "
+        "load.connections keeps; the users of a closed loop. Those of all classes add up to 1."
+    )
+    requests: Requests | None = Field(
+        default=None, description="Requests on each of its connections, in the mean."
+    )
+    requests_spread: Numbers | None = Field(
+        default=None, description="How their number spreads, as load.requests_spread."
+    )
+    requests_file: StrictStr | None = Field(
+        default=None, description="A file of such numbers, one a line."
+    )
+    request_size: RequestSize | None = Field(default=None, description="Size of a request.")
+    reply_size: ReplySize | None = Field(
+        default=None, description="Size of a reply, its header included."
+    )
+    reply_mix: Literal["specweb99"] | None = Field(
+        default=None, description="A mixture of sizes instead, as load.reply_mix."
+    )
+    think_time: Pause | None = Field(default=None, description="Its pauses: the mean.")
+    think: Spread | None = Field(default=None, description="How they spread, as load.think.")
+    think_p99: Pause | None = Field(
+        default=None, description="99th percentile of lognormal pauses, above their mean."
+    )
+    think_file: StrictStr | None = Field(
+        default=None, description="A file of pauses, one a line, such as 850 us."
+    )
+    path: StrictStr | None = Field(
+        default=None,
+        description="Name, or number from 1, of the [[path]] of its connections. Absent: all "
+        "clients are on paths by path.share. With it in every class path.share is absent.",
+    )
+    requests_share: ShareOfSome | None = Field(
+        default=None,
+        description="With load.connections: of all requests, how many come to connections of the "
+        "class; those of all classes add up to 1. Absent: as many as its share of connections.",
+    )
+
+    @model_validator(mode="after")
+    def _one_size(self) -> Self:
+        if self.reply_mix is not None and self.reply_size is not None:
+            raise ValueError("clients.reply_size: must be absent where clients.reply_mix is given")
+        return self
+
+    def has(self, *keys: str) -> bool:
+        """Return whether it has one of these keys."""
+        return any(getattr(self, key) is not None for key in keys)
+
+
+def class_names(sections: Sequence[ClientsSection]) -> list[str]:
+    """Return what the figures of each class are called."""
+    return [each.name or str(number) for number, each in enumerate(sections, start=1)]
+
+
+def classes_of(
+    sections: Sequence[ClientsSection], load: Load, paths: tuple[PathSection, ...]
+) -> tuple[ClientClass, ...]:
+    """Return the classes in *sections*, where what is absent is as in *load*.
+
+    Raises
+    ------
+    ValueError
+        With key, rule and value, where keys do not go together or a file cannot be read.
+    """
+    return tuple(
+        ClientClass(
+            share_permille=round(each.share * PERMILLE),
+            requests=_counts_of(each, load, f"clients {number}"),
+            request_bytes=each.request_size or load.request_size,
+            reply_bytes=each.reply_size or load.reply_size,
+            reply_mix=_mix_of(each, load),
+            pause=_law_of(each, load, f"clients {number}"),
+            path=path_names(paths).index(each.path) if each.path in path_names(paths) else NONE,
+            requests_permille=round((each.requests_share or each.share) * PERMILLE),
+        )
+        for number, each in enumerate(sections, start=1)
+    )
+
+
+def _mix_of(section: ClientsSection, load: Load) -> ReplyMix | None:
+    name = section.reply_mix
+    if name is None and section.reply_size is None:
+        name = load.reply_mix
+    return None if name is None else MIXES[name]
+
+
+def _counts_of(section: ClientsSection, load: Load, where: str) -> Counts:
+    """Return how many requests a connection makes; a number of its own is of no file of [load]."""
+    spread, mean, file = section.requests_spread, section.requests, section.requests_file
+    if spread is None:
+        own_number = mean is not None and load.requests_spread == "samples"
+        spread = "constant" if own_number else load.requests_spread
+    if spread == "samples":
+        file = file or load.requests_file
+    elif mean is None and "requests" in load.model_fields_set:
+        mean = load.requests
+    if spread == "constant" and mean is None and file is None and load.connections is not None:
+        return Counts("constant", REQUESTS_MAX)
+    return counts_of(f"{where}.requests", mean, spread, file)
+
+
+def _law_of(section: ClientsSection, load: Load, where: str) -> Law:
+    """Return how its pauses are drawn; a mean of its own is of no file of [load]."""
+    kind, mean_ns = section.think, section.think_time
+    if kind is None:
+        own_mean = mean_ns is not None and load.think == "samples"
+        kind = "exponential" if own_mean else load.think
+    p99_ns, file = section.think_p99, section.think_file
+    if kind == "samples":
+        file = file or load.think_file
+    elif mean_ns is None:
+        mean_ns = load.think_time
+    if kind == "lognormal" and p99_ns is None:
+        p99_ns = load.think_p99
+    return law_of(f"{where}.think", mean_ns or 0, kind, p99_ns, file)
+
+
+def check_clients(
+    sections: Sequence[ClientsSection], load: Load, paths: tuple[PathSection, ...]
+) -> None:
+    """Check that the classes of a scenario are those of all its clients.
+
+    Raises
+    ------
+    ValueError
+        With key, rule and value.
+    """
+    if not sections:
+        return
+    if not 2 <= len(sections) <= CLASSES_MAX:
+        raise ValueError(
+            f"clients: must be 2 to {CLASSES_MAX} sections, or none, got {len(sections)}"
+        )
+    if load.trace is not None:
+        raise ValueError("clients: must be absent where load.trace is given")
+    names = class_names(sections)
+    for number, name in enumerate(names, start=1):
+        if name in names[: number - 1]:
+            raise ValueError(f'clients {number}.name: must be of one class only, got "{name}"')
+    _check_shares("share", sections)
+    for key, instead in _INSTEAD.items():
+        if key in load.model_fields_set and all(each.has(*instead) for each in sections):
+            value = load.model_dump(include={key})[key]
+            raise ValueError(
+                f"load.{key}: must be absent where every [[clients]] has its own, got {value}"
+            )
+    _check_paths(sections, paths)
+    if load.connections is not None:
+        _check_kept(sections)
+    elif any(each.requests_share is not None for each in sections):
+        raise ValueError("clients.requests_share: must be absent unless load.connections is given")
+    classes = classes_of(sections, load, paths)  # refuses keys that make none
+    n = load.connections or load.users
+    key = "load.users" if load.connections is None else "load.connections"
+    for number, size in enumerate(class_sizes(classes, n) if n else (), start=1):
+        if size == 0:
+            share = sections[number - 1].share
+            raise ValueError(
+                f"clients {number}.share: must give at least one of {key} ({n}), got {share:g}"
+            )
+
+
+def _check_shares(key: str, sections: Sequence[ClientsSection]) -> None:
+    shares = sum(round(getattr(each, key) * PERMILLE) for each in sections)
+    if shares != PERMILLE:
+        raise ValueError(
+            f"clients.{key}: must add up to 1 over all [[clients]], got {shares / PERMILLE}"
+        )
+
+
+def _check_kept(sections: Sequence[ClientsSection]) -> None:
+    for number, each in enumerate(sections, start=1):
+        for key in _PAUSES:
+            if each.has(key):
+                raise ValueError(
+                    f"clients {number}.{key}: must be absent where load.connections is given: "
+                    "requests come at load.rate"
+                )
+    _all_or_none("requests_share", sections)
+    if sections[0].requests_share is not None:
+        _check_shares("requests_share", sections)
+
+
+def _check_paths(sections: Sequence[ClientsSection], paths: tuple[PathSection, ...]) -> None:
+    _all_or_none("path", sections)
+    names = path_names(paths)
+    for number, each in enumerate(sections, start=1):
+        if each.path is not None and each.path not in names:
+            known = f"one of {', '.join(names)}" if names else "absent, as there is no [[path]]"
+            raise ValueError(f"clients {number}.path: must be {known}, got {shown(each.path)}")
+    taken = {each.path for each in sections}
+    for number, name in enumerate(names, start=1):
+        if sections[0].path is not None and name not in taken:
+            raise ValueError(
+                f"path {number}: must be the path of some [[clients]], as they name their paths"
+            )
+
+
+def _all_or_none(key: str, sections: Sequence[ClientsSection]) -> None:
+    missing = [number for number, each in enumerate(sections, start=1) if not each.has(key)]
+    if 0 < len(missing) < len(sections):
+        raise ValueError(
+            f"clients {missing[0]}.{key}: must be given in every [[clients]], or in none, "
+            "got nothing"
+        )
+
+
+def shares_of_paths(
+    sections: Sequence[ClientsSection], paths: tuple[PathSection, ...]
+) -> list[int] | None:
+    """Return how many thousandths of the clients are on each path, where classes name it."""
+    if not sections or sections[0].path is None:
+        return None
+    return [
+        sum(round(each.share * PERMILLE) for each in sections if each.path == name)
+        for name in path_names(paths)
+    ]
+
+
+def busiest_class(classes: Sequence[ClientClass], connections: int) -> tuple[int, float, str]:
+    """Return which kept connections have the most requests each: number, share of requests, whose.
+
+    >>> busiest_class((), 8)
+    (8, 1.0, '')
+    """
+    if not classes:
+        return connections, 1.0, ""
+    sizes = class_sizes(tuple(classes), connections)
+    shares = [each.requests_permille / PERMILLE for each in classes]
+    i = max(range(len(sizes)), key=lambda i: shares[i] / sizes[i])
+    return sizes[i], shares[i], f" of clients {i + 1}"
+
+
+def mean_requests(classes: Sequence[ClientClass], counts: Counts, *, is_kept: bool) -> float:
+    """Return how many requests a connection makes in the mean; of classes by their shares.
+
+    Of connections that are kept it is of those that clients open: by how fast each class uses them.
+    """
+    if not classes:
+        return counts.mean
+    if is_kept:
+        return PERMILLE / sum(each.requests_permille / each.requests.mean for each in classes)
+    return sum(each.share_permille * each.requests.mean for each in classes) / PERMILLE
