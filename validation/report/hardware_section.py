@@ -24,7 +24,13 @@ from ..points.measured_points import MeasuredPoint, group
 from ..scoring.scoring import PointScore, score
 from ..scoring.targets import Target, targets
 from .page import DrawnFigure, Shown, facts_of, heading_of
-from .point_tables import missing_tables, score_tables, target_table
+from .point_tables import (
+    knee_table,
+    missing_tables,
+    regime_table,
+    score_tables,
+    target_table,
+)
 
 SEEDS_MAX = 3
 """Arrival seeds simulated at a point; the measured runs may have had more."""
@@ -112,15 +118,16 @@ def hardware_section(
 def show_hardware(section: HardwareSection) -> Shown:
     """Return what a report shows of *section*."""
     wanted = target_table(section.targets)
+    asked = [knee_table(section.scores), regime_table(section.scores)]
     tables = [*score_tables(section.scores), *missing_tables(section.missing)]
     return Shown(
         title=f"On hardware: {section.name}",
         heading=heading_of(f"on hardware: {section.name}", section.provenance),
         text=_TEXT,
         name=section.name,
-        first=[wanted],
+        first=[*asked, wanted],
         tables=tables,
-        screen=[wanted, *tables],
+        screen=[*asked, wanted, *tables],
         figures=lambda: {
             name: DrawnFigure(figure, CAPTIONS[name])
             for name, figure in figures(section.scores).items()

@@ -72,6 +72,17 @@ def signed(value: float | None) -> str:
     return f"{value:+.1%}" if abs(value) < 0.0995 else f"{value:+.0%}"
 
 
+def factor(error: float | None) -> str:
+    """Return a relative error with its sign; beyond a factor of two as that factor.
+
+    >>> [factor(error) for error in (0.012, -0.4, 1.5, -0.75)]
+    ['+1.2%', '-40%', 'x 2.5', 'x 0.25']
+    """
+    if error is None or math.isnan(error):
+        return DASH
+    return signed(error) if -0.5 <= error <= 1 else f"x {1 + error:.2g}"
+
+
 def points(value: float | None) -> str:
     """Return a difference of shares in percentage points."""
     return DASH if value is None else f"{100 * value:+.1f}"

@@ -10,11 +10,31 @@ import functools
 from collections.abc import Callable, Iterable, Sequence
 
 from ...calibration.points.point import Point
+from ...scenario.formats import time_text
 from ...sim.files.tables import DASH, Column, Row, Table
 from ..points.measured_points import MeasuredPoint
+from ..scoring.knee import (
+    WITHIN,
+    KneeErrors,
+    RegimeErrors,
+    knee_errors,
+    knees,
+    regime_errors,
+)
 from ..scoring.scoring import PointScore, verdicts_agree
 from ..scoring.targets import ASPECTS, OURS, Capacity, RankedPair, Target, verdict_of
-from .page import interval, microseconds, number, percent, points, scatter, signed, tenths, yes_no
+from .page import (
+    factor,
+    interval,
+    microseconds,
+    number,
+    percent,
+    points,
+    scatter,
+    signed,
+    tenths,
+    yes_no,
+)
 
 _STATES = {"stable": "stable", "backlogged": "back", "overloaded": "over"}
 _SEEN = "* The fit has seen this point; it is not scored."
@@ -237,6 +257,41 @@ def target_table(targets: Sequence[Target]) -> Table:
         "number of points in brackets where it has an answer to fewer of them."
     )
     return Table.of("Targets", targets, columns, note)
+
+
+def knee_table(scores: Sequence[PointScore]) -> Table:
+    """Return by how much the load at which p99 passes a bound was missed."""
+    columns: list[Column[KneeErrors]] = [
+        Column("p99 passes", lambda e: time_text(e.bound_ns, trim=True), words=True),
+        Column("servers", lambda e: e.n, means="of which both p99 pass it"),
+        Column("median error", lambda e: e.median, tenths),
+        Column("with sign", lambda e: e.signed, factor),
+        Column("worst", lambda e: e.worst, tenths),
+        Column("within noise", lambda e: f"{e.n_in_noise}/{e.n}"),
+        Column("only measured", lambda e: e.only_measured, means="servers of which only that does"),
+        Column("only forecast", lambda e: e.only_forecast),
+    ]
+    note = (
+        "The load at which p99 passes a bound, in open loops of three rates or more: by how much "
+        "the forecast's is further than the measured one. Noise: the interval of the repeats."
+    )
+    return Table.of("The knee", knee_errors(knees(scores)), columns, note)
+
+
+def regime_table(scores: Sequence[PointScore]) -> Table:
+    """Return the errors of response times before, near and past the knee."""
+    columns: list[Column[RegimeErrors]] = [
+        Column("response time", lambda e: e.figure.removesuffix("_ns"), words=True),
+        Column("regime", lambda e: e.regime, words=True),
+        Column("points", lambda e: e.n),
+        Column("median error", lambda e: e.median, tenths),
+        Column("with sign", lambda e: e.signed, factor),
+        Column("worst", lambda e: e.worst, factor),
+        Column("within noise", lambda e: f"{e.n_in_noise}/{e.n}"),
+        Column(f"within {WITHIN:.0%}", lambda e: f"{e.n_within}/{e.n}"),
+    ]
+    note = "Of open loops at loads that no fit saw. Noise: the interval of the repeats."
+    return Table.of("Response times by regime", regime_errors(scores), columns, note)
 
 
 def missing_tables(missing: Sequence[MeasuredPoint]) -> list[Table]:

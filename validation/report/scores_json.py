@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from ...calibration.points.point import Point, stored
 from ..noise_free.scoring import RunScore
 from ..points.measured_points import MeasuredPoint
+from ..scoring.knee import knee_errors, knees, regime_errors
 from ..scoring.scoring import PointScore, verdicts_agree
 from .hardware_section import HardwareSection
 from .noise_free_section import NoiseFreeSection
@@ -31,6 +32,8 @@ def hardware_scores(section: HardwareSection) -> dict[str, Any]:
     return {
         "name": section.name,
         "provenance": section.provenance,
+        "knees": knee_errors(knees(section.scores)),
+        "regimes": regime_errors(section.scores),
         "targets": [{**asdict(t), "verdict": t.verdict} for t in section.targets],
         "points": [point_score(entry) for entry in section.scores],
         "not_measured": _not_measured(section.missing),

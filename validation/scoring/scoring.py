@@ -23,7 +23,7 @@ from ..forecast.forecast import Forecast
 from ..points.measured_points import Figures, MeasuredPoint
 
 LOAD_SHARE_MAX = 0.8
-_LOAD_TOLERANCE = 1.01  # a point at 80% of one capacity estimate is not at 80.4% of the next
+LOAD_TOLERANCE = 1.01  # a point at 80% of one capacity estimate is not at 80.4% of the next
 _DELIVERED = 0.97
 _BUSY_MAX = 0.99
 _SHIFT_MAX = 0.5
@@ -143,7 +143,7 @@ def _score_point(
         load_share=share,
         p50_counts=role != "fit"
         and share is not None
-        and share <= LOAD_SHARE_MAX * _LOAD_TOLERANCE
+        and share <= LOAD_SHARE_MAX * LOAD_TOLERANCE
         and not math.isnan(median.p50_ns),
         errors=_errors(
             forecast.central.throughput_per_s,

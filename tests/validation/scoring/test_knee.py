@@ -1,0 +1,145 @@
+"""Where p99 passes a bound, and by how much a forecast misses that, on curves made up by hand."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import pytest
+
+from dispatchsim.calibration.points.point import point_at
+from dispatchsim.sim.figures.summary import Verdict
+from dispatchsim.sim.state.units import MILLISECOND_NS
+from dispatchsim.validation.forecast.forecast import Forecast
+from dispatchsim.validation.points.measured_points import Figures, MeasuredPoint, Spread, Spreads
+from dispatchsim.validation.report.point_tables import knee_table, regime_table
+from dispatchsim.validation.scoring.knee import crossing, knee_errors, knees, regime_errors
+from dispatchsim.validation.scoring.scoring import Errors, Inside, PointScore
+
+NAN = float("nan")
+RATES = (10_000.0, 20_000.0, 30_000.0)
+
+
+def figures(p99_ms: float) -> Figures:
+    return Figures(NAN, NAN, NAN, p99_ms * MILLISECOND_NS / 2, p99_ms * MILLISECOND_NS, NAN)
+
+
+def entry(
+    rate_per_s: float, measured_ms: float, forecast_ms: float, *, noise: float, mechanism: str
+) -> PointScore:
+    """Return a point whose p99, and p50 of half that, scatter by the share *noise*."""
+    point = point_at(mechanism=mechanism, loop="open", rate_per_s=rate_per_s)
+
+    def spread(value_ns: float) -> Spread:
+        return Spread(value_ns * (1 - noise), value_ns * (1 + noise), NAN)
+
+    return PointScore(
+        measured=MeasuredPoint(
+            point=point,
+            median=figures(measured_ms),
+            spread=Spreads(*map(spread, figures(measured_ms))),
+            n_accepted=3,
+            n_rejected=0,
+            seeds=(),
+            warm_up_ns=0,
+            window_ns=0,
+            offered_per_s=rate_per_s,
+            verdict=Verdict.STABLE,
+        ),
+        forecast=Forecast(
+            point=point,
+            central=figures(forecast_ms),
+            low=figures(NAN),
+            high=figures(NAN),
+            verdict=Verdict.STABLE,
+            seeds=(),
+            draws=0,
+        ),
+        role="offered",
+        load_share=rate_per_s / 25_000,
+        p50_counts=False,
+        errors=Errors(None, None, None),
+        inside=Inside(None, None, None),
+        p50_at_equal_cpu=None,
+        load_shift_cpu=None,
+        load_shift_p50=None,
+        baseline_errors={},
+    )
+
+
+def curve(
+    measured_ms: Sequence[float],
+    forecast_ms: Sequence[float],
+    *,
+    noise: float = 0.0,
+    mechanism: str = "epoll_level",
+) -> list[PointScore]:
+    values = zip(RATES, measured_ms, forecast_ms, strict=True)
+    return [entry(*each, noise=noise, mechanism=mechanism) for each in values]
+
+
+def test_a_bound_is_passed_between_two_loads_and_the_shift_is_of_loads() -> None:
+    # From 1 to 100 ms in 10,000/s: 10 ms halfway, in the logarithm.
+    (knee,) = knees(curve((1, 100, 1000), (1, 1, 100)), [10 * MILLISECOND_NS])
+    assert knee.measured_per_s == pytest.approx(15_000)
+    assert knee.forecast_per_s == pytest.approx(25_000)
+    assert knee.shift == pytest.approx(25 / 15 - 1)
+    assert not knee.is_in_noise
+
+
+def test_noise_is_what_the_repeats_leave_open() -> None:
+    # Repeats within a factor of 1.9 and 0.1: 10 ms is passed from 13,600/s to 20,000/s.
+    (knee,) = knees(curve((1, 100, 1000), (1, 50, 1000), noise=0.9), [10 * MILLISECOND_NS])
+    assert knee.low_per_s == pytest.approx(10_000 + 10_000 * math.log(10 / 1.9) / math.log(100))
+    assert knee.high_per_s == pytest.approx(20_000)
+    assert knee.is_in_noise
+
+
+def test_a_curve_that_does_not_pass_is_counted_and_not_extended() -> None:
+    found = knees(
+        [
+            *curve((1, 100, 1000), (1, 2, 3)),
+            *curve((1, 2, 3), (1, 100, 1000), mechanism="poll"),
+            *curve((1, 100, 1000), (1, 100, 1000), mechanism="select")[:2],
+        ],
+        [10 * MILLISECOND_NS],
+    )
+    assert [knee.shift for knee in found] == [None, None]
+    (row,) = knee_errors(found)
+    assert (row.n, row.only_measured, row.only_forecast) == (0, 1, 1)
+    assert math.isnan(row.median)
+    assert crossing([(1.0, 0.0), (2.0, 5e6), (3.0, NAN)], 1e6) is None
+
+
+def test_errors_of_a_bound_are_of_all_servers() -> None:
+    found = knees(
+        [
+            *curve((1, 100, 1000), (1, 1, 100)),
+            *curve((1, 100, 1000), (1, 100, 1000), mechanism="poll"),
+        ],
+        [10 * MILLISECOND_NS],
+    )
+    (row,) = knee_errors(found)
+    assert (row.n, row.n_in_noise) == (2, 1)
+    assert row.median == row.signed == pytest.approx((25 / 15 - 1) / 2)
+    assert row.worst == pytest.approx(25 / 15 - 1)
+
+
+def test_regimes_are_scored_apart() -> None:
+    rows = regime_errors(curve((1, 10, 100), (0.4, 11, 300), noise=0.2))
+    assert [row.figure for row in rows] == ["p50_ns", "p50_ns", "p99_ns", "p99_ns"]
+    assert [row.n for row in rows] == [2, 1, 2, 1]
+    quiet, past = rows[2:]
+    assert (quiet.n_within, quiet.n_in_noise) == (1, 1)
+    assert quiet.median == pytest.approx((0.6 + 0.1) / 2)
+    assert quiet.worst == pytest.approx(0.6)
+    assert past.signed == pytest.approx(2)
+
+
+def test_tables_say_factors_where_an_error_is_beyond_two() -> None:
+    scores = curve((1, 10, 100), (0.4, 11, 300))
+    (past,) = [row for row in regime_table(scores).rows if row[:2] == ("p99", "past the capacity")]
+    assert past[4:6] == ("x 3", "x 3")
+    assert [row[:2] for row in knee_table(scores).rows] == [
+        ("1 ms", "0"), ("5 ms", "1"), ("20 ms", "1"), ("50 ms", "1"),
+    ]  # fmt: skip
