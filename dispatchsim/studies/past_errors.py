@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..scenario.cpus import threads_of
+from ..scenario.errors import ScenarioError
 from ..scenario.formats import number_text, share_text
 from ..scenario.metric import Kind
 from ..scenario.metrics import METRICS
@@ -120,7 +121,10 @@ def past_errors(
 def _as_if_right(
     task: SearchTask, central: Search, figure: str, error: float, stated: Stated
 ) -> SearchTask | None:
-    """Return the search whose simulated answer is the measured one, had the error been this."""
+    """Return the search whose simulated answer is the measured one, had the error been this.
+
+    None where no scenario has the rate that would be needed.
+    """
     near = task._replace(begin=central.middle, growth=1.05)
     if figure == THROUGHPUT:
         rate_per_s = task.scenario.load.rate
@@ -128,7 +132,10 @@ def _as_if_right(
             return None
         # A server that is faster in all it does is this one at a lower rate and a slower clock.
         less = {"rate": RATE.format(stated.simulated(figure, rate_per_s, error))}
-        near = near._replace(scenario=task.scenario.with_values(load=less))
+        try:
+            near = near._replace(scenario=task.scenario.with_values(load=less))
+        except ScenarioError:
+            return None
 
     def bound(clause: Clause) -> float:
         if figure == THROUGHPUT and METRICS[clause.figure].kind is Kind.TIME:

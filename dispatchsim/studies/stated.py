@@ -4,7 +4,7 @@
     response     ├─ stated: round trips ─────┤├─ all else, as long as the CPU time of a request ─┤
 
 A past error is one of the profile's costs. It leaves alone what `server.request_cpu`,
-`server.reply_cpu_per_kb`, `server.connection_cpu` and `network.delay` say.
+`server.reply_cpu_per_kb`, `server.connection_cpu`, `network.delay` and `path.delay` say.
 """
 
 from __future__ import annotations
@@ -14,8 +14,12 @@ from typing import NamedTuple
 
 from ..scenario.metric import Kind
 from ..scenario.metrics import METRICS
+from ..scenario.percentiles import percentile_of
 from ..scenario.scenario import Scenario
-from ..sim.state.units import SECOND_NS
+from ..sim.load.reply_sizes import mean_bytes
+from ..sim.state.client_classes import ClientClass
+from ..sim.state.kinds import NONE
+from ..sim.state.units import PERMILLE, SECOND_NS
 
 THROUGHPUT = "throughput_per_s"
 
@@ -28,11 +32,14 @@ class Stated(NamedTuple):
     share:
         Of the CPU time of a request.
     wait_ns:
-        Of a response time: what its packets are on their way at least, in ns.
+        Of a response time: what its packets are on their way over the link, in ns.
+    path_waits:
+        What they are on each path besides, in ns and ascending, and the path's share of requests.
     """
 
     share: float = 0.0
     wait_ns: float = 0.0
+    path_waits: tuple[tuple[float, float], ...] = ()
 
     def measured(self, figure: str, value: float, error: float) -> float:
         """Return what is measured where *value* is simulated and the profile's costs err.
@@ -60,8 +67,28 @@ class Stated(NamedTuple):
     def _scaled(self, figure: str, value: float, factor: float) -> float:
         if METRICS[figure].kind is not Kind.TIME:
             return min(1.0, value * factor)  # a share of the CPU
-        wait_ns = min(self.wait_ns, value)
+        wait_ns = min(self.wait_of(figure), value)
         return wait_ns + (value - wait_ns) * factor
+
+    def wait_of(self, figure: str) -> float:
+        """Return what is stated of the response time *figure*, in ns.
+
+        A percentile is that of the delays of paths, by the share of requests on each.
+
+        >>> Stated(0.0, 10.0, ((0.0, 0.9), (500.0, 0.1))).wait_of("p50_ns")
+        10.0
+        >>> Stated(0.0, 10.0, ((0.0, 0.9), (500.0, 0.1))).wait_of("p99_ns")
+        510.0
+        """
+        known = percentile_of(figure)
+        if known is None:
+            return self.wait_ns + sum(wait_ns * share for wait_ns, share in self.path_waits)
+        upto = 0.0
+        for wait_ns, share in self.path_waits:
+            upto += share
+            if upto >= known.share - 1e-9:
+                return self.wait_ns + wait_ns
+        return self.wait_ns
 
 
 def stated_of(scenario: Scenario, per_s: float, cpus_used: float) -> Stated:
@@ -76,10 +103,45 @@ def stated_of(scenario: Scenario, per_s: float, cpus_used: float) -> Stated:
     """
     server, load = scenario.server, scenario.load
     is_kept = load.connections is not None
-    each_ns = server.request_cpu_law.mean + server.reply_cpu_per_kb * load.reply_size / 1_000
+    asked = _asked(scenario)
+    n_bytes = sum(share * mean_bytes(each.reply_bytes, each.reply_mix) for share, each in asked)
+    each_ns = server.request_cpu_law.mean + server.reply_cpu_per_kb * n_bytes / 1_000
     if not is_kept:
-        each_ns = load.requests * each_ns + server.connection_cpu
+        each_ns = scenario.requests_each * each_ns + server.connection_cpu
     busy_ns = cpus_used * SECOND_NS
     share = float(min(1.0, each_ns * per_s / busy_ns)) if busy_ns > 0 else 0.0
-    opens = scenario.network.set_up if not is_kept and load.requests == 1 else 0
-    return Stated(share, 2.0 * (1 + opens) * (scenario.network.delay or 0))
+    opens = scenario.network.set_up if not is_kept and scenario.requests_each == 1 else 0
+    trips = 2.0 * (1 + opens)
+    waits = sorted((trips * delay_ns, share) for delay_ns, share in _path_delays(scenario, asked))
+    return Stated(share, trips * (scenario.network.delay or 0), tuple(waits))
+
+
+def _asked(scenario: Scenario) -> list[tuple[float, ClientClass]]:
+    """Return classes of clients, each with its share of all requests; one, if all are alike.
+
+    Of the users of a closed loop the shares are as if all classes were equally fast.
+    """
+    classes, load = scenario.client_classes, scenario.workload
+    if not classes:
+        alike = ClientClass(PERMILLE, reply_bytes=load.reply_bytes, reply_mix=load.reply_mix)
+        return [(1.0, alike)]
+    if scenario.load.connections is not None:
+        return [(each.requests_permille / PERMILLE, each) for each in classes]
+    numbers = [each.share_permille * each.requests.mean for each in classes]
+    return [(n / sum(numbers), each) for n, each in zip(numbers, classes, strict=True)]
+
+
+def _path_delays(
+    scenario: Scenario, asked: list[tuple[float, ClientClass]]
+) -> list[tuple[int, float]]:
+    """Return the delay of each path, one way in ns, and its share of all requests."""
+    return [
+        (
+            path.delay,
+            sum(
+                share * (each.path == i if each.path != NONE else path.share or 0.0)
+                for share, each in asked
+            ),
+        )
+        for i, path in enumerate(scenario.path)
+    ]

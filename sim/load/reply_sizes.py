@@ -32,6 +32,15 @@ MIXES = {"specweb99": SPECWEB99}
 """Those that a scenario may name."""
 
 
+def mean_bytes(reply_bytes: int, mix: ReplyMix | None) -> float:
+    """Return the mean size of replies of *mix*, or of *reply_bytes* where there is none."""
+    if mix is None:
+        return float(reply_bytes)
+    return sum(
+        share * sum(files) / len(files) for share, files in zip(mix.shares, mix.sizes, strict=True)
+    )
+
+
 def draw_sizes(mix: ReplyMix, rng: np.random.Generator, n: int) -> Sizes:
     """Return the sizes of *n* replies: two draws each, so that blocks of any length are alike."""
     return sizes_at(mix, *rng.random((n, 2)).T)

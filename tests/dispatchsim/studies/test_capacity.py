@@ -190,6 +190,26 @@ def test_at_capacity_past_errors_are_of_the_rate_where_another_field_grows(
     assert answer.centre > answer.searches[0].middle
 
 
+def test_a_rate_that_no_scenario_may_have_leaves_past_errors_out(profile: ds.Profile) -> None:
+    # A server that is half as fast is this one at a higher rate than fifty connections carry.
+    misses = [Miss("poll", 1.0, {"throughput_per_s": math.log(0.5)})] * 40
+    asked = ds.Scenario.of(
+        server={"mechanism": "poll"},
+        load={"loop": "open", "connections": 50, "rate": "1500/s"},
+        network={"delay": "10 ms"},
+        idle={"connections": 1000},
+        run={"duration": "400 ms", "warm_up": "100 ms"},
+    )
+    assert asked.rate_max_per_s == 2_500
+    options: dict[str, Any] = {"of": "idle.connections", "profile": profile, "replications": 1}
+    answer = ds.capacity(asked, "cpu < 90%", misses=misses, **options)
+    (found,) = answer.searches
+    assert found.found is Found.BETWEEN
+    assert found.tried[found.low].figures["cpu_busiest"] > 0.85
+    assert answer.past is None
+    assert any(w.startswith("no past forecast errors are in the interval") for w in answer.warnings)
+
+
 def test_a_full_link_is_no_capacity_that_was_ever_missed(profile: ds.Profile) -> None:
     misses = [Miss("poll", 1.0, {"throughput_per_s": 0.5})] * 40
     load = {**SEARCHED["load"], "reply_size": "10 kB"}

@@ -10,6 +10,7 @@ from tests.pictures import check_picture
 import dispatchsim as ds
 from dispatchsim.calibration.profiles.cost_profile import shipped
 from dispatchsim.calibration.profiles.hardware_change import HardwareChange, changed
+from dispatchsim.studies.stated import stated_of
 from dispatchsim.validation.scoring.misses import FIGURES, Miss
 
 from .exact import known_exactly
@@ -63,6 +64,48 @@ def test_misses_leave_alone_what_the_scenario_states(profile: ds.Profile) -> Non
     factor = busy.mean / busy.simulated
     assert median_ns.mean == pytest.approx(40e6 + (median_ns.simulated - 40e6) * factor)
     assert median_ns.mean > 40e6 + 100e3
+
+
+def test_what_a_mixture_of_replies_takes_is_stated() -> None:
+    # SPECweb99's replies have 0.35 * 512 + 0.5 * 5,120 + 0.14 * 51,200 + 0.01 * 512,000 = 15,027
+    # bytes in the mean.
+    server = {"mechanism": "poll", "reply_cpu_per_kb": "10 us"}
+    load = {"loop": "open", "rate": "2000/s", "reply_mix": "specweb99"}
+    asked = scenario(server=server, load=load)
+    assert stated_of(asked, 2_000, 0.5).share == pytest.approx(2_000 * 150.27e-6 / 0.5, rel=1e-3)
+    # Four of five requests are of a class with 1000 bytes.
+    clients = [
+        {"share": 0.8, "requests": 1, "reply_size": "1 kB"},
+        {"share": 0.1, "requests": 2, "reply_size": "10 kB"},
+        {"share": 0.1, "requests": 6, "reply_size": "100 kB"},
+    ]
+    classed = scenario(server=server, load={"loop": "open", "rate": "1000/s"}, clients=clients)
+    # A connection brings 0.8 + 2 + 60 kB.
+    assert stated_of(classed, 100, 0.5).share == pytest.approx(100 * 62.8 * 10e-6 / 0.5)
+
+
+def test_round_trips_on_paths_are_stated() -> None:
+    paths = [
+        {"share": 0.5, "delay": "1 ms"},
+        {"share": 0.3},
+        {"share": 0.2, "delay": "40 ms"},
+    ]
+    stated = stated_of(scenario(network={"delay": "2 ms"}, path=paths), 5_000, 0.5)
+    # Connecting takes a round trip, and the request another: two of 4 ms on the link alone.
+    assert stated.wait_of("p20_ns") == 8e6
+    assert stated.wait_of("p50_ns") == 8e6 + 4e6
+    assert stated.wait_of("p99_answered_ns") == 8e6 + 160e6
+    assert stated.wait_of("mean_answered_ns") == 8e6 + 0.5 * 4e6 + 0.2 * 160e6
+    named = [{"name": "near"}, {"name": "far", "delay": "40 ms"}]
+    clients = [
+        {"share": 0.9, "requests": 1, "path": "near"},
+        {"share": 0.1, "requests": 91, "path": "far"},
+    ]
+    classed = scenario(network={"delay": "2 ms"}, path=named, clients=clients)
+    # Nine of ten requests come from far, on connections that are open.
+    assert classed.requests_each == 10
+    assert stated_of(classed, 5_000, 0.5).wait_of("p5_ns") == 4e6
+    assert stated_of(classed, 5_000, 0.5).wait_of("p50_ns") == 4e6 + 80e6
 
 
 def test_misses_are_those_of_points_as_busy(profile: ds.Profile) -> None:
