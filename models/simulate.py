@@ -314,4 +314,5 @@ def _with_laws(settings: RunSettings) -> RunSettings:
     return settings._replace(
         program=settings.program._replace(request_cpu_drawn=laws.request_cpu is not None),
         client=settings.client._replace(pauses_drawn=int(of_some)),
+        backend=settings.backend._replace(delay_drawn=laws.backend_delay is not None),
     )

@@ -50,6 +50,9 @@ _IS: dict[Kind, Callable[[Entry], bool]] = {
     Kind.SELECT: _is_named("select"),
     Kind.SCANS: _is_named("select", "poll"),
     Kind.ONLY_ADDS: _is_named("dev_poll_or"),
+    Kind.ASKS_BACKENDS: lambda entry: (
+        entry.runs_event_loop or entry.program == "thread_per_connection"
+    ),
 }
 
 
@@ -127,9 +130,9 @@ def _check_rules(entry: Entry, settings: RunSettings) -> None:
         return
     setting, value = rule.given.declared, rule.given.value
     must = f"be {json.dumps(setting.default)}" if rule.refused is None else f"not be {value}"
+    name = f"backend {setting.name}" if rule.given.field == "backend" else setting.name
     raise ValueError(
-        f"{setting.name} must {must} with {entry.mechanism.name}, {rule.others}, "
-        f"got {json.dumps(value)}"
+        f"{name} must {must} with {entry.mechanism.name}, {rule.others}, got {json.dumps(value)}"
     )
 
 
@@ -143,6 +146,7 @@ def _check_bounds(settings: RunSettings, n_kept: int) -> None:
     least = (
         settings.client.idle
         + n_kept
+        + settings.backend.connections
         + sets_of(program) * (2 if program.request_timeout_ns > 0 else 1)
     )
     if limits.epoll_watches < least:

@@ -161,7 +161,9 @@ def refuse(broken: Broken | None) -> None:
 
 
 def _key(given: Given) -> str:
-    section = {"client": "load", "network": "network"}.get(given.field, "server")
+    section = {"client": "load", "network": "network", "backend": "backend"}.get(
+        given.field, "server"
+    )
     return f"{section}.{given.declared.key}"
 
 

@@ -18,9 +18,15 @@ Each other percentile is a metric, too (`percentiles.py`): METRICS["p97_5_ns"] m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
-from ..sim.figures.summary import LINK_TIMES, ClassFigures, PathFigures, Summary
+from ..sim.figures.summary import (
+    BACKEND_TIMES,
+    LINK_TIMES,
+    ClassFigures,
+    PathFigures,
+    Summary,
+)
 from ..sim.figures.tally import FAILURES
 from ..sim.state.kinds import LEVELS, Activity, Count
 from .errors import UserError, unknown_key
@@ -45,6 +51,12 @@ OF_CLASSES: dict[str, Callable[[ClassFigures], float]] = {
     "p99_ns": lambda s: s.latency_due_ns.p99,
 }
 """Those that the clients of one class have, counted as for all."""
+
+
+def _time_at_backend_ns(calls: Mapping[str, int]) -> float:
+    """Return the mean time at the backend, by Little's law; NaN where no reply was read."""
+    replies = calls["backend_replies"]
+    return (calls["backend_work_ns"] + calls["backend_queue_ns"]) / replies if replies else _NAN
 
 
 def _percentile(rank: str, of: Callable[[Summary], float], *, is_answered: bool = False) -> Metric:
@@ -164,6 +176,31 @@ _MAIN = (
         "the most signals that all workers had queued at once in the window",
         lambda s: s.calls["signal_queue_max"], unit="signals",
     ),
+    Metric(
+        "backend_full", _SHARE, "backend at its limit", "backend at its limit",
+        "share of the window in which the backend worked on as many requests as it can "
+        "(backend.limit)", lambda s: s.calls["backend_full_ns"] / s.window_ns, short="backend",
+    ),
+    Metric(
+        "backend_working", Kind.NUMBER, "backend works on", "backend works on",
+        "requests that the backend worked on, in the mean over the window",
+        lambda s: s.calls["backend_work_ns"] / s.window_ns, unit="requests",
+    ),
+    Metric(
+        "backend_waiting", Kind.NUMBER, "wait at the backend", "wait at the backend",
+        "requests that waited at the backend, in the mean over the window",
+        lambda s: s.calls["backend_queue_ns"] / s.window_ns, unit="requests",
+    ),
+    Metric(
+        "backend_in_line", Kind.NUMBER, "wait for a connection to it", "wait for a connection",
+        "requests that waited at the server for a connection to the backend, in the mean over the "
+        "window", lambda s: s.calls["backend_line_ns"] / s.window_ns, unit="requests",
+    ),
+    Metric(
+        "backend_mean_ns", _TIME, "time at the backend, mean", "time at the backend",
+        "mean time from when a query reached the backend until its reply reached the server",
+        lambda s: _time_at_backend_ns(s.calls),
+    ),
 )  # fmt: skip
 _COUNTS = {
     "offered": "requests due in the window",
@@ -205,7 +242,7 @@ _PER_REPLY = {
     "accepts": "accepts that returned a connection",
     "accept_again": "accepts that found none",
     "accept_no_fd": "accepts that failed for want of a descriptor (EMFILE)",
-    "reads": "reads of a request",
+    "reads": "reads of a request, or of a reply of the backend",
     "read_again": "reads that found nothing",
     "writes": "writes",
     "write_short": "writes for which the send buffer had no room",
@@ -248,8 +285,17 @@ _PER_REPLY = {
     "syn_drops_half_open": "connection requests lost as too many were half open",
     "syn_drops_above": "connection requests lost above server.drop_above",
     "segments_lost": "segments lost on the paths of clients",
+    "backend_queries": "requests sent to the backend",
+    "backend_replies": "replies of the backend that the server read",
+    "backend_discarded": "replies of the backend for clients that were gone",
+    "backend_left": "requests that waited for a connection to the backend until their client left",
 }
-_NOT_CALLS = {"replies", *LINK_TIMES, *(Count(level).name.lower() for level in LEVELS)}
+_NOT_CALLS = {
+    "replies",
+    *LINK_TIMES,
+    *BACKEND_TIMES,
+    *(Count(level).name.lower() for level in LEVELS),
+}
 """A reply is what the others are counted by; a level is counted by nothing; times are none."""
 
 

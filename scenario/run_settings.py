@@ -49,6 +49,7 @@ def settings_of(
             linear_syn_timeouts=network.linear_syn_timeouts,
             syn_timeout_ns=_SYN_TIMEOUTS_NS.get(network.syn_timeouts, SECOND_NS),
         ),
+        backend=scenario.backend.settings,
         kernel=settings_from(machine, KernelSettings),
         machine=settings_from(
             machine,
@@ -71,7 +72,7 @@ def _laws_of(scenario: Scenario) -> Laws:
     """Return the laws of what is drawn; what is constant is a setting."""
     law = scenario.server.request_cpu_law
     cpu = None if law.kind == "constant" or law.mean == 0 else law
-    return Laws(request_cpu=cpu, pause=scenario.pause_law)
+    return Laws(cpu, scenario.pause_law, scenario.backend.drawn_law)
 
 
 def _of_server(scenario: Scenario) -> RunSettings:

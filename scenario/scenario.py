@@ -1,6 +1,7 @@
 """A scenario: one TOML file that says which server, which clients, which machine, how long.
 
     [server] mechanism, limits      [load] who comes       [idle] who stays     [network] the link
+    [backend] what requests wait for
     [machine] what things cost      [run] how long, how often
     [flood] packets in vain         [[fault]] what goes wrong, when
     [[path]] clients by their way to the link      [[clients]] and by what they ask for
@@ -30,6 +31,7 @@ from ..sim.state.mechanism import Trait
 from ..sim.state.rules import broken_rules, sets_of
 from ..sim.state.settings import RunSettings
 from ..sim.state.units import SECOND_NS
+from .backend import Backend, check_backend
 from .client import check_client
 from .clients import (
     ClientsSection,
@@ -54,6 +56,7 @@ _FILES = (
     *(("load", key) for key in ("trace", "think_file", "requests_file")),
     *(("clients", key) for key in ("think_file", "requests_file")),
     ("server", "request_cpu_file"),
+    ("backend", "delay_file"),
 )
 """Keys that name files, relative to the scenario file."""
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -93,6 +96,7 @@ class Scenario(Section):
     load: Load
     idle: Idle = Idle()
     network: Network = Network()
+    backend: Backend = Backend()
     run: Run = Run()
     machine: Machine = Machine()
     flood: Flood = Flood()
@@ -157,6 +161,7 @@ class Scenario(Section):
             )
         machine = self.machine
         n_own = self.n_open + OWN_DESCRIPTORS + OWN_DESCRIPTORS_A_WORKER
+        n_own += self.backend.connections or 0
         least = n_own + machine.files_elsewhere
         if 0 < machine.files < least:
             raise ValueError(
@@ -202,6 +207,7 @@ class Scenario(Section):
     @model_validator(mode="after")
     def _fits(self) -> Self:
         server, n_open = self.server, self.n_open
+        check_backend(self.backend, server, self.load, self.machine.role)
         if self.machine.role == "client":
             check_client(server, self.load, self.idle, self.machine)
             return self
@@ -214,24 +220,26 @@ class Scenario(Section):
         if server.mechanism == "select" and server.fd_setsize:
             limits["server.fd_setsize"] = server.fd_setsize
         mechanism = MECHANISMS[server.mechanism]
+        n_to_backend = self.backend.connections or 0
+        to_backend = f"{n_to_backend} to the backend, " if n_to_backend else ""
         if Trait.IN_CALLS in mechanism.traits:
             _check_threads(server, n_open)
         elif Trait.IN_EPOLL in mechanism.traits:
-            n_sets = sets_of(server.run_settings.program)
-            if 0 < server.epoll_watches < n_open + n_sets:
+            least = n_open + sets_of(server.run_settings.program) + n_to_backend
+            if 0 < server.epoll_watches < least:
                 raise ValueError(
-                    f"server.epoll_watches: must be at least {n_open + n_sets} ({n_open} idle "
-                    f"connections, and a listener a set), or 0, got {server.epoll_watches}"
+                    f"server.epoll_watches: must be at least {least} ({n_open} idle connections, "
+                    f"{to_backend}and a listener a set), or 0, got {server.epoll_watches}"
                 )
         n_listening = 1 if mechanism.one_at_a_time else server.workers
         for key, limit in limits.items():
             each = OWN_DESCRIPTORS_A_WORKER + (server.request_timeout > 0)
             each += FDS_OF_SIBLING * has_siblings(server.run_settings.signals, mechanism)
-            least = n_open + OWN_DESCRIPTORS + n_listening * each
+            least = n_open + n_to_backend + OWN_DESCRIPTORS + n_listening * each
             if limit < least:
                 raise ValueError(
                     f"{key}: must be at least {least} "
-                    f"({n_open} open connections and the server's own), got {limit}"
+                    f"({n_open} open connections and {to_backend}the server's own), got {limit}"
                 )
         if self.load.rate is not None:
             n = round(self.load.rate * self.run.duration / 1e9)
@@ -377,6 +385,10 @@ class Scenario(Section):
             or load.requests_spread != "constant"
             or bool(self.clients)
             or self.server.request_cpu_spread != "constant"
+            or (
+                self.backend.connections is not None
+                and (self.backend.delay_spread != "constant" or 0 < self.backend.share < 1)
+            )
             or (
                 load.trace is None
                 and (

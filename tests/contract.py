@@ -18,7 +18,8 @@ from dispatchsim.sim.figures.histogram import exact_sum
 from dispatchsim.sim.figures.outcome import Outcome
 from dispatchsim.sim.figures.summary import Summary
 from dispatchsim.sim.figures.tally import FAILURES, Tally
-from dispatchsim.sim.state.kinds import LEVELS, NONE, Count, Stage
+from dispatchsim.sim.kernel.backend_connections import IN_LINE
+from dispatchsim.sim.state.kinds import LEVELS, NONE, READABLE, Count, Stage
 from dispatchsim.sim.state.world import World
 
 Integers = NDArray[np.int64]
@@ -64,8 +65,9 @@ def broken_clauses(outcome: Outcome, requests: Integers, *, is_kept: bool = Fals
     shapes = [clause for clause, holds in _shapes(outcome, requests) if not holds]
     if shapes:
         return shapes
-    in_turn = _kept_requests if is_kept else _requests_in_turn
-    parts = (_connections, _requests, in_turn, _littles_law, _time, _counters)
+    # A kept connection that was refused is opened again later than one that was lost after it.
+    in_turn = (_kept_requests,) if is_kept else (_requests_in_turn, _arrivals)
+    parts = (_connections, _requests, *in_turn, _littles_law, _time, _counters)
     return [clause for part in parts for clause, holds in part(outcome, requests) if not holds]
 
 
@@ -91,9 +93,6 @@ def _connections(outcome: Outcome, requests: Integers) -> Clauses:
     yield "the fates add up to what was offered", _by_fate(found).sum() == found.size
     came = bool(((intended_ns >= 0) & (intended_ns <= outcome.duration_ns)).all())
     yield "each came within the run", came
-    # A client's threads say when they meant to call once they are about to: not in order.
-    in_order = bool((np.diff(intended_ns) >= 0).all())
-    yield "they came in order", in_order or outcome.counts[Count.CONNECTS] > 0
     ended = ~np.isin(found, (Fate.OPEN, Fate.STRANDED))
     yield "who has ended has an end, and nobody else", bool(((done_ns != NONE) == ended).all())
     yield "who ended did so within the run", bool((done_ns <= outcome.duration_ns).all())
@@ -108,6 +107,13 @@ def _connections(outcome: Outcome, requests: Integers) -> Clauses:
     )
     refused = np.isin(found, (Fate.REFUSED, Fate.DESCRIPTORS, Fate.PORTS, Fate.DROPPED))
     yield "who was turned away never connected", not bool((connected & refused).any())
+
+
+def _arrivals(outcome: Outcome, requests: Integers) -> Clauses:
+    """Connections stand in the order in which they came."""
+    # A client's threads say when they meant to call once they are about to: not in order.
+    in_order = bool((np.diff(outcome.intended_ns) >= 0).all())
+    yield "they came in order", in_order or outcome.counts[Count.CONNECTS] > 0
 
 
 def _requests(outcome: Outcome, requests: Integers) -> Clauses:
@@ -240,6 +246,34 @@ def _counters(outcome: Outcome, requests: Integers) -> Clauses:
     )
 
 
+def _backend(counts: Integers, world: World) -> Clauses:
+    """What was sent to the backend has come back, or is there."""
+    n = world.backend.connections
+    n_out = int(counts[Count.BACKEND_QUERIES] - counts[Count.BACKEND_REPLIES])
+    discarded = counts[Count.BACKEND_DISCARDED]
+    yield "what went to the backend is back or at most one is on each connection", 0 <= n_out <= n
+    yield "only replies are discarded", bool(discarded <= counts[Count.BACKEND_REPLIES])
+    fds = range(world.first_backend_fd, world.first_backend_fd + n)
+    n_unread = sum(1 for fd in fds if world.state[fd] & READABLE)
+    n_there = world.n_at_work + world.n_in_queue
+    yield "what is out is at the backend, on its way back, or unread", n_there + n_unread <= n_out
+    if n == 0:
+        return
+    asks = np.asarray(world.asks)
+    askers = np.asarray(world.asker)
+    has_asker = askers != NONE
+    yield (
+        "who asks has the connection that has its request",
+        bool((asks[askers[has_asker]] == np.flatnonzero(has_asker)).all()),
+    )
+    yield "each connection has one request at most", bool((asks >= 0).sum() == has_asker.sum())
+    yield "who is in line is counted", int((asks == IN_LINE).sum()) == world.n_in_line
+    limit = world.backend.limit
+    yield "it works on no more than it can", limit == 0 or world.n_at_work <= limit
+    idles = limit > 0 and world.n_at_work < limit and world.n_in_queue > 0
+    yield "it has nobody wait while it can work", not idles
+
+
 def _world(outcome: Outcome, world: World) -> Clauses:
     """Whoever is between its SYN and its close is in one place of the server, and counted there."""
     counts = outcome.counts
@@ -258,6 +292,7 @@ def _world(outcome: Outcome, world: World) -> Clauses:
         ("queued", [one.n_queued for one in world.listeners], Stage.QUEUED),
     ):
         yield f"what is {what} is counted at its listener", bool(sum(count) == in_stage[number])
+    yield from _backend(counts, world)
     answered = np.asarray(world.answered[: world.end_row])
     requests = np.asarray(world.requests[: world.end_row])
     kept = counts[Count.TIME_WAITS]

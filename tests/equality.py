@@ -92,6 +92,8 @@ def plain(scene: Scene) -> Scene:
         client=as_folded(run.client),
         kernel=as_folded(run.kernel),
         flood=as_folded(run.flood),
+        backend=as_folded(run.backend),
+        laws=run.laws._replace(backend_delay=None),
         faults=(),
     )
     return scene._replace(run=run, client=NO_CLIENT)

@@ -13,9 +13,10 @@ from dispatchsim.sim.clients.kept import n_before
 from dispatchsim.sim.figures.outcome import Outcome
 from dispatchsim.sim.kernel.interest_set import is_ready, n_listed
 from dispatchsim.sim.state.client_settings import Closing
-from dispatchsim.sim.state.kinds import NONE, Count, Stage, Status
+from dispatchsim.sim.state.kinds import NONE, READABLE, Count, Stage, Status
 from dispatchsim.sim.state.mechanism import Trait
 from dispatchsim.sim.state.program_settings import Wakes
+from dispatchsim.sim.state.units import PERMILLE
 from dispatchsim.sim.state.world import InterestSet, World
 
 
@@ -26,6 +27,7 @@ def check_all(scene: Scene, outcome: Outcome, world: World) -> None:
     descriptors_are_conserved(outcome, world)
     nobody_sleeps_beside_work(scene, world)
     everybody_is_answered(scene, outcome)
+    nobody_is_answered_before_the_backend(scene, outcome, world)
 
 
 def time_is_conserved(outcome: Outcome) -> None:
@@ -113,9 +115,25 @@ def nobody_sleeps_beside_work(scene: Scene, world: World) -> None:
             assert somebody_is_awake(world, world.sets[number])
 
 
+def nobody_is_answered_before_the_backend(scene: Scene, outcome: Outcome, world: World) -> None:
+    """No request that needs the backend is answered before that has worked on it."""
+    backend = world.backend
+    if backend.connections == 0 or backend.share_permille < PERMILLE:
+        return
+    least_ns = min(world.backend_delay_ns) if backend.delay_drawn else backend.delay_ns
+    replied = outcome.reply_ns != NONE
+    assert (outcome.reply_ns - outcome.due_ns >= least_ns)[replied].all()
+    sent = outcome.counts[Count.BACKEND_QUERIES]
+    assert outcome.counts[Count.REPLIES] <= sent
+    assert outcome.counts[Count.BACKEND_WORK_NS] >= least_ns * (sent - backend.connections)
+
+
 def nobody_sleeps_in_a_call_that_could_go_on(world: World) -> None:
     """No thread sleeps over its connection, nor all of those that accept over the listener."""
     threads: ThreadTable = world.sets[0].own
+    for k in range(world.backend.connections):
+        if world.state[world.first_backend_fd + k] & READABLE:
+            assert not world.workers[threads.thread_of[world.asker[k]]].blocked
     room = len(threads.accepting)
     in_line = [
         threads.accepting[(threads.first_accepting + i) % room] for i in range(threads.n_accepting)

@@ -15,6 +15,7 @@ from dispatchsim.models.simulate import simulate
 from dispatchsim.models.suitable_settings import tells_states
 from dispatchsim.sim.figures.outcome import Outcome
 from dispatchsim.sim.load.workload import Trace, closed_loop
+from dispatchsim.sim.state.backend_settings import BackendSettings
 from dispatchsim.sim.state.client_classes import ClientClass
 from dispatchsim.sim.state.client_settings import (
     ClientSettings,
@@ -196,6 +197,43 @@ def _laws(draw: st.DrawFn) -> Laws:
     """Draw what is drawn: nothing, in most scenes."""
     law = draw(st.sampled_from([None, None, Law("exponential", 700), Law("lognormal", 500, 2_000)]))
     return Laws(law, draw(st.sampled_from([None, Law("exponential", 3_000)])))
+
+
+def asks_backends(mechanism: str) -> bool:
+    """Return whether the server with *mechanism* may ask a backend."""
+    entry = CATALOGUE[mechanism]
+    return entry.runs_event_loop or entry.program == "thread_per_connection"
+
+
+def _with_backend(draw: st.DrawFn, scene: Scene, *, always: bool) -> Scene:
+    """Draw a backend, in some scenes or *always*, and descriptors for it."""
+    mechanism, run = scene.mechanism, scene.run
+    hands_over = (
+        Trait.BY_SIGNALS in MECHANISMS[mechanism].traits and run.signals.recovery_hands_over
+    )
+    if not asks_backends(mechanism) or hands_over or not (always or draw(st.integers(0, 2)) == 0):
+        return scene
+    in_common = MECHANISMS[mechanism].one_at_a_time
+    backend = BackendSettings(
+        connections=(1 if in_common else run.program.workers) + draw(st.sampled_from([0, 1, 4])),
+        delay_ns=draw(st.sampled_from([1, 5_000, 60_000])),
+        limit=draw(st.sampled_from([0, 1, 3])),
+        share_permille=draw(st.sampled_from([1_000, 1_000, 400])),
+    )
+    delays = draw(st.sampled_from([None, Law("exponential", backend.delay_ns)]))
+    n, limits, client = backend.connections, run.limits, run.client
+    watches = limits.epoll_watches + n if limits.epoll_watches else 0
+    files_max = run.kernel.files_max + n if run.kernel.files_max else 0
+    closes_half = client.closing == Closing.HALF_CLOSE
+    return scene._replace(
+        run=run._replace(
+            backend=backend,
+            laws=run.laws._replace(backend_delay=delays),
+            kernel=run.kernel._replace(files_max=files_max),
+            limits=limits._replace(fd_limit=limits.fd_limit + n, epoll_watches=watches),
+            client=client._replace(closing=int(Closing.FIN) if closes_half else client.closing),
+        )
+    )
 
 
 def _signals(draw: st.DrawFn) -> dict[str, Any]:
@@ -397,10 +435,17 @@ def pieces(draw: st.DrawFn) -> dict[str, int]:
 
 
 @st.composite
-def scenes(draw: st.DrawFn, mechanism: str, *, keeps: bool = False, classes: bool = False) -> Scene:
+def scenes(
+    draw: st.DrawFn,
+    mechanism: str,
+    *,
+    keeps: bool = False,
+    classes: bool = False,
+    asks: bool = False,
+) -> Scene:
     """Draw a scenario for *mechanism*, perhaps with connections that clients keep open.
 
-    With *classes* some have classes of clients.
+    With *classes* some have classes of clients; with *asks* there is a backend.
     """
     idle = draw(st.sampled_from([0, 1, 40]))
     idle_life_ns = draw(st.sampled_from([0, 50_000])) if idle else 0
@@ -461,4 +506,6 @@ def scenes(draw: st.DrawFn, mechanism: str, *, keeps: bool = False, classes: boo
         draw(st.sampled_from([flat(0), flat(0), SINCE])),
         is_fine=draw(st.booleans()),
     )
-    return draw(with_classes(scene)) if classes and draw(st.integers(0, 3)) == 0 else scene
+    if classes and draw(st.integers(0, 3)) == 0:
+        scene = draw(with_classes(scene))
+    return _with_backend(draw, scene, always=asks)

@@ -24,6 +24,9 @@ P999_REPLIES_MIN = 2000
 """Replies of a run from which on its 99.9 % quantile is more than the worst of them."""
 
 
+_OF_LIMIT = ("backend_full", "backend_waiting")
+
+
 def rows_shown(
     scenario: Scenario, replications: Sequence[Replication], mechanisms: Iterable[str] = ()
 ) -> list[str]:
@@ -51,6 +54,8 @@ def rows_shown(
         and not (scenario.machine.cpus == 1 and name == "cpu_busiest")
         and not (none_dropped and name == "packets_dropped")
         and not (no_signals and name.startswith("signal"))
+        and not (scenario.backend.connections is None and name.startswith("backend_"))
+        and not (scenario.backend.limit is None and name in _OF_LIMIT)
     ]
 
 

@@ -45,6 +45,7 @@ from .searching import (
     Simulating,
     search_all,
 )
+from .waiting import busy_backend
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,6 +55,8 @@ if TYPE_CHECKING:
 
 PRECISION = 0.02
 """Relative width at which a search ends."""
+_BACKEND_NAMED = 0.5
+"""A backend as busy as this, and busier than each CPU, is named beside the load that is found."""
 _SEARCHES_MIN = 5
 """For an interval: Student's t of fewer is wider than anybody can use."""
 
@@ -138,7 +141,7 @@ class Capacity:
             n = len(self.searches)
             ended = "1 search" if n == 1 else f"{n} searches"
             text += f" (where {ended} ended; an interval takes five)"
-        return text + self._link + self._today
+        return text + self._full + self._today
 
     def _loads(self, *ends: float) -> str:
         """Return a load, or two, with the unit in words."""
@@ -153,11 +156,17 @@ class Capacity:
         return f"{field} = {' to '.join(map(self.axis.text, ends))}"
 
     @property
-    def _link(self) -> str:
-        """Whether the link is full at the load that is found, as part of a sentence."""
+    def _full(self) -> str:
+        """What is full at the load that is found, as part of a sentence: backend or link."""
         central = self.searches[0]
         tried = central.tried.get(central.low)
-        if central.found is not Found.BETWEEN or tried is None or tried.figures[LINK] < LINK_FULL:
+        if central.found is not Found.BETWEEN or tried is None:
+            return ""
+        least = max(_BACKEND_NAMED, tried.figures[BUSIEST])
+        busy = busy_backend(self.scenario, tried.figures, least)
+        if busy:
+            return f", where {busy}"
+        if tried.figures[LINK] < LINK_FULL:
             return ""
         return f", where the link is {share_text(tried.figures[LINK])} busy"
 

@@ -84,16 +84,18 @@ def past_errors(
 ) -> PastErrors | None:
     """Return what *known* errors make of the answer of the *central* search of *task*.
 
-    None where it did not end between two loads, where the link is full rather than a CPU, or where
-    too few errors are of that kind.
+    None where it did not end between two loads, where the link is full or a backend waited for
+    rather than a CPU, or where too few errors are of that kind.
     """
     if central.found is not Found.BETWEEN or central.low == 0:
         return None
     broken = central.tried[central.high].broken
     used = central.tried[central.low].figures[BUSIEST]
-    # A link that is full, or a pool without a free thread, is no capacity that was ever missed.
+    # A link that is full, or a pool without a free thread, is no capacity that was ever missed;
+    # nor was a response time with a backend in it.
     is_busy = used >= BUSY
-    if not is_busy and central.tried[central.low].figures[LINK] >= LINK_FULL:
+    is_full = central.tried[central.low].figures[LINK] >= LINK_FULL
+    if not is_busy and (is_full or task.scenario.backend.connections is not None):
         return None
     is_rate = task.axis.field == RATE_FIELD
     per_s = central.middle if is_rate else task.scenario.load.rate

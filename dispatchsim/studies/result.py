@@ -31,6 +31,7 @@ from ..scenario.sections import path_names
 from ..sim.engine.c.library import why_no_engine
 from ..sim.figures.summary import OVERLOADED_SHARE, Summary, Verdict, middle_verdict
 from .rows import Estimate, estimate
+from .waiting import BACKEND_FIGURES, busy_backend
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -101,7 +102,10 @@ class Result:
             f"the {side}'s {cpu} is {share_text(known['cpu_busiest'].mean)} busy"
         )
         failed = known["failed_share"].mean
-        return f"{words}, and {share_text(failed)} fail" if failed > 0 else words
+        if failed > 0:
+            words += f", and {share_text(failed)} fail"
+        busy = busy_backend(self.scenario, {name: known[name].mean for name in BACKEND_FIGURES})
+        return f"{words}; {busy}" if busy else words
 
     @property
     def frame(self) -> pd.DataFrame:

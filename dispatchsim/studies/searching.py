@@ -24,6 +24,7 @@ from ..store.work import simulate_all
 from .axis import RATE_FIELD, Axis
 from .objective import Objective
 from .rows import Found, Search, Tried
+from .waiting import BACKEND_FIGURES
 
 if TYPE_CHECKING:
     from ..store.store import Store
@@ -154,7 +155,8 @@ def _tried(task: SearchTask, record: Record) -> Tried:
     broken = str(clause) if clause else None
     if broken is None and _falls_behind(record):
         broken = FALLS_BEHIND
-    names = {BUSIEST, LINK, *(clause.figure for clause in task.objective.clauses)}
+    of_backend = BACKEND_FIGURES if task.scenario.backend.connections is not None else ()
+    names = {BUSIEST, LINK, *of_backend, *(clause.figure for clause in task.objective.clauses)}
     return Tried({name: figures[name] for name in sorted(names)}, broken)
 
 

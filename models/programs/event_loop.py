@@ -4,6 +4,14 @@
        │              └─► hand over: another loop watches
        └──► connection: read ─► user code ─► write ─► [unwatch ─► close]
 
+A request that needs the backend does not block the loop. The query is written to a free connection
+of the worker, or the request waits in line for one; the reply of the backend is an event of that
+connection's descriptor.
+
+    read ─► user code ─► query ─► other events ... ─► reply of the backend ─► next query ─► write
+
+A client that ends while its request is at the backend is closed, as by nginx (status 499).
+
 Workers that are notified by signals may hand the listener on: after each accept the next one owns
 it. The listener is served before or after the rest of its batch. A reply that does not fit the send
 buffer waits for the descriptor to become writable; with `writes_when_told` every reply does (Gammo
@@ -18,10 +26,12 @@ from __future__ import annotations
 import functools
 from collections.abc import Generator, Iterator
 
+from ...sim.kernel import backend_connections as to_backend
 from ...sim.kernel import sockets
 from ...sim.kernel.handing_over import hand_over, hands_over, read_eventfd, take_handed
 from ...sim.kernel.request_timeouts import is_late, next_late, take_expiry
 from ...sim.kernel.user_code import user_code
+from ...sim.state.costs import sending_ns
 from ...sim.state.kinds import NONE, READABLE, WRITABLE, activity, count
 from ...sim.state.mechanism import Mechanism, Program, Trait, not_noted, spend
 from ...sim.state.world import Worker, World
@@ -54,7 +64,10 @@ def event_loop(mechanism: Mechanism) -> Program:
             for i in range(worker.n_events):
                 fd = worker.event_fd[i]
                 if fd not in (worker.listener_fd, timer_fd):
-                    yield from serve_connection(world, worker, fd)
+                    if world.backend.connections > 0:
+                        yield from serve_beside_backend(world, worker, fd)
+                    else:
+                        yield from serve_connection(world, worker, fd)
             if listener_is_ready and listener_last:
                 yield from serve_listener(world, worker)
             if timer_is_ready:
@@ -141,10 +154,66 @@ def event_loop(mechanism: Mechanism) -> Program:
             yield from leave(world, worker, fd)
         else:
             yield from user_code(world, worker, fd)
-            if not world.program.writes_when_told:
+            if world.backend.connections > 0 and to_backend.needs_backend(world, fd):
+                yield from ask_backend(world, worker, fd)
+            elif world.program.writes_when_told:
+                yield from want(world, worker, fd, WRITABLE)
+            else:
                 return True
-            yield from want(world, worker, fd, WRITABLE)
         return False
+
+    def serve_beside_backend(world: World, worker: Worker, fd: int) -> Iterator[int]:
+        """Serve a connection to the backend, or a client, whose request may be there."""
+        if to_backend.is_backend(world, fd):
+            yield from read_from_backend(world, worker, fd)
+        elif world.watched_by[fd] != worker.interests.number:
+            return  # its reply, which came in the same batch, was the last: it is closed
+        elif world.asks[fd] != NONE:
+            yield from look_for_end(world, worker, fd)
+        else:
+            yield from serve_connection(world, worker, fd)
+
+    def ask_backend(world: World, worker: Worker, fd: int) -> Iterator[int]:
+        """Send the request of *fd* to the backend, or have it wait for a connection there."""
+        k = to_backend.ask(world, worker.interests.number, fd)
+        if k != NONE:
+            yield from send_query(world, worker, k)
+
+    def send_query(world: World, worker: Worker, k: int) -> Iterator[int]:
+        """Write the request that connection *k* to the backend has."""
+        call = world.costs.call
+        yield from spend(worker, activity.WRITE, sending_ns(call, to_backend.QUERY_BYTES))
+        to_backend.send_query(world, k)
+        yield from spend(worker, activity.WRITE, call.write_after_ns)
+
+    def read_from_backend(world: World, worker: Worker, backend_fd: int) -> Iterator[int]:
+        """Read a reply of the backend, send the query that is next, and reply to the client."""
+        call, has_come = world.costs.call, world.state[backend_fd] & READABLE != 0
+        yield from spend(worker, activity.READ, call.read_ns if has_come else call.read_again_ns)
+        k = to_backend.number_of(world, backend_fd)
+        fd = to_backend.read_reply(world, k)
+        # A reply is whole: a read that returns less than it has room for need not be repeated.
+        blocked(world, worker.interests, backend_fd, READABLE)
+        if fd == to_backend.NO_REPLY:
+            return
+        yield from want(world, worker, backend_fd, READABLE)
+        if to_backend.hand_on(world, worker.interests.number, k):
+            yield from send_query(world, worker, k)
+        if fd != NONE and world.program.writes_when_told:
+            yield from want(world, worker, fd, WRITABLE)
+        elif fd != NONE:
+            yield from send_reply(world, worker, fd)
+
+    def look_for_end(world: World, worker: Worker, fd: int) -> Iterator[int]:
+        """Read from a client whose request is at the backend: only its end can be there."""
+        call, finds_end = world.costs.call, world.state[fd] & READABLE != 0
+        yield from spend(worker, activity.READ, call.read_ns if finds_end else call.read_again_ns)
+        found = sockets.read(world, fd)
+        if found == sockets.END_OF_FILE:
+            yield from leave(world, worker, fd)
+        else:
+            assert found == NONE  # a client has one request at a time
+            blocked(world, worker.interests, fd, READABLE)
 
     def send_reply(world: World, worker: Worker, fd: int) -> Iterator[int]:
         """Write what fits of a reply; then wait for room or for the next request, or close."""
@@ -196,7 +265,7 @@ def event_loop(mechanism: Mechanism) -> Program:
                 world.counts[count.LATE] += 1
             fd = late + 1
 
-    return Program(serve, mechanism, control)
+    return Program(serve, mechanism, control, asks_backend=True)
 
 
 def has_event(worker: Worker, fd: int) -> bool:

@@ -5,6 +5,9 @@
     on demand   accept ─► spawn ─► accept ...          one thread; or a process for each
                             └─► read ─► user code ─► write ─► read ... close ─► exit
 
+A request that needs the backend has its thread take a connection to it, or sleep until one is free,
+write the query and sleep in the read of the reply. Its client is not looked at meanwhile.
+
 Where no thread can be begun the connection is closed. Where there is no descriptor (EMFILE) accept
 is tried again at once, as by most servers.
 
@@ -17,20 +20,34 @@ from __future__ import annotations
 import functools
 from collections.abc import Generator, Iterator
 
+from ...sim.kernel import backend_connections as to_backend
 from ...sim.kernel import sockets
 from ...sim.kernel.descriptors import accept_fails
 from ...sim.kernel.request_timeouts import was_in_vain
 from ...sim.kernel.sleeping import fall_asleep
 from ...sim.kernel.user_code import user_code
-from ...sim.state.costs import copying_ns
+from ...sim.state.costs import copying_ns, sending_ns
 from ...sim.state.family_settings import Threads
 from ...sim.state.kinds import READABLE, SLEEP, WRITABLE, activity, count
 from ...sim.state.mechanism import Mechanism, Program, spend
 from ...sim.state.world import Worker, World
 from ..remembering.overload import control, is_unwanted, turn_away
-from ..threads.blocking import ThreadTable, back_on_cpu_ns, end, has_connection, spawn, take
+from ..threads.blocking import (
+    ThreadTable,
+    back_on_cpu_ns,
+    end,
+    has_connection,
+    sleep_in_call,
+    spawn,
+    take,
+    wake_asker,
+)
 
 _POOL, _PROCESSES = int(Threads.POOL), int(Threads.PROCESSES)
+COMMON_POOL = 0
+"""The connections to the backend that all threads have in common."""
+NOTHING = 0
+"""The interest in a client while its thread sleeps in other calls."""
 TOO_LATE = 3
 """What a read returns, besides what it found, if no whole request has come in time."""
 
@@ -116,6 +133,8 @@ def thread_per_connection(mechanism: Mechanism) -> Program:
         while found in (sockets.WHOLE_REQUEST, sockets.PART):
             if found == sockets.WHOLE_REQUEST:
                 yield from user_code(world, worker, fd)
+                if world.backend.connections > 0 and to_backend.needs_backend(world, fd):
+                    yield from ask_backend(world, worker, fd)
                 yield from send_reply(world, worker, fd)
                 if sockets.reply_unsent(world, fd) or sockets.all_answered(world, fd):
                     break
@@ -139,6 +158,34 @@ def thread_per_connection(mechanism: Mechanism) -> Program:
         found = sockets.read(world, fd)
         yield from spend(worker, activity.READ, max(0, call.read_ns - check_ns))
         return found
+
+    def ask_backend(world: World, worker: Worker, fd: int) -> Iterator[int]:
+        """Have the backend work on the request of *fd*, and sleep meanwhile."""
+        call = world.costs.call
+        yield from rewatch(world, worker, fd, NOTHING)
+        to_backend.ask(world, COMMON_POOL, fd)
+        while world.asks[fd] == to_backend.IN_LINE:
+            yield from sleep_in_call(world, worker)
+        k = world.asks[fd]
+        yield from spend(worker, activity.WRITE, sending_ns(call, to_backend.QUERY_BYTES))
+        to_backend.send_query(world, k)
+        yield from spend(worker, activity.WRITE, call.write_after_ns)
+        yield from read_from_backend(world, worker, k)
+        if to_backend.hand_on(world, COMMON_POOL, k):
+            wake_asker(world, worker.interests, k)
+        yield from rewatch(world, worker, fd, READABLE)
+
+    def read_from_backend(world: World, worker: Worker, k: int) -> Iterator[int]:
+        """Call read on connection *k* to the backend, and sleep in it."""
+        call, backend_fd = world.costs.call, to_backend.backend_fd(world, k)
+        has_come = world.state[backend_fd] & READABLE != 0
+        check_ns = call.read_ns if has_come else call.read_again_ns
+        yield from spend(worker, activity.READ, check_ns)
+        while world.state[backend_fd] & READABLE == 0:
+            yield from sleep_in_call(world, worker)
+            yield from spend(worker, activity.READ, world.costs.mechanism.block_ns)
+        to_backend.read_reply(world, k)
+        yield from spend(worker, activity.READ, max(0, call.read_ns - check_ns))
 
     def send_reply(world: World, worker: Worker, fd: int) -> Iterator[int]:
         """Call write, and sleep in it until the whole reply is in the send buffer, or it fails."""
@@ -164,4 +211,4 @@ def thread_per_connection(mechanism: Mechanism) -> Program:
             yield from spend(worker, activity.WRITE, copying_ns(world.costs.call, n_bytes))
             n_left = sockets.write(world, fd, n_bytes)
 
-    return Program(serve, mechanism, control)
+    return Program(serve, mechanism, control, asks_backend=True)

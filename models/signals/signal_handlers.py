@@ -166,7 +166,7 @@ def interrupted_loop(mechanism: Mechanism) -> Program:
                 yield from let_in(world, worker)
             yield cost_ns
 
-    return Program(serve, mechanism, control)
+    return Program(serve, mechanism, control, asks_backend=True)
 
 
 RT_SIGNALS_HANDLER = signalled("rt_signals_handler", ask)._replace(wait=wait, memory=memory)

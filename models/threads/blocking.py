@@ -39,6 +39,7 @@ import numpy as np
 
 from ...sim.cpu.scheduling import begin_thread, wake
 from ...sim.kernel import interest_set
+from ...sim.kernel.backend_connections import is_backend, number_of
 from ...sim.kernel.request_timeouts import times_its_read
 from ...sim.kernel.sleeping import fall_asleep, on_cpu_ns
 from ...sim.state.columns import MakeColumn, power_of_two
@@ -219,9 +220,18 @@ def notify(world: World, fd: int) -> bool:
         return False
     interests = interest_set.set_of(world, fd)
     if world.connection_of[fd] == NONE:
+        if is_backend(world, fd):
+            return wake_asker(world, interests, number_of(world, fd))
         return wake_accepting(world, interests)
     threads: ThreadTable = interests.own
     wake(world, world.workers[threads.thread_of[fd]])
+    return True
+
+
+def wake_asker(world: World, interests: InterestSet, k: int) -> bool:
+    """Wake the thread whose request connection *k* to the backend has."""
+    threads: ThreadTable = interests.own
+    wake(world, world.workers[threads.thread_of[world.asker[k]]])
     return True
 
 
@@ -252,12 +262,24 @@ def wait(world: World, worker: Worker) -> Iterator[int]:
             if not has_connection(worker):
                 line_up(worker)
             yield from fall_asleep(world, worker, world.costs.mechanism.saved_ns)
-        if worker.woken:
-            yield from spend(worker, activity.WAKE, world.costs.interrupt.wake_ns)
-        else:
-            yield SLEEP
-            yield from spend(worker, activity.WAKE, back_on_cpu_ns(world, worker))
+        yield from _come_back(world, worker)
         yield from spend(worker, call, world.costs.mechanism.block_ns)
+
+
+def sleep_in_call(world: World, worker: Worker) -> Iterator[int]:
+    """Leave the CPU in a call until *worker* is woken, and come back to it."""
+    worker.woken = False
+    yield from fall_asleep(world, worker, world.costs.mechanism.saved_ns)
+    yield from _come_back(world, worker)
+
+
+def _come_back(world: World, worker: Worker) -> Iterator[int]:
+    """Sleep unless *worker* was woken meanwhile, and spend what it takes to be back."""
+    if worker.woken:
+        yield from spend(worker, activity.WAKE, world.costs.interrupt.wake_ns)
+    else:
+        yield SLEEP
+        yield from spend(worker, activity.WAKE, back_on_cpu_ns(world, worker))
 
 
 def _call_on(world: World, worker: Worker, fd: int) -> int:

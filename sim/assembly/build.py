@@ -15,7 +15,7 @@ from ..engine.disturbances import gaps_ns
 from ..figures.queue_lengths import SAMPLE_COLUMNS
 from ..kernel.handing_over import FDS_OF_SIBLING
 from ..load.client_classes import class_tables
-from ..load.laws import draws_ns
+from ..load.laws import draws_ns, share_draws
 from ..load.workload import Trace
 from ..state.columns import I32, I64, DeclaredColumn, MakeColumn, Per, as_lists, power_of_two
 from ..state.costs import Costs
@@ -27,7 +27,7 @@ from ..state.rules import sets_of
 from ..state.settings import FaultKind, RunSettings
 from ..state.world import COLUMNS, Cpu, InterestSet, Listener, Worker, World
 from ..wire.paths import loss_draws
-from .checks import check, fds_needed_by, has_siblings, has_timers
+from .checks import check, check_backend, fds_needed_by, has_siblings, has_timers
 
 _OF_CLASSES = ("class_requests", "class_request_bytes", "class_reply_bytes", "class_path")
 _SPARE_FDS = 12  # besides those that are counted
@@ -73,10 +73,13 @@ def build_world(
     siblings = has_siblings(settings.signals, mechanism) and not program.calls
     own_fds = mechanism.fds + FDS_OF_SIBLING * siblings
     check(settings, own_fds, one_at_a_time=one_at_a_time)
+    check_backend(settings, program, one_at_a_time=one_at_a_time, has_siblings=siblings)
     own_fds += has_timers(settings.program, one_at_a_time=one_at_a_time)
     n_idle = settings.client.idle
-    server, limits, machine = settings.program, settings.limits, settings.machine
-    network, client, kernel = settings.network, settings.client, settings.kernel
+    server, limits, machine, kernel, network, client = (
+        *(settings.program, settings.limits, settings.machine, settings.kernel),
+        *(settings.network, settings.client),
+    )
     rows_each, is_kept = 1 + client.retries, trace.loop == "kept"
     n_before = n_idle + (trace.users if is_kept else 0)
     c = n_idle + len(trace) * rows_each
@@ -87,7 +90,7 @@ def build_world(
     n_listeners = server.workers if server.sharing == Sharing.NOTHING and not one_at_a_time else 1
     n_listening = 1 if one_at_a_time else server.workers
     n_siblings, n_threads = server.workers * siblings, server.workers * (1 + siblings)
-    n_own_fds = fds_needed_by(n_listening, own_fds)
+    n_own_fds = fds_needed_by(n_listening, own_fds) + settings.backend.connections
     d = min(limits.fd_limit, n_at_server + n_own_fds + _SPARE_FDS)
     _check_room(settings, n_before, n_before + n_own_fds)
     n_others = 2 * machine.cpus + machine.busy_processes
@@ -149,6 +152,8 @@ def build_world(
         Per.DESCRIPTOR: d,
         Per.TIMED_DESCRIPTOR: d if server.request_timeout_ns > 0 else 1,
         Per.FREE_DESCRIPTOR: 0 if column is as_lists else d,
+        Per.BACKEND: max(1, settings.backend.connections),
+        Per.ASKING_DESCRIPTOR: d if settings.backend.connections > 0 else 1,
         Per.WORKER: server.workers,
         Per.IDLE: max(1, n_idle),
         Per.USER: trace.users if is_kept else 1,
@@ -193,6 +198,7 @@ def build_world(
         machine=machine,
         network=network._replace(paths=()),  # they are columns
         client=client,
+        backend=settings.backend,
         cpus=cpus,
         kernel=kernel,
         memory=settings.memory,
@@ -247,6 +253,10 @@ def _draws(trace: Trace, settings: RunSettings) -> dict[str, NDArray[np.int64]]:
         "loss_draws": loss_draws(settings.network, seed),
         "pause_ns": draws_ns(settings.laws.pause, seed, "pauses"),
         "request_cpu_ns": draws_ns(settings.laws.request_cpu, seed, "request cpu"),
+        "backend_delay_ns": draws_ns(settings.laws.backend_delay, seed, "backend delay"),
+        "backend_draws": share_draws(
+            seed, "backend share", is_drawn=settings.backend.connections > 0
+        ),
         "flood_gap_ns": gaps_ns(settings.flood, seed),
         "class_of_user": trace.user_class,
         **dict.fromkeys(_OF_CLASSES, np.zeros(0, np.int64)),

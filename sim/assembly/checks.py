@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from ..state.client_classes import CLASSES_MAX
-from ..state.client_settings import NetworkSettings
+from ..state.client_settings import Closing, NetworkSettings
 from ..state.family_settings import Recovery, SignalSettings
 from ..state.kernel_settings import Packets
 from ..state.kinds import NONE
-from ..state.mechanism import Mechanism, Trait
+from ..state.mechanism import Mechanism, Program, Trait
 from ..state.program_settings import ProgramSettings
-from ..state.rules import broken_rules, too_many_workers
+from ..state.rules import broken_rules, too_few_to_backend, too_many_workers
 from ..state.setting import check_bounds
 from ..state.settings import FOR_SERVER, Fault, FaultKind, RunSettings
 from ..state.units import PERMILLE
@@ -46,6 +46,7 @@ def check(settings: RunSettings, own_fds: int = 1, *, one_at_a_time: bool = Fals
         *(("", getattr(settings, field)) for field in FOR_SERVER),
         ("", network),
         ("client ", settings.client),
+        ("backend ", settings.backend),
         ("", settings.kernel),
         ("", settings.machine),
         ("", settings.memory),
@@ -69,6 +70,36 @@ def check(settings: RunSettings, own_fds: int = 1, *, one_at_a_time: bool = Fals
     for fault in settings.faults:
         _check_fault(fault, settings.machine.cpus)
     _check_workers(settings, own_fds, one_at_a_time=one_at_a_time)
+
+
+def check_backend(
+    settings: RunSettings, program: Program, *, one_at_a_time: bool, has_siblings: bool
+) -> None:
+    """Check that *program* can ask the backend in *settings*, if there is one.
+
+    Raises
+    ------
+    ValueError
+        With the name, the rule and the value of what stands against it.
+    """
+    n = settings.backend.connections
+    if n == 0:
+        return
+    if not program.asks_backend:
+        raise ValueError(f"backend connections must be 0 with a program that asks none, got {n}")
+    if has_siblings:
+        raise ValueError(
+            f"backend connections must be 0 where recovery_hands_over is true: a sibling that "
+            f"serves the clients has no connection to the backend, got {n}"
+        )
+    if settings.client.closing == Closing.HALF_CLOSE:
+        raise ValueError(
+            "client closing must not be HALF_CLOSE with a backend: a client that ends while its "
+            f"request is there counts as gone, got {settings.client.closing}"
+        )
+    too_few = too_few_to_backend(settings, one_at_a_time=one_at_a_time)
+    if too_few is not None:
+        raise ValueError(f"backend {too_few}")
 
 
 def _check_paths(network: NetworkSettings) -> None:
@@ -119,6 +150,7 @@ def _check_workers(settings: RunSettings, own_fds: int, *, one_at_a_time: bool) 
         raise ValueError(str(broken))
     own_fds += has_timers(program, one_at_a_time=one_at_a_time)
     fds_needed = fds_needed_by(1 if one_at_a_time else program.workers, own_fds)
+    fds_needed += settings.backend.connections
     if limits.fd_limit < fds_needed:
         raise ValueError(
             f"fd_limit must be at least {fds_needed} for {program.workers} workers, "

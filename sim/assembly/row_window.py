@@ -18,6 +18,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
+from ..clients.backend import account
 from ..figures.fates import NOBODY, fates_of, stranded
 from ..figures.outcome import (
     class_of_requests,
@@ -48,6 +49,8 @@ from ..wire.paths import paths_of
 _OF_ROWS = {name: each for name, each in COLUMNS.items() if each.per == Per.CONNECTION}
 _UNKNOWN = [int(each) for each in (Stage.NONE, Stage.CLOSED, Stage.BY_COOKIE, Stage.EXPIRED)]
 """Stages of which the server keeps no record."""
+_OF_NO_CONNECTION = [int(Occurrence.DATAGRAM), int(Occurrence.BACKEND_REPLY)]
+"""Packets that come to no connection of a client."""
 _MARGIN = 2
 """Rows in reserve when the engine asks for more: no occurrence starts more connections."""
 _REQUESTS_MARGIN = 20_000
@@ -101,6 +104,7 @@ class RowWindow:
         """Count what is left when the run is over, and return the figures of the whole run."""
         world = self._world
         world.now_ns = duration_ns
+        account(world)
         if world.n_silent > 0:
             raise RuntimeError(f"{world.n_silent} requests found no room in a streamed run")
         lost = stranded(world, mechanism.tells)
@@ -275,7 +279,7 @@ class RowWindow:
 def _connections(world: World) -> Indices:
     """Return the connection that each entry of the calendar is about, or NONE."""
     _, kinds, subjects = world.calendar.columns()
-    handled = packet_connection(subjects)
+    handled = np.where(_is_of_connection(subjects), packet_connection(subjects), NONE)
     return cast(Indices, np.where(kinds == int(Occurrence.HANDLED), handled, subjects))
 
 
@@ -291,8 +295,8 @@ def _waiting_packets(cpu: Cpu) -> Indices:
 
 
 def _is_of_connection(packets: Indices) -> NDArray[np.bool_]:
-    kinds = packet_kind(packets)
-    return cast(NDArray[np.bool_], (packets != NONE) & (kinds != int(Occurrence.DATAGRAM)))
+    is_other = np.isin(packet_kind(packets), _OF_NO_CONNECTION)
+    return cast(NDArray[np.bool_], (packets != NONE) & ~is_other)
 
 
 def _with_names(packets: Indices, renamed: Callable[[Indices], Indices]) -> Indices:

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from ..state.event_calendar import call_python
 from ..state.kinds import NONE
-from ..state.world import World
+from ..state.world import Column, World
+from ..wire.way import drawn
 
 
 def has_room(world: World) -> bool:
@@ -53,6 +54,12 @@ def n_of_attempts_before(world: World, c: int) -> int:
         return 0
     first = c - (c - world.n_idle) % world.rows_each
     return world.requests[first] - world.requests[c]
+
+
+def drawn_for_request(world: World, draws: Column, c: int) -> int:
+    """Return the draw from a table for the request of *c* that has no reply yet."""
+    number = n_of_attempts_before(world, c) + world.answered[c]
+    return drawn(draws, world.row[c] // world.rows_each, number)
 
 
 def take_over(world: World, c: int, next_c: int) -> None:

@@ -17,11 +17,14 @@ from __future__ import annotations
 
 from ..state.costs import curve_ns
 from ..state.event_calendar import schedule
-from ..state.kinds import activity, count, occurrence, packet_connection, packet_of
+from ..state.kinds import activity, count, occurrence, packet_connection, packet_kind, packet_of
 from ..state.units import MICROSECOND_NS, PERMILLE
 from ..state.world import Cpu, World
 from ..wire.way import flow_hash
 from .processor import is_other, progress_ns, thread_of
+
+_BACKEND_FLOWS = 1 << 30
+"""The first number of a flow from the backend, behind those of clients."""
 
 
 def steered_to(world: World, c: int) -> Cpu:
@@ -29,6 +32,19 @@ def steered_to(world: World, c: int) -> Cpu:
     number = world.machine.interrupt_cpu
     if number < 0:
         number = (flow_hash(world.row[c]) & 0xFFFF) % len(world.cpus)
+    return world.cpus[number]
+
+
+def handled_by(world: World, kind: int, c: int) -> Cpu:
+    """Return the CPU that handles a packet of that *kind* to *c*.
+
+    A reply of the backend is to one of the connections to it, which is a flow of its own.
+    """
+    if kind != occurrence.BACKEND_REPLY:
+        return steered_to(world, c)
+    number = world.machine.interrupt_cpu
+    if number < 0:
+        number = (flow_hash(c + _BACKEND_FLOWS) & 0xFFFF) % len(world.cpus)
     return world.cpus[number]
 
 
@@ -158,7 +174,7 @@ def seen_at_once(world: World, kind: int, c: int, handled_ns: int) -> bool:
 def handled_connection(world: World, subject: int) -> int:
     """Return the connection of a handled packet; threads that it wakes are woken from its CPU."""
     c = packet_connection(subject)
-    cpu = steered_to(world, c)
+    cpu = handled_by(world, packet_kind(subject), c)
     world.waker = cpu.number
     return c
 

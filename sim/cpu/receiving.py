@@ -25,6 +25,7 @@ net/core/dev.c net_rx_action(), process_backlog(), enqueue_to_backlog() (netdev_
 
 from __future__ import annotations
 
+from ..clients.backend import reply_sent_again
 from ..clients.clients import sent_interrupt
 from ..state.costs import Costs
 from ..state.event_calendar import schedule
@@ -33,7 +34,7 @@ from ..state.kinds import NO_CONNECTION, NONE, count, occurrence, packet_of
 from ..state.units import MILLISECOND_NS, PERMILLE
 from ..state.world import Cpu, Worker, World
 from ..wire.retransmission import sent_again
-from .interrupts import delivers_own, interrupt_cpu, steered_to, way_ns
+from .interrupts import delivers_own, handled_by, interrupt_cpu, way_ns
 from .processor import packet_thread
 from .scheduling import wake_other
 
@@ -63,7 +64,7 @@ def must_wait(world: World, kind: int, c: int) -> bool:
 
     Its effect is an occurrence of its own then, when it has been handled.
     """
-    cpu = steered_to(world, c)
+    cpu = handled_by(world, kind, c)
     return _is_asked(cpu) and _is_left(world, cpu, kind, c)
 
 
@@ -97,7 +98,9 @@ def _is_left(world: World, cpu: Cpu, kind: int, c: int) -> bool:
             leave_to_thread(world, cpu)
         return True
     world.counts[count.PACKET_DROPS] += 1
-    if kind != occurrence.DATAGRAM:
+    if kind == occurrence.BACKEND_REPLY:
+        reply_sent_again(world, c)
+    elif kind != occurrence.DATAGRAM:
         sent_again(world, kind, c)
     return True
 

@@ -1,6 +1,6 @@
 """How a run begins: listeners open, the idle population connected, the first clients due.
 
-descriptors   0 1 2 │ listener, mechanism of each worker │ idle connections │ free ...
+descriptors   0 1 2 │ listener, mechanism of each worker │ backend │ idle connections │ free ...
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from ..clients.classes import first_class
 from ..clients.clients import idle_life, plan_arrival, user_is_due
 from ..clients.kept import begin_kept
 from ..cpu.scheduling import boot
+from ..kernel.backend_connections import free
 from ..kernel.descriptors import FIRST_FD, open_fd
 from ..kernel.handing_over import FDS_OF_SIBLING, hands_over, is_sibling, open_eventfd
 from ..kernel.request_timeouts import have_waited, open_timer
 from ..state.columns import fill, fill_range
 from ..state.event_calendar import schedule
 from ..state.kinds import NONE, READABLE, WRITABLE, count, occurrence, stage
-from ..state.mechanism import Program
+from ..state.mechanism import Mechanism, Program
 from ..state.world import Worker, World
 from .disturbances import begin_flood, plan_faults
 from .other_threads import begin_others
@@ -29,6 +30,7 @@ def beginning(program: Program) -> Callable[[World, int], None]:
     own_fds, watch = mechanism.fds, mechanism.watch
     has_timer = not mechanism.one_at_a_time
     watch_idle, listens = mechanism.watch_idle, not program.calls
+    connect_backend = _connecting_backend(mechanism)
 
     def begin(world: World, warm_up_ns: int) -> None:
         world.next_fd = FIRST_FD
@@ -43,6 +45,7 @@ def beginning(program: Program) -> Callable[[World, int], None]:
                     open_fd(world)
             boot(world, worker)
         _begin_cpus(world)
+        connect_backend(world)
         _connect_all(world)
         begin_flood(world)
         plan_faults(world)
@@ -84,6 +87,26 @@ def beginning(program: Program) -> Callable[[World, int], None]:
             watch_idle(world, interests, low, high)
 
     return begin
+
+
+def _connecting_backend(mechanism: Mechanism) -> Callable[[World], None]:
+    """Return the function (world) that has each set watch connections to the backend."""
+    watch = mechanism.watch
+
+    def connect_backend(world: World) -> None:
+        """Divide the connections among the sets that have clients; all are free."""
+        n, first_set, n_sets = world.backend.connections, _first_set(world), _n_sets(world)
+        world.first_backend_fd = world.next_fd
+        for i in range(n_sets):
+            worker = world.workers[first_set + i]
+            low, high = n * i // n_sets, n * (i + 1) // n_sets
+            for _ in range(low, high):
+                for _ in watch(world, worker, open_fd(world), READABLE):
+                    pass
+            for j in range(high - low):
+                free(world, worker.interests.number, high - 1 - j)
+
+    return connect_backend
 
 
 def _first_set(world: World) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..clients import clients
+from ..clients.backend import account
 from ..clients.kept import request_due
 from ..cpu.interrupts import handled_connection, take_ledger
 from ..cpu.receiving import tick
@@ -19,7 +20,7 @@ from ..state.kinds import NO_CONNECTION, NONE, count, occurrence, packet_kind
 from ..state.mechanism import Program
 from ..state.program_settings import Wakes
 from ..state.world import World
-from ..tcp.arriving import packet_arrives, packet_handled
+from ..tcp.arriving import backend_replies, packet_arrives, packet_handled
 from ..tcp.handshake import syn_ack_timer
 from .disturbances import burst_arrives, fault
 from .other_threads import deliver, tick_of_turns
@@ -115,9 +116,11 @@ def client_happening(world: World, kind: int, c: int) -> None:
 
 
 def clock_happening(world: World, kind: int, subject: int) -> None:
-    """Let a clock, a device or a fault act on the server, or the measurement on the run."""
+    """Let a clock, a device, the backend or a fault act on the server, or the run be measured."""
     if kind == occurrence.TIME_WAIT_OVER:
         world.n_time_wait -= 1
+    elif kind == occurrence.BACKEND_REPLY:
+        backend_replies(world, NO_CONNECTION - subject)
     elif kind == occurrence.DATAGRAM:
         burst_arrives(world)
     elif kind == occurrence.DELIVERY:
@@ -140,6 +143,7 @@ def clock_happening(world: World, kind: int, subject: int) -> None:
 
 def _begin_window(world: World) -> None:
     world.mark_ns = world.now_ns
+    account(world)
     for k in range(len(world.cpus)):
         take_ledger(world, world.cpus[k], world.cpus[k].ledger_mark_ns)
     for i in range(len(world.counts)):

@@ -251,6 +251,8 @@ class Recorder:
             return
         if kind == occurrence.HANDLED:
             seen_as, connection = packet_kind(subject), packet_connection(subject)
+            if seen_as == occurrence.BACKEND_REPLY:
+                connection = NONE
         else:
             seen_as, connection = kind, max(subject, NONE)
         self._look(world, seen_as, connection)

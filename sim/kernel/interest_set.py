@@ -19,6 +19,7 @@ from __future__ import annotations
 from ..cpu.scheduling import wake
 from ..state.kinds import NONE, count
 from ..state.world import InterestSet, Worker, World
+from .backend_connections import is_backend
 
 
 def set_of(world: World, fd: int) -> InterestSet:
@@ -151,6 +152,11 @@ def drop_interest(world: World, interests: InterestSet, fd: int) -> None:
     world.passed[fd] = 0
 
 
+def is_disarmed(world: World, fd: int) -> bool:
+    """Return whether *fd*, which is returned, is of a connection: listeners and timers stay."""
+    return world.connection_of[fd] != NONE or is_backend(world, fd)
+
+
 def take_ready(world: World, worker: Worker, n_max: int) -> int:
     """Fill the events of *worker* with at most *n_max* ready descriptors; return looks in vain.
 
@@ -170,7 +176,7 @@ def take_ready(world: World, worker: Worker, n_max: int) -> int:
             world.passed[fd] = 0
             n_vain += 1
             continue
-        if interests.one_shot and world.connection_of[fd] != NONE:
+        if interests.one_shot and is_disarmed(world, fd):
             world.interest[fd] = 0
         else:
             list_ready(world, interests, fd)

@@ -21,9 +21,10 @@ from ..state.world import World
 
 
 def sockets_bytes(world: World) -> int:
-    """Return what connections take that are half open, queued or accepted."""
+    """Return what connections take: half open, queued, accepted, or to the backend."""
     memory = world.memory
-    n_bytes = world.counts[count.CONNECTIONS_OPEN] * memory.socket_bytes
+    n_open = world.counts[count.CONNECTIONS_OPEN] + world.backend.connections
+    n_bytes = n_open * memory.socket_bytes
     for i in range(len(world.listeners)):
         n_bytes += world.listeners[i].n_half * memory.half_open_bytes
         n_bytes += world.listeners[i].n_queued * memory.queued_bytes

@@ -8,7 +8,7 @@ Sources: accept(2), read(2), write(2), close(2), socket(7).
 
 from __future__ import annotations
 
-from ..clients.asking import n_of_attempts_before
+from ..clients.asking import drawn_for_request
 from ..clients.clients import idle_may_return
 from ..clients.kept import is_old, n_before
 from ..clients.slow_clients import taken_ns
@@ -31,7 +31,7 @@ from ..state.world import Worker, World
 from ..tcp import windows
 from ..tcp.listen_queue import take_connection
 from ..wire.network import send_down, send_reset_down, send_up
-from ..wire.way import drawn
+from .backend_connections import forget_asker
 from .descriptors import close_fd, no_fd_left, no_file_left, open_fd, touch_fd
 from .request_timeouts import waits_for_request
 
@@ -121,8 +121,7 @@ def request_ns(world: World, fd: int) -> int:
     c, program = world.connection_of[fd], world.program
     taken_ns = world.costs.application.request_ns + program.request_cpu_ns
     if program.request_cpu_drawn:
-        number = n_of_attempts_before(world, c) + world.answered[c]
-        more_ns = drawn(world.request_cpu_ns, world.row[c] // world.rows_each, number)
+        more_ns = drawn_for_request(world, world.request_cpu_ns, c)
         taken_ns = world.costs.application.request_ns + more_ns
     if program.reply_cpu_per_kb_ns > 0:
         taken_ns += world.reply_bytes[c] * program.reply_cpu_per_kb_ns // 1_000
@@ -243,6 +242,8 @@ def close(world: World, worker: Worker, fd: int) -> None:
     worker.cpu.left_work = True  # the file is freed by RCU
     world.counts[count.CONNECTIONS_OPEN] -= 1
     world.n_unread -= world.pending[c]
+    if world.backend.connections > 0:
+        forget_asker(world, worker.interests.number, fd)
     close_fd(world, fd)
     world.stage[c] = stage.CLOSED
     world.fd_of[c] = NONE

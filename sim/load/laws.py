@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..state.laws import P99_BY_MEAN_MAX, Counts, Law
+from ..state.units import PERMILLE
 from .streams import generator
 
 N_DRAWS = 65_536
@@ -74,3 +75,14 @@ def counts_at(counts: Counts, shares: NDArray[np.float64]) -> NDArray[np.int64]:
         return np.full(shares.shape, counts.of_each, np.int64)
     numbers = np.ceil(np.log1p(-shares) / math.log1p(-1 / counts.of_each))
     return np.asarray(np.maximum(numbers, 1), np.int64)
+
+
+def share_draws(seed: int, name: str, *, is_drawn: bool) -> NDArray[np.int64]:
+    """Return a table of thousandths from 0 to 999, all as often, for the choice of that *name*.
+
+    A share of all choices has draws below it. The table is empty where nothing *is_drawn*.
+    """
+    if not is_drawn:
+        return np.zeros(0, np.int64)
+    thousandths = np.arange(N_DRAWS) * PERMILLE // N_DRAWS
+    return np.asarray(generator(seed, name).permutation(thousandths), np.int64)

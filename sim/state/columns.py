@@ -36,6 +36,8 @@ class Per(Enum):
     ARRIVAL = auto()  # request on kept connections, as the trace has it
     PATH = auto()
     FAULT = auto()
+    BACKEND = auto()  # connection that the server keeps open to its backend
+    ASKING_DESCRIPTOR = auto()  # one entry, if the server has no backend
     DRAW = auto()  # from the distribution that the run was given
     COUNT = auto()
     SAMPLE = auto()  # of a queue's length

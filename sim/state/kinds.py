@@ -166,6 +166,14 @@ class count:
     SEGMENTS_LOST = 51  # on the paths of clients, either way
     LINK_UP_NS = 52  # that messages of clients take on a link of finite bandwidth
     LINK_DOWN_NS = 53  # that messages of the server take
+    BACKEND_QUERIES = 54  # requests that were sent to the backend
+    BACKEND_REPLIES = 55  # replies of it that the server has read
+    BACKEND_DISCARDED = 56  # of these, those whose client was gone
+    BACKEND_LEFT = 57  # requests whose client was gone before a connection to it was free
+    BACKEND_WORK_NS = 58  # time that it has worked on requests, of all requests together
+    BACKEND_QUEUE_NS = 59  # time that requests have waited at it, all together
+    BACKEND_LINE_NS = 60  # time that requests have waited for a connection to it, all together
+    BACKEND_FULL_NS = 61  # time in which it worked on as many as it can
 
 
 LEVELS = (count.CONNECTIONS_OPEN, count.SIGNALS_QUEUED, count.SIGNAL_QUEUE_MAX)
@@ -205,7 +213,8 @@ class occurrence:
     SYN_ACK_TIMER = 28  # a half-open connection is due to have its SYN-ACK again, or to expire
     TURN = 29  # a tick at which a CPU may be given to another thread
     REQUEST_DUE = 30  # a client wants to make a request on a kept connection
-    END_OF_STEP = 31  # a CPU ends its step: after all else that happens at that nanosecond
+    BACKEND_REPLY = 31  # a reply of the backend reaches the server
+    END_OF_STEP = 32  # a CPU ends its step: after all else that happens at that nanosecond
 
 
 class stage:

@@ -73,3 +73,4 @@ class Laws(NamedTuple):
 
     request_cpu: Law | None = None
     pause: Law | None = None
+    backend_delay: Law | None = None

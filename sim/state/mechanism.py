@@ -165,12 +165,15 @@ class Program(NamedTuple):
     calls:
         Whether it opens the connections of the trace itself (sim/kernel/calling.py): a client,
         which has no listener.
+    asks_backend:
+        Whether its requests may wait for a backend (sim/kernel/backend_connections.py).
     """
 
     serve: Callable[[World, Worker], Iterator[int]]
     mechanism: Mechanism
     memory: MakeMemory = no_memory
     calls: bool = False
+    asks_backend: bool = False
 
 
 def spend(worker: Worker, activity: int, cost_ns: int) -> Iterable[int]:

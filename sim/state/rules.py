@@ -162,6 +162,20 @@ def too_few_epoll_sets(settings: RunSettings) -> Broken | None:
     return Broken(instances, "be 0 or at least", least, given(settings, "workers"), why)
 
 
+def too_few_to_backend(settings: RunSettings, *, one_at_a_time: bool) -> Broken | None:
+    """Return the rule that fewer connections to the backend break than event loops need.
+
+    Threads with *one_at_a_time* of their descriptors have all in common.
+    """
+    connections, program = given(settings, "connections"), settings.program
+    takers = sets_of(program) - (program.sharing == Sharing.HANDED_OVER)
+    least = 1 if one_at_a_time else takers
+    if connections.value == 0 or connections.value >= least:
+        return None
+    why = "each event loop that serves clients has some of its own"
+    return Broken(connections, "be at least", least, given(settings, "workers"), why)
+
+
 def sets_of(program: ProgramSettings) -> int:
     """Return how many interest sets the workers of *program* have, which ask for readiness."""
     return 1 if program.sharing == Sharing.READY_LIST else program.workers

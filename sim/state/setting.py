@@ -46,6 +46,7 @@ class Kind(Enum):
     SELECT = "which is not select"
     SCANS = "whose sets are not handed over at each call"
     ONLY_ADDS = "whose interests can be reduced"
+    ASKS_BACKENDS = "whose programs ask no backend here"
 
 
 class Setting(NamedTuple):

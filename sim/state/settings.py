@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from enum import IntEnum
 from typing import Annotated, Any, NamedTuple
 
+from .backend_settings import BackendSettings
 from .client_classes import ClientClass
 from .client_settings import ClientSettings, NetworkSettings
 from .family_settings import CompletionSettings, ScanSettings, SignalSettings, ThreadSettings
@@ -69,6 +70,7 @@ class RunSettings(NamedTuple):
     scans: ScanSettings = ScanSettings()
     network: NetworkSettings = NetworkSettings()
     client: ClientSettings = ClientSettings()
+    backend: BackendSettings = BackendSettings()
     kernel: KernelSettings = KernelSettings()
     machine: MachineSettings = MachineSettings()
     memory: MemorySettings = MemorySettings()
@@ -101,14 +103,14 @@ class Given(NamedTuple):
 
 
 def given_to_server(settings: RunSettings) -> Iterator[Given]:
-    """Yield each setting of the server, with its value in *settings*."""
-    for field in FOR_SERVER:
+    """Yield each setting of the server and its backend, with its value in *settings*."""
+    for field in (*FOR_SERVER, "backend"):
         yield from _given(settings, field)
 
 
 def given(settings: RunSettings, name: str) -> Given:
-    """Return the setting of *name* of the server, the clients or the network, as in *settings*."""
-    fields = (*FOR_SERVER, "client", "network")
+    """Return the setting of *name* of server, clients, network or backend, as in *settings*."""
+    fields = (*FOR_SERVER, "client", "network", "backend")
     field = next(each for each in fields if name in declared_by_name(type(getattr(settings, each))))
     record = getattr(settings, field)
     return Given(declared_by_name(type(record))[name], getattr(record, name), field)

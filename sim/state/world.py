@@ -29,6 +29,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from .backend_settings import BackendSettings
 from .client_settings import ClientSettings, NetworkSettings
 from .columns import (
     I8,
@@ -358,6 +359,38 @@ class Clients:
 
 
 @dataclass(eq=False, kw_only=True)
+class Backend:
+    """Connections to the backend, and requests that are at it: sim/clients/backend.py.
+
+    Their descriptors follow one another. The connections of an interest set are a pool, with the
+    number of the set: those that are free are a stack, and descriptors of clients that wait for one
+    a list.
+    """
+
+    __slots__ = ()
+
+    backend_delay_ns: Column = per_run(Per.DRAW)
+    backend_draws: Column = per_run(Per.DRAW, 0, I32)  # of 1000 equal parts; below the share: asks
+    asker: Column = per_run(Per.BACKEND, NONE, I32)  # descriptor of the client whose request it has
+    working_ns: Column = per_run(Per.BACKEND)  # how long the backend works on that request
+    came: Column = per_run(Per.BACKEND, 0, I8)  # how often its reply has come to the server's CPU
+    behind: Column = per_run(Per.BACKEND, NONE, I32)  # the next one in the stack, or at the backend
+    first_free: Column = per_run(Per.WORKER, NONE, I32)  # connection, by pool
+    first_asking: Column = per_run(Per.WORKER, NONE, I32)  # descriptor of a client, by pool
+    last_asking: Column = per_run(Per.WORKER, NONE, I32)
+    asks: Column = per_run(Per.ASKING_DESCRIPTOR, NONE, I32)  # connection, IN_LINE, or NONE
+    line_before: Column = per_run(Per.ASKING_DESCRIPTOR, NONE, I32)  # the one before it in the line
+    line_behind: Column = per_run(Per.ASKING_DESCRIPTOR, NONE, I32)  # the one behind it
+    first_backend_fd: int = 0
+    first_at_backend: int = NONE  # of the connections whose requests wait at the backend
+    last_at_backend: int = NONE
+    n_at_work: int = 0
+    n_in_queue: int = 0
+    n_in_line: int = 0
+    accounted_ns: int = 0  # until when the counts of times have everything
+
+
+@dataclass(eq=False, kw_only=True)
 class Disturbances:
     """What happens besides: floods, faults, other threads and processes."""
 
@@ -393,7 +426,16 @@ class Accounts:
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class World(
-    Accounts, Disturbances, Clients, Links, Descriptors, Flights, Kept, Connections, Planned
+    Accounts,
+    Disturbances,
+    Backend,
+    Clients,
+    Links,
+    Descriptors,
+    Flights,
+    Kept,
+    Connections,
+    Planned,
 ):
     """One run. Times in ns since its start."""
 
@@ -407,6 +449,7 @@ class World(
     scans: ScanSettings
     network: NetworkSettings
     client: ClientSettings
+    backend: BackendSettings
     kernel: KernelSettings
     machine: MachineSettings
     memory: MemorySettings

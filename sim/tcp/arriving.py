@@ -9,9 +9,10 @@ The two tables, `price_ns` and `_effect`, are all that tells one kind of packet 
 
 from __future__ import annotations
 
+from ..clients.backend import reply_leaves
 from ..clients.clients import first_syn_sent, request_was_sent
 from ..clients.slow_clients import is_part
-from ..cpu.interrupts import interrupt, seen_at_once
+from ..cpu.interrupts import handle_packet, handled_by, seen_at_once
 from ..cpu.receiving import must_wait
 from ..state.client_settings import Closing
 from ..state.event_calendar import post, schedule
@@ -47,6 +48,12 @@ def packet_arrives(world: World, kind: int, c: int) -> None:
             coming = _arrives(world, coming, c)
 
 
+def backend_replies(world: World, k: int) -> None:
+    """Let the reply on connection *k* to the backend reach the server."""
+    reply_leaves(world, k)
+    _arrives(world, occurrence.BACKEND_REPLY, k)
+
+
 def packet_handled(world: World, kind: int, c: int) -> None:
     """Let a packet of *c*, that arrived a while ago, have its effect."""
     packet_arrives(world, _effect(world, kind, c, world.now_ns), c)
@@ -61,8 +68,8 @@ def price_ns(world: World, kind: int, c: int) -> int:
         return syn_price_ns(world, c)
     if kind == occurrence.ACKED:
         return acknowledging_ns(world, c)
-    if kind == occurrence.DATAGRAM:
-        return costs.datagram_ns
+    if kind in (occurrence.DATAGRAM, occurrence.BACKEND_REPLY):
+        return costs.datagram_ns if kind == occurrence.DATAGRAM else costs.data_ns
     if kind == occurrence.SYN_ACK:
         return 0  # the SYN's price has it
     return costs.reset_ns if kind in (occurrence.GONE, occurrence.FIN) else costs.ack_ns
@@ -87,6 +94,8 @@ def _effect(world: World, kind: int, c: int, handled_ns: int) -> int:
         acked_handled(world, c)
     elif kind == occurrence.FIN:
         fin_handled(world, c)
+    elif kind == occurrence.BACKEND_REPLY:
+        post(world, world.first_backend_fd + c, READABLE)
     return NONE
 
 
@@ -99,7 +108,7 @@ def _arrives(world: World, kind: int, c: int) -> int:
     if kind == occurrence.SYN_ACK:
         # It is on the server's own CPU already, which handles no other packet for it.
         return _effect(world, kind, c, world.now_ns)
-    handled_ns = interrupt(world, c, price_ns(world, kind, c))
+    handled_ns = handle_packet(world, handled_by(world, kind, c), price_ns(world, kind, c))
     if kind == occurrence.LAST_ACK or not seen_at_once(world, kind, c, handled_ns):
         return NONE
     return _effect(world, kind, c, handled_ns)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 
+from ...state.backend_settings import BackendSettings
 from ...state.client_settings import ClientSettings, NetworkSettings
 from ...state.family_settings import SignalSettings, ThreadSettings
 from ...state.kernel_settings import KernelSettings, LimitSettings, MachineSettings
@@ -18,6 +19,7 @@ from ...state.world import World
 _RECORDS = (
     *(ProgramSettings, OverloadSettings, SignalSettings, ThreadSettings, LimitSettings),
     *(NetworkSettings, ClientSettings, KernelSettings, MachineSettings, FloodSettings),
+    BackendSettings,
 )
 """Records whose settings are as their defaults in a folded variant, where most runs leave them."""
 
@@ -55,6 +57,7 @@ def fits(world: World) -> list[str]:
     tables = (
         *(world, world.program, world.overload, world.limits, world.network, world.client),
         *(world.signals, world.blocking, world.kernel, world.machine, world.flood),
+        world.backend,
     )
     by_label = {type(table).__name__: table for table in tables}
     wrong = []

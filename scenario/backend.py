@@ -1,0 +1,122 @@
+"""The section [backend] of a scenario file: a service that requests of the server wait for."""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+
+from pydantic import Field, StrictStr, model_validator
+
+from ..models.catalogue import CATALOGUE, MECHANISMS
+from ..models.suitable_settings import broken_rule
+from ..sim.assembly.checks import has_siblings
+from ..sim.state.backend_settings import BackendSettings
+from ..sim.state.laws import Law
+from ..sim.state.rules import too_few_to_backend
+from ..sim.state.settings import RunSettings
+from .declared import SettingsSection, refuse, settings_from
+from .key_types import Bounded
+from .laws import Spread, law_of
+from .load import Load
+from .quantities import DURATION
+from .server import Server
+
+_WHERE = "where [backend] is given"
+
+
+class Backend(SettingsSection, settings=(BackendSettings,)):
+    """Another service that requests of the server wait for: a database, or what a proxy is for.
+
+    There is one where the section is given.
+    """
+
+    delay: Annotated[int, Bounded(DURATION, "0 s", "1 h")] | None = Field(
+        default=None,
+        description="From when it begins with a request until its reply is at the server, the way "
+        "there and back included, in the mean; must be given unless backend.delay_file is.",
+    )
+    delay_spread: Spread = Field(
+        default="constant",
+        description="How backend.delay differs from request to request; samples: each is one of "
+        "backend.delay_file.",
+    )
+    delay_p99: Annotated[int, Bounded(DURATION, "0 s", "1 h")] | None = Field(
+        default=None, description="99th percentile of a lognormal spread, above backend.delay."
+    )
+    delay_file: StrictStr | None = Field(
+        default=None,
+        description="A file of delays, one a line, such as 8.5 ms; relative to the scenario file.",
+    )
+
+    @property
+    def law(self) -> Law:
+        """How long the backend works on a request.
+
+        Raises
+        ------
+        ValueError
+            With key, rule and value, where the keys do not make a law.
+        """
+        spread, p99 = self.delay_spread, self.delay_p99
+        return law_of("backend.delay", self.delay or 0, spread, p99, self.delay_file)
+
+    @property
+    def settings(self) -> BackendSettings:
+        """What a run is told of it."""
+        law = self.law
+        constant_ns = round(law.mean_ns) if law.kind == "constant" else 0
+        return settings_from(self, BackendSettings, delay_ns=constant_ns)
+
+    @property
+    def drawn_law(self) -> Law | None:
+        """The law that delays are drawn from; None: all are equal."""
+        law = self.law
+        return None if law.kind == "constant" or law.mean == 0 else law
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> Self:
+        if self.connections is None:
+            if self.model_fields_set:
+                raise ValueError(f"backend.connections: must be given {_WHERE}, got nothing")
+            return self
+        if self.delay is None and self.delay_file is None:
+            raise ValueError(
+                "backend.delay: must be given unless backend.delay_file is, got nothing"
+            )
+        _ = self.law
+        return self
+
+
+def check_backend(backend: Backend, server: Server, load: Load, role: str) -> None:
+    """Check that *server* can ask *backend*, if there is one.
+
+    Raises
+    ------
+    ValueError
+        With key, rule and value.
+    """
+    n = backend.connections
+    if n is None:
+        return
+    if role == "client":
+        raise ValueError(
+            f'backend.connections: must be absent where machine.role is "client", got {n}'
+        )
+    settings = server.run_settings._replace(backend=backend.settings)
+    broken = broken_rule(CATALOGUE[server.mechanism], RunSettings(backend=backend.settings))
+    if broken is not None:
+        raise ValueError(
+            f"backend.connections: must be absent where server.mechanism is "
+            f'"{server.mechanism}", {broken.others}, got {n}'
+        )
+    mechanism = MECHANISMS[server.mechanism]
+    if has_siblings(settings.signals, mechanism):
+        raise ValueError(
+            f'server.recovery_thread: must not be "sibling" {_WHERE}, as a sibling has no '
+            'connection to the backend, got "sibling"'
+        )
+    if load.close == "half-close":
+        raise ValueError(
+            f'load.close: must not be "half-close" {_WHERE}, as a client that ends while its '
+            'request is there counts as gone, got "half-close"'
+        )
+    refuse(too_few_to_backend(settings, one_at_a_time=mechanism.one_at_a_time))

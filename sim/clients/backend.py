@@ -1,0 +1,79 @@
+"""The backend, a station: a request waits at it, is worked on, and its reply comes back.
+
+    query ─► one of `limit` places is free ─► working_ns ─► reply at the server's CPU
+               └─► waits, in order ────────────┘
+
+A delay is from when the backend begins with a request until its reply is at the server, the way
+there and back included. So a place is taken for as long, and the link is not occupied besides. A
+reply for which the server has no room comes again by the timers of the backend's kernel.
+"""
+
+from __future__ import annotations
+
+from ..state.event_calendar import schedule
+from ..state.kinds import NO_CONNECTION, NONE, count, occurrence
+from ..state.world import World
+from ..wire.retransmission import DATA_RETRIES_MAX, DATA_RETRY_NS, RETRY_MAX_NS, timer_ns
+
+
+def account(world: World) -> None:
+    """Have the counts of times include all until now, before a number of requests changes."""
+    passed_ns = world.now_ns - world.accounted_ns
+    world.accounted_ns = world.now_ns
+    world.counts[count.BACKEND_WORK_NS] += world.n_at_work * passed_ns
+    world.counts[count.BACKEND_QUEUE_NS] += world.n_in_queue * passed_ns
+    world.counts[count.BACKEND_LINE_NS] += world.n_in_line * passed_ns
+    if _is_full(world):
+        world.counts[count.BACKEND_FULL_NS] += passed_ns
+
+
+def _is_full(world: World) -> bool:
+    """Return whether the backend works on as many requests as it can."""
+    return 0 < world.backend.limit <= world.n_at_work
+
+
+def query_comes(world: World, k: int) -> None:
+    """Have the request on connection *k* be worked on, or wait for that."""
+    account(world)
+    if not _is_full(world):
+        _begin(world, k)
+        return
+    world.n_in_queue += 1
+    world.behind[k] = NONE
+    if world.first_at_backend == NONE:
+        world.first_at_backend = k
+    else:
+        world.behind[world.last_at_backend] = k
+    world.last_at_backend = k
+
+
+def _begin(world: World, k: int) -> None:
+    world.n_at_work += 1
+    at_ns = world.now_ns + world.working_ns[k]
+    schedule(world, at_ns, occurrence.BACKEND_REPLY, NO_CONNECTION - k)
+
+
+def reply_leaves(world: World, k: int) -> None:
+    """Have the reply on connection *k* come to the server; the first that waits has its place.
+
+    One that was lost comes again, and has no place any more.
+    """
+    world.came[k] += 1
+    if world.came[k] > 1:
+        return
+    account(world)
+    world.n_at_work -= 1
+    first = world.first_at_backend
+    if first != NONE:
+        world.n_in_queue -= 1
+        world.first_at_backend = world.behind[first]
+        _begin(world, first)
+
+
+def reply_sent_again(world: World, k: int) -> None:
+    """Have the backend's kernel repeat the reply on connection *k*: it was lost on its way in."""
+    tries = world.came[k] - 1
+    if tries < DATA_RETRIES_MAX:
+        after_ns = min(RETRY_MAX_NS, DATA_RETRY_NS << max(0, tries - 1))
+        again_ns = timer_ns(world, world.now_ns, after_ns)
+        schedule(world, again_ns, occurrence.BACKEND_REPLY, NO_CONNECTION - k)
