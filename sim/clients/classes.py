@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ..state.kinds import NONE
 from ..state.world import World
-from ..wire.way import flow_hash
+from ..wire.way import drawn, flow_hash
 
 
 def are_of_users(world: World) -> bool:
@@ -23,9 +23,11 @@ def drawn_of_class(world: World, draws: list[int], c: int, number: int) -> int:
 
     Attempts at a connection have its draws.
     """
+    row = world.row[c] // world.rows_each
+    if world.n_classes == 1:
+        return drawn(draws, row, number)
     n = len(draws) // world.n_classes
-    number_of_all = flow_hash(flow_hash(world.row[c] // world.rows_each) + number)
-    return draws[world.class_of[c] * n + number_of_all % n]
+    return draws[world.class_of[c] * n + flow_hash(flow_hash(row) + number) % n]
 
 
 def first_class(world: World, user: int) -> int:

@@ -25,7 +25,7 @@ from dispatchsim.sim.state.settings import RunSettings
 @settings(max_examples=30, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_engines_agree_to_the_nanosecond(mechanism: str, data: st.DataObject) -> None:
-    scene = data.draw(scenes(mechanism, keeps=True))
+    scene = data.draw(scenes(mechanism, keeps=True, classes=True))
     reference, world = on_reference(scene)
     check_all(scene, reference, world)
     assert reference.same_as(on_fast(scene))

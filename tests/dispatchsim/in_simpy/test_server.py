@@ -399,6 +399,13 @@ REFUSED: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
         'run.engine: must be "reference" or "auto" in an environment of SimPy, got "fast"',
     ),
     (
+        lambda env: quiet(
+            env, ds.Scenario.of(**scenario().to_dict(), clients=[{"share": 0.5}] * 2)
+        ),
+        ds.UserError,
+        "clients: must be absent where processes are clients, got classes of them",
+    ),
+    (
         lambda env: ds.Server(env, scenario(), unit="seconds"),
         ds.UserError,
         'unit: must be one of ns, us, ms, s, got "seconds"',
