@@ -6,14 +6,16 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, StrictInt, model_validator
 
+from ..models.catalogue import MECHANISMS
 from ..sim.state.kernel_settings import CPUS_MAX
+from ..sim.state.mechanism import Trait
 from ..sim.state.settings import Fault, FaultKind, FloodSettings
 from ..sim.state.units import PERMILLE, SECOND_NS
 from .declared import SettingsSection, ShareOfSome, settings_from
 from .key_types import Whole
 from .load import Rate
-from .quantities import BANDWIDTH
-from .sections import Bandwidth, Pause
+from .quantities import BANDWIDTH, DURATION
+from .sections import Bandwidth, Machine, Pause, Run
 
 _KEYS = {"stall": "cpu", "link": "bandwidth", "signals": "signals", "stops reading": "share"}
 BURSTS_MAX = 20_000_000
@@ -107,3 +109,43 @@ def _kind_and_value(fault: FaultSection) -> tuple[FaultKind, int]:
     if fault.kind == "signals":
         return FaultKind.SIGNALS, fault.signals or 0
     return FaultKind.READING, round((fault.share or 0) * PERMILLE)
+
+
+def check_faults(
+    faults: tuple[FaultSection, ...], flood: Flood, mechanism: str, machine: Machine, run: Run
+) -> None:
+    """Check that what goes wrong can, on that machine and in that run.
+
+    Raises
+    ------
+    ValueError
+        With key, rule and value.
+    """
+    end = f"before the end of the run (run.duration, {DURATION.format(run.duration)})"
+    for number, fault in enumerate(faults, start=1):
+        if fault.cpu >= machine.cpus:
+            raise ValueError(
+                f"fault {number}.cpu: must be one of the {machine.cpus} of machine.cpus "
+                f"(from 0), got {fault.cpu}"
+            )
+        if fault.at >= run.duration:
+            raise ValueError(f"fault {number}.at: must be {end}, got {DURATION.format(fault.at)}")
+        if fault.kind == "stops reading" and machine.role == "client":
+            raise ValueError(
+                f'fault {number}.kind: must not be "stops reading" where machine.role is "client"'
+            )
+        if fault.kind == "signals" and Trait.BY_SIGNALS not in MECHANISMS[mechanism].traits:
+            raise ValueError(
+                'fault.kind: must not be "signals" where no signals are queued, got it with '
+                f'server.mechanism = "{mechanism}"'
+            )
+    if flood.rate is None:
+        return
+    if flood.at >= run.duration:
+        raise ValueError(f"flood.at: must be {end}, got {DURATION.format(flood.at)}")
+    n_bursts = flood.rate / flood.burst * run.duration / SECOND_NS
+    if n_bursts > BURSTS_MAX:
+        raise ValueError(
+            f"flood.rate: must give at most {BURSTS_MAX} bursts in a run of "
+            f"{DURATION.format(run.duration)}, got {n_bursts:.0f}"
+        )

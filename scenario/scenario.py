@@ -43,7 +43,7 @@ from .clients import (
 )
 from .declared import Section, properties_in_file, refuse, section_of, settings_from
 from .errors import ScenarioError
-from .faults import BURSTS_MAX, FaultSection, Flood
+from .faults import FaultSection, Flood, check_faults
 from .formats import rate_text
 from .load import Load
 from .programs import without_program
@@ -120,30 +120,7 @@ class Scenario(Section):
 
     @model_validator(mode="after")
     def _can_go_wrong(self) -> Self:
-        for number, fault in enumerate(self.fault, start=1):
-            if fault.cpu >= self.machine.cpus:
-                raise ValueError(
-                    f"fault {number}.cpu: must be one of the {self.machine.cpus} of machine.cpus "
-                    f"(from 0), got {fault.cpu}"
-                )
-            if fault.at >= self.run.duration:
-                raise ValueError(
-                    f"fault {number}.at: must be before the end of the run (run.duration, "
-                    f"{DURATION.format(self.run.duration)}), got {DURATION.format(fault.at)}"
-                )
-            if fault.kind == "stops reading" and self.machine.role == "client":
-                raise ValueError(
-                    f'fault {number}.kind: must not be "stops reading" where machine.role is '
-                    '"client"'
-                )
-            if (
-                fault.kind == "signals"
-                and Trait.BY_SIGNALS not in MECHANISMS[self.server.mechanism].traits
-            ):
-                raise ValueError(
-                    'fault.kind: must not be "signals" where no signals are queued, got it with '
-                    f'server.mechanism = "{self.server.mechanism}"'
-                )
+        check_faults(self.fault, self.flood, self.server.mechanism, self.machine, self.run)
         client = settings_from(self.load, ClientSettings)
         network = settings_from(self.network, NetworkSettings, set_up=self.network.set_up)
         for broken in broken_rules(RunSettings(client=client, network=network)):
@@ -153,11 +130,6 @@ class Scenario(Section):
             raise ValueError(
                 f"load.crowd_start: must be before the end of the run (run.duration, "
                 f"{DURATION.format(self.run.duration)}), got {DURATION.format(crowd_start)}"
-            )
-        if self.flood.rate is not None and self.flood.at >= self.run.duration:
-            raise ValueError(
-                f"flood.at: must be before the end of the run (run.duration, "
-                f"{DURATION.format(self.run.duration)}), got {DURATION.format(self.flood.at)}"
             )
         machine = self.machine
         n_own = self.n_open + OWN_DESCRIPTORS + OWN_DESCRIPTORS_A_WORKER
@@ -176,13 +148,6 @@ class Scenario(Section):
             )
         check_clients(self.clients, self.load, self.path)
         check_paths(self.path, of_classes=any(each.path for each in self.clients))
-        flood = self.flood
-        n_bursts = (flood.rate or 0) / flood.burst * self.run.duration / 1e9
-        if n_bursts > BURSTS_MAX:
-            raise ValueError(
-                f"flood.rate: must give at most {BURSTS_MAX} bursts in a run of "
-                f"{DURATION.format(self.run.duration)}, got {n_bursts:.0f}"
-            )
         return self
 
     @model_validator(mode="after")
