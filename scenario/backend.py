@@ -21,6 +21,7 @@ from .quantities import DURATION
 from .server import Server
 
 _WHERE = "where [backend] is given"
+_LACKS_CONNECTIONS = f"backend.connections: must be given {_WHERE}, got nothing"
 
 
 class Backend(SettingsSection, settings=(BackendSettings,)):
@@ -76,7 +77,7 @@ class Backend(SettingsSection, settings=(BackendSettings,)):
     def _is_whole(self) -> Self:
         if self.connections is None:
             if self.model_fields_set:
-                raise ValueError(f"backend.connections: must be given {_WHERE}, got nothing")
+                raise ValueError(_LACKS_CONNECTIONS)
             return self
         if self.delay is None and self.delay_file is None:
             raise ValueError(
@@ -86,8 +87,10 @@ class Backend(SettingsSection, settings=(BackendSettings,)):
         return self
 
 
-def check_backend(backend: Backend, server: Server, load: Load, role: str) -> None:
-    """Check that *server* can ask *backend*, if there is one.
+def check_backend(
+    backend: Backend, server: Server, load: Load, role: str, *, is_given: bool
+) -> None:
+    """Check that *server* can ask *backend*, if there is one, or its section *is_given*.
 
     Raises
     ------
@@ -95,6 +98,8 @@ def check_backend(backend: Backend, server: Server, load: Load, role: str) -> No
         With key, rule and value.
     """
     n = backend.connections
+    if n is None and is_given:
+        raise ValueError(_LACKS_CONNECTIONS)
     if n is None:
         return
     if role == "client":

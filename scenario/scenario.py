@@ -172,7 +172,8 @@ class Scenario(Section):
     @model_validator(mode="after")
     def _fits(self) -> Self:
         server, n_open = self.server, self.n_open
-        check_backend(self.backend, server, self.load, self.machine.role)
+        is_given = "backend" in self.model_fields_set
+        check_backend(self.backend, server, self.load, self.machine.role, is_given=is_given)
         if self.machine.role == "client":
             check_client(server, self.load, self.idle, self.machine)
             return self
