@@ -40,8 +40,12 @@ _MARK = "(example)"
 _KEY_LINE = re.compile(r'(\w+) = (".*?"|[^"#]*?) *(#.*)?')
 _COMMENT_AT = 32
 _GROUPED = 1_000
-_SPREAD, _SPREAD_P99 = "request_cpu_spread", "request_cpu_p99"
-_DERIVED = {"run.duration", f"server.{_SPREAD}", f"server.{_SPREAD_P99}"}
+_SPREAD_KEYS = (("server", "request_cpu"), ("backend", "delay"))
+"""Sections and keys whose values may spread about a mean."""
+_DERIVED = {
+    "run.duration",
+    *(f"{section}.{key}_{of}" for section, key in _SPREAD_KEYS for of in ("spread", "p99")),
+}
 """Keys that follow from answers."""
 
 
@@ -58,6 +62,9 @@ class Question(NamedTuple):
 
 P99 = Question("p99", "Bound on the 99th percentile of response times")
 _CPU_TEXT = "CPU time of your application for a request"
+_DELAY_TEXT = "Mean time of the backend for a request, the way there and back included"
+_LIMIT_TEXT = "Requests that the backend works on at once"
+_TO_BACKEND_TEXT = "Connections that the server keeps open to the backend"
 _FACTOR_TEXT = "How many times the usual rate comes in a crowd"
 QUESTIONS = {
     question.option: question
@@ -67,6 +74,9 @@ QUESTIONS = {
         Question("reply-size", "Size of a reply", ("load.reply_size",)),
         Question("request-cpu", _CPU_TEXT, ("server.request_cpu",)),
         Question("threads", "Threads of the pool", ("server.workers",)),
+        Question("backend-delay", _DELAY_TEXT, ("backend.delay",)),
+        Question("backend-limit", _LIMIT_TEXT, ("backend.limit",)),
+        Question("backend-connections", _TO_BACKEND_TEXT, ("backend.connections",)),
         Question("crowd-factor", _FACTOR_TEXT, ("load.crowd_factor",)),
         Question("crowd-length", "How long a crowd comes", ("load.crowd_length",)),
         Question("cpus", "CPUs of the server", ("machine.cpus",)),
@@ -120,6 +130,7 @@ class Preset(NamedTuple):
 
 
 _OF_ALL = ("rate", "reply-size", "request-cpu", "p99")
+_OF_BACKEND = ("backend-delay", "backend-limit", "backend-connections")
 PRESETS = {
     preset.name: preset
     for preset in (
@@ -144,6 +155,11 @@ PRESETS = {
             (*_OF_ALL, "threads", "cpus", "link"),
         ),
         Preset(
+            "reverse_proxy",
+            "a reverse proxy, or a service with a database: requests wait for a backend",
+            ("rate", "request-cpu", *_OF_BACKEND, "cpus", "p99"),
+        ),
+        Preset(
             "cache",
             "a cache such as Redis: one event loop, small replies",
             (*_OF_ALL, "connections", "link"),
@@ -160,7 +176,7 @@ PRESETS = {
         ),
     )
 }
-"""All presets by name. A reverse proxy is none of them: the model has no backend to wait for."""
+"""All presets by name."""
 
 
 def preset_named(name: str) -> Preset:
@@ -252,7 +268,9 @@ def _answered(preset: Preset, answers: Mapping[str, str]) -> _Answered:
             raise QuantityError(f"must be above 0, got {shown(p99)}")
     except QuantityError as error:
         mistakes.append(f"--{P99.option}: {error}")
-    _spread_alike(content["server"], preset)
+    for section, key in _SPREAD_KEYS:
+        if section in content:
+            _spread_alike(content[section], preset, section, key)
     _lengthen(content, bound_ns)
     try:
         scenario = Scenario.check(content, _NEW)
@@ -268,16 +286,16 @@ def _answered(preset: Preset, answers: Mapping[str, str]) -> _Answered:
     return _Answered(values, DURATION.format(bound_ns))
 
 
-def _spread_alike(server: dict[str, Any], preset: Preset) -> None:
-    """Let the slow requests be as much slower than the mean as in the example; 0 has no spread."""
-    example = tomllib.loads(preset.text)["server"]
-    mean_ns, before_ns = (_parsed(DURATION, s.get("request_cpu")) for s in (server, example))
+def _spread_alike(values: dict[str, Any], preset: Preset, section: str, key: str) -> None:
+    """Let the slow ones be as much slower than the mean as in the example; 0 has no spread."""
+    example, p99 = tomllib.loads(preset.text)[section], f"{key}_p99"
+    mean_ns, before_ns = (_parsed(DURATION, each.get(key)) for each in (values, example))
     if mean_ns == 0:
-        server.pop(_SPREAD, None)
-        server.pop(_SPREAD_P99, None)
-    elif mean_ns and before_ns and _SPREAD_P99 in server:
-        ratio = DURATION.parse(example[_SPREAD_P99]) / before_ns
-        server[_SPREAD_P99] = DURATION.format(round(mean_ns * ratio))
+        values.pop(f"{key}_spread", None)
+        values.pop(p99, None)
+    elif mean_ns and before_ns and p99 in values:
+        ratio = DURATION.parse(example[p99]) / before_ns
+        values[p99] = DURATION.format(round(mean_ns * ratio))
 
 
 def _lengthen(content: dict[str, Any], bound_ns: int) -> None:

@@ -34,6 +34,9 @@ def new(
     reply_size: Annotated[str | None, _answer("reply-size")] = None,
     request_cpu: Annotated[str | None, _answer("request-cpu")] = None,
     threads: Annotated[str | None, _answer("threads")] = None,
+    backend_delay: Annotated[str | None, _answer("backend-delay")] = None,
+    backend_limit: Annotated[str | None, _answer("backend-limit")] = None,
+    backend_connections: Annotated[str | None, _answer("backend-connections")] = None,
     crowd_factor: Annotated[str | None, _answer("crowd-factor")] = None,
     crowd_length: Annotated[str | None, _answer("crowd-length")] = None,
     cpus: Annotated[str | None, _answer("cpus")] = None,
@@ -51,6 +54,7 @@ def new(
     """
     options = (
         *(connections, rate, reply_size, request_cpu, threads),
+        *(backend_delay, backend_limit, backend_connections),
         *(crowd_factor, crowd_length, cpus, link, p99),
     )
     given = {name: text for name, text in zip(QUESTIONS, options, strict=True) if text is not None}

@@ -69,8 +69,9 @@ def test_a_preset_asks_at_most_eight_questions_and_answers_them_itself(preset: P
     for question in preset.questions:
         assert mistakes_of(preset, {question.option: preset.example(question)}) == []
         for field in question.fields:
-            key = field.partition(".")[2]
-            (line,) = re.findall(rf"^{key} = .*$", preset.text, re.M)
+            section, _, key = field.partition(".")
+            (_, text) = preset.text.split(f"\n[{section}]\n")
+            (line,) = re.findall(rf"^{key} = .*$", text.partition("\n[")[0], re.M)
             assert line.endswith("(example)") or field == "network.down"
 
 
@@ -232,3 +233,17 @@ def test_ones_own_server_comes_with_the_commands_that_calibrate_it(call: Call) -
     assert commands == ["measure", "calibrate", "validate", "capacity", "run"]
     text = Path("own_server.toml").read_text()
     assert '# profile = "my-server.toml"' in text
+
+
+def test_the_slow_requests_of_a_backend_are_slower_by_the_same_factor(call: Call) -> None:
+    answers = ("--backend-delay", "20 ms", "--backend-limit", "8", "--backend-connections", "16")
+    assert call("new", "reverse-proxy", "proxy.toml", *answers, "--defaults").exit_code == 0
+    lines = Path("proxy.toml").read_text().splitlines()
+    assert 'delay_p99 = "100 ms"            # one of a hundred takes longer' in lines
+    assert 'delay = "100 us"                # one way' in lines
+    backend = ds.Scenario.read("proxy.toml").backend
+    assert (backend.delay, backend.limit, backend.connections) == (20_000_000, 8, 16)
+    (told,) = mistakes(
+        call("new", "reverse-proxy", "none.toml", "--backend-limit", "0", "--defaults")
+    )
+    assert told == "--backend-limit: must be at least 1, got 0"

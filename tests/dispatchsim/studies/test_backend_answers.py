@@ -1,0 +1,73 @@
+"""What the answers say of a backend: that it decides, and what it comes to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import dispatchsim as ds
+from dispatchsim.command_line.rendering import rows_shown
+from dispatchsim.studies.waiting import busy_backend
+
+RUN = {"duration": "600 ms", "warm_up": "100 ms", "replications": 1, "engine": "fast"}
+
+
+def scenario(rate: str, **backend: Any) -> ds.Scenario:
+    """Return a server whose backend takes 20 ms."""
+    return ds.Scenario.of(
+        server={"mechanism": "epoll"},
+        load={"loop": "open", "connections": 500, "rate": rate},
+        backend={"delay": "20 ms", **backend},
+        run=RUN,
+    )
+
+
+def test_a_result_names_a_backend_that_is_busy() -> None:
+    result = ds.run(scenario("800/s", connections=64, limit=8), draws=0)
+    words = "the backend is busy 100.0% of the time: 8 at once of 20 ms are 400 requests/s"
+    assert result.sentence.endswith(words)
+    assert result.verdict is ds.Verdict.OVERLOADED
+    assert result.estimates["backend_full"].mean == 1
+    assert result.estimates["throughput_per_s"].mean == pytest.approx(400, rel=0.02)
+    # Each connection has a query there: 8 are worked on, and 56 wait.
+    assert result.estimates["backend_waiting"].mean == pytest.approx(56, abs=1)
+    assert result.estimates["backend_mean_ns"].mean == pytest.approx(64 / 400 * 1e9, rel=0.05)
+
+
+def test_connections_to_a_backend_are_named_where_they_are_the_bound() -> None:
+    result = ds.run(scenario("800/s", connections=8), draws=0)
+    assert "connections to the backend are busy 9" in result.sentence
+    assert result.sentence.endswith("8 at once of 20 ms are 400 requests/s")
+
+
+def test_a_backend_with_time_to_spare_is_not_named() -> None:
+    result = ds.run(scenario("200/s", connections=64, limit=8), draws=0)
+    assert "backend" not in result.sentence
+    assert result.verdict is ds.Verdict.STABLE
+
+
+def test_only_some_requests_need_it() -> None:
+    some = scenario("200/s", connections=64, limit=8, share=0.25)
+    says = busy_backend(some, {"backend_working": 8.0, "backend_waiting": 3.0})
+    assert says.endswith("8 at once of 20 ms are 1,600 requests/s, of which 25.0% need it")
+
+
+def test_a_table_has_rows_of_a_backend_where_there_is_one() -> None:
+    def rows(**backend: Any) -> set[str]:
+        return {name for name in rows_shown(scenario("200/s", **backend), []) if "backend" in name}
+
+    without_limit = {"backend_working", "backend_in_line", "backend_mean_ns"}
+    assert rows(connections=4) == without_limit
+    assert rows(connections=4, limit=2) == without_limit | {"backend_full", "backend_waiting"}
+    plain = ds.Scenario.of(server={"mechanism": "epoll"}, load={"loop": "open", "rate": "200/s"})
+    assert not any(name.startswith("backend") for name in rows_shown(plain, []))
+
+
+def test_capacity_names_a_backend_that_is_busier_than_the_cpus() -> None:
+    start = scenario("100/s", connections=64, limit=8)
+    found = ds.capacity(start, "p99 < 30 ms", replications=1, precision=0.2)
+    assert found.high < 450
+    assert "where the backend is busy" in found.sentence
+    assert "8 at once of 20 ms are 400 requests/s" in found.sentence
+    assert found.past is None
