@@ -175,6 +175,24 @@ def test_a_client_that_is_gone_is_closed_and_its_reply_discarded() -> None:
     assert outcome.counts[Count.BACKEND_DISCARDED] == 1
 
 
+def test_a_client_whose_reply_fails_has_no_second_event_in_the_batch() -> None:
+    steps, outcome = run_of("epoll_level", ONE, BACKEND, timeout_ns=9_600)
+    # It gives up at 19600, while the server wakes up for the backend's reply.
+    assert steps[15:] == [
+        (19_520, 20_180, "WAKE"),  # 500, and the reset's interrupt: 160
+        (20_180, 20_240, "WAIT"),  # two events
+        (20_240, 20_440, "READ"),  # the reply of the backend
+        (20_440, 20_530, "WRITE"),  # fails (90)
+        (20_530, 20_590, "UNWATCH"),
+        (20_590, 20_840, "CLOSE"),
+        (20_840, 20_910, "WAIT"),  # the client's event is of a descriptor that is closed
+        (20_910, 20_930, "WAIT"),
+        (20_930, 20_970, "SLEEP"),
+    ]
+    assert outcome.counts[Count.WRITE_FAILED] == 1
+    assert outcome.counts[Count.BACKEND_DISCARDED] == 0
+
+
 def test_a_client_that_is_gone_leaves_the_line() -> None:
     _, outcome = run_of("epoll_level", TWO, BACKEND, timeout_ns=5_000)
     # Both give up at 15000: the first is at the backend, the second in line.

@@ -60,7 +60,7 @@ def test_keys_are_told_as_json(call: Call) -> None:
         ("laod", "the nearest are load"),
         ("loda.rate", "the nearest are load.rate, flood.rate"),
         ("rate", "the nearest are load.rate, flood.rate"),
-        ("xyz", "sections are server, load, idle, network, backend, run, machine, flood, fault, path"),
+        ("xyz", "sections are server, load, idle, network, backend, run, machine, flood, fault"),
     ],
 )
 def test_an_unknown_name_is_refused_with_the_nearest(call: Call, name: str, hint: str) -> None:
