@@ -8,11 +8,14 @@ from __future__ import annotations
 import json
 import statistics
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from dispatchsim.sim.files.tables import Column, Table, markdown
 from dispatchsim.validation.noise_free.promises import NAMES
+from dispatchsim.validation.report.point_tables import knee_table, regime_table
 from dispatchsim.validation.report.reported import REPORTED
+from dispatchsim.validation.scoring.knee import KneeErrors, RegimeErrors
 from dispatchsim.validation.scoring.targets import OURS
 
 Section = dict[str, Any]
@@ -37,13 +40,25 @@ def accuracy_tables() -> str:
     return "\n".join(
         [
             "## Measured on hardware\n",
-            *(markdown(hardware_table(section)) for section in found["hardware"]),
+            *(markdown(table) for section in found["hardware"] for table in asked_of(section)),
             "## Counted, without noise\n",
             *(markdown(noise_free_table(section)) for section in found["noise_free"]),
             markdown(papers_table(papers()), level=2),
             markdown(effects_table(found["effects"]), level=2),
         ]
     )
+
+
+def asked_of(section: Section) -> list[Table]:
+    """Return the tables of one machine: the knee and response times first, then all targets."""
+    name = section["name"]
+    knee = knee_table([KneeErrors(**row) for row in section["knees"]])
+    regimes = regime_table([RegimeErrors(**row) for row in section["regimes"]])
+    return [
+        replace(knee, title=f"{name}: the knee"),
+        replace(regimes, title=f"{name}: response times by regime"),
+        hardware_table(section),
+    ]
 
 
 def hardware_table(section: Section) -> Table:

@@ -21,6 +21,7 @@ from ..forecast.forecast import Forecast, Lengths, Request, forecasts, neighbour
 from ..forecast.kept_runs import KeptRuns
 from ..forecast.provenance import MachineRuns, Provenance, provenance_of, read_machine_runs
 from ..points.measured_points import MeasuredPoint, group
+from ..scoring.knee import knee_errors, knees, regime_errors
 from ..scoring.scoring import PointScore, score
 from ..scoring.targets import Target, targets
 from .page import DrawnFigure, Shown, facts_of, heading_of
@@ -118,7 +119,10 @@ def hardware_section(
 def show_hardware(section: HardwareSection) -> Shown:
     """Return what a report shows of *section*."""
     wanted = target_table(section.targets)
-    asked = [knee_table(section.scores), regime_table(section.scores)]
+    asked = [
+        knee_table(knee_errors(knees(section.scores))),
+        regime_table(regime_errors(section.scores)),
+    ]
     tables = [*score_tables(section.scores), *missing_tables(section.missing)]
     return Shown(
         title=f"On hardware: {section.name}",

@@ -13,14 +13,7 @@ from ...calibration.points.point import Point
 from ...scenario.formats import time_text
 from ...sim.files.tables import DASH, Column, Row, Table
 from ..points.measured_points import MeasuredPoint
-from ..scoring.knee import (
-    WITHIN,
-    KneeErrors,
-    RegimeErrors,
-    knee_errors,
-    knees,
-    regime_errors,
-)
+from ..scoring.knee import WITHIN, KneeErrors, RegimeErrors
 from ..scoring.scoring import PointScore, verdicts_agree
 from ..scoring.targets import ASPECTS, OURS, Capacity, RankedPair, Target, verdict_of
 from .page import (
@@ -259,7 +252,7 @@ def target_table(targets: Sequence[Target]) -> Table:
     return Table.of("Targets", targets, columns, note)
 
 
-def knee_table(scores: Sequence[PointScore]) -> Table:
+def knee_table(errors: Sequence[KneeErrors]) -> Table:
     """Return by how much the load at which p99 passes a bound was missed."""
     columns: list[Column[KneeErrors]] = [
         Column("p99 passes", lambda e: time_text(e.bound_ns, trim=True), words=True),
@@ -275,10 +268,10 @@ def knee_table(scores: Sequence[PointScore]) -> Table:
         "The load at which p99 passes a bound, in open loops of three rates or more: by how much "
         "the forecast's is further than the measured one. Noise: the interval of the repeats."
     )
-    return Table.of("The knee", knee_errors(knees(scores)), columns, note)
+    return Table.of("The knee", errors, columns, note)
 
 
-def regime_table(scores: Sequence[PointScore]) -> Table:
+def regime_table(errors: Sequence[RegimeErrors]) -> Table:
     """Return the errors of response times before, near and past the knee."""
     columns: list[Column[RegimeErrors]] = [
         Column("response time", lambda e: e.figure.removesuffix("_ns"), words=True),
@@ -291,7 +284,7 @@ def regime_table(scores: Sequence[PointScore]) -> Table:
         Column(f"within {WITHIN:.0%}", lambda e: f"{e.n_within}/{e.n}"),
     ]
     note = "Of open loops at loads that no fit saw. Noise: the interval of the repeats."
-    return Table.of("Response times by regime", regime_errors(scores), columns, note)
+    return Table.of("Response times by regime", errors, columns, note)
 
 
 def missing_tables(missing: Sequence[MeasuredPoint]) -> list[Table]:

@@ -138,8 +138,12 @@ def test_regimes_are_scored_apart() -> None:
 
 def test_tables_say_factors_where_an_error_is_beyond_two() -> None:
     scores = curve((1, 10, 100), (0.4, 11, 300))
-    (past,) = [row for row in regime_table(scores).rows if row[:2] == ("p99", "past the capacity")]
+    (past,) = [
+        row
+        for row in regime_table(regime_errors(scores)).rows
+        if row[:2] == ("p99", "past the capacity")
+    ]
     assert past[4:6] == ("x 3", "x 3")
-    assert [row[:2] for row in knee_table(scores).rows] == [
+    assert [row[:2] for row in knee_table(knee_errors(knees(scores))).rows] == [
         ("1 ms", "0"), ("5 ms", "1"), ("20 ms", "1"), ("50 ms", "1"),
     ]  # fmt: skip
