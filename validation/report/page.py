@@ -83,6 +83,15 @@ def factor(error: float | None) -> str:
     return signed(error) if -0.5 <= error <= 1 else f"x {1 + error:.2g}"
 
 
+def size_or_factor(error: float | None) -> str:
+    """Return the size of a relative error; beyond a factor of two as that factor.
+
+    >>> [size_or_factor(error) for error in (0.012, 0.4, 1.5)]
+    ['1.2%', '40%', 'x 2.5']
+    """
+    return factor(error).lstrip("+")
+
+
 def points(value: float | None) -> str:
     """Return a difference of shares in percentage points."""
     return DASH if value is None else f"{100 * value:+.1f}"

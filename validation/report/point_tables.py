@@ -25,6 +25,7 @@ from .page import (
     points,
     scatter,
     signed,
+    size_or_factor,
     tenths,
     yes_no,
 )
@@ -257,9 +258,9 @@ def knee_table(errors: Sequence[KneeErrors]) -> Table:
     columns: list[Column[KneeErrors]] = [
         Column("p99 passes", lambda e: time_text(e.bound_ns, trim=True), words=True),
         Column("servers", lambda e: e.n, means="of which both p99 pass it"),
-        Column("median error", lambda e: e.median, tenths),
+        Column("median error", lambda e: e.median, size_or_factor),
         Column("with sign", lambda e: e.signed, factor),
-        Column("worst", lambda e: e.worst, tenths),
+        Column("worst", lambda e: e.worst, size_or_factor),
         Column("within noise", lambda e: f"{e.n_in_noise}/{e.n}"),
         Column("only measured", lambda e: e.only_measured, means="servers of which only that does"),
         Column("only forecast", lambda e: e.only_forecast),
@@ -277,9 +278,9 @@ def regime_table(errors: Sequence[RegimeErrors]) -> Table:
         Column("response time", lambda e: e.figure.removesuffix("_ns"), words=True),
         Column("regime", lambda e: e.regime, words=True),
         Column("points", lambda e: e.n),
-        Column("median error", lambda e: e.median, tenths),
+        Column("median error", lambda e: e.median, size_or_factor),
         Column("with sign", lambda e: e.signed, factor),
-        Column("worst", lambda e: e.worst, factor),
+        Column("worst", lambda e: e.worst, size_or_factor),
         Column("within noise", lambda e: f"{e.n_in_noise}/{e.n}"),
         Column(f"within {WITHIN:.0%}", lambda e: f"{e.n_within}/{e.n}"),
     ]
