@@ -54,9 +54,17 @@ OF_CLASSES: dict[str, Callable[[ClassFigures], float]] = {
 
 
 def _time_at_backend_ns(calls: Mapping[str, int]) -> float:
-    """Return the mean time at the backend, by Little's law; NaN where no reply was read."""
-    replies = calls["backend_replies"]
-    return (calls["backend_work_ns"] + calls["backend_queue_ns"]) / replies if replies else _NAN
+    """Return the mean time at the backend, by Little's law.
+
+    It is 0 where there was nothing at it, and NaN where something was, but no reply was read.
+    """
+    replies, there_ns = (
+        calls["backend_replies"],
+        calls["backend_work_ns"] + calls["backend_queue_ns"],
+    )
+    if there_ns == 0:
+        return 0.0
+    return there_ns / replies if replies else _NAN
 
 
 def _percentile(rank: str, of: Callable[[Summary], float], *, is_answered: bool = False) -> Metric:
