@@ -37,10 +37,15 @@ _ARRIVES = {
     Occurrence.LAST_ACK: "{who} acknowledges the end of its connection",
     Occurrence.DATAGRAM: "datagrams of the flood arrive, which nobody reads",
     Occurrence.TIMER: "a timer of the server expires",
+    Occurrence.BACKEND_REPLY: "a reply of the backend arrives: its connection becomes ready",
     Occurrence.DELIVERY: "the device delivers packets that have come together",
 }
 _WHOLE_SET_UP = 3
 """Packets of a client without distance, handled in one go: SYN, ACK, request."""
+_TO_BACKEND: dict[int, str] = {
+    Activity.READ: "read() takes a reply of the backend",
+    Activity.WRITE: "write() sends a request on to the backend",
+}
 _DOES: dict[int, str] = {
     Activity.ACCEPT: "accept() takes {who} off the queue: {what}",
     Activity.READ: "read() takes the request of {who} from {what}",
@@ -67,6 +72,8 @@ def sentence_of(span: Span, who: Callable[[int], str]) -> str:
         return _interrupt(span, who)
     if activity == Activity.ACCEPT and span.found == 0:
         return "accept() finds nobody in the queue (EAGAIN)"
+    if span.kind == Occurrence.BACKEND_REPLY and activity in _TO_BACKEND:
+        return _TO_BACKEND[activity]
     what = "a descriptor" if span.fd == NONE else f"descriptor {span.fd}"
     if activity == Activity.READ and span.found == 0:
         return f"read() of {what} finds nothing (EAGAIN)"

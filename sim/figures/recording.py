@@ -54,7 +54,8 @@ class Span(NamedTuple):
         Number of the thread's step, which interrupts may cut into several spans; NONE where no
         thread was at work.
     kind:
-        Of an interrupt: which occurrence set it off; else NONE.
+        Of an interrupt: which occurrence set it off. Of a call on a connection to the backend:
+        BACKEND_REPLY. Else NONE.
     connection, fd:
         Whose packet, and which connection and descriptor a system call was about; NONE: none, or
         none in particular.
@@ -214,6 +215,7 @@ class Recorder:
         self._first_span = 0
         self._ended = NONE
         self._before: list[int] = []
+        self._n_to_backend = 0
         self._thread = NONE
         self._about: dict[int, tuple[int, int]] = {}
         self._column = self._watched = NotedColumn([])
@@ -232,6 +234,7 @@ class Recorder:
         self._thread = cpu.running
         self._ended = NONE if cpu.idle else thread_of(world, cpu.running).activity
         self._before = [world.counts[i] for i in _TAKEN.values()]
+        self._n_to_backend = _calls_to_backend(world)
         column = self._column
         column.first = column.value = self._watched.first = NONE
 
@@ -276,8 +279,10 @@ class Recorder:
             counted = [world.counts[i] for i in _TAKEN.values()]
             place = list(_TAKEN).index(self._ended)
             found = counted[place] - self._before[place]
-        fd = connection = NONE
-        if self._ended in _ABOUT_ONE or (self._ended in _TAKEN_ONE and found > 0):
+        fd = connection = kind = NONE
+        if _calls_to_backend(world) > self._n_to_backend:
+            kind = occurrence.BACKEND_REPLY
+        elif self._ended in _ABOUT_ONE or (self._ended in _TAKEN_ONE and found > 0):
             fd, connection = self._column.first, self._column.value
         elif self._ended in _ABOUT_WATCHING:
             fd = self._watched.first
@@ -289,7 +294,9 @@ class Recorder:
             self._about[self._thread] = (fd, connection)
         for i in range(self._first_span, len(self.spans)):
             if self.spans[i].step != NONE:
-                self.spans[i] = self.spans[i]._replace(fd=fd, connection=connection, found=found)
+                self.spans[i] = self.spans[i]._replace(
+                    kind=kind, fd=fd, connection=connection, found=found
+                )
 
     def _look(self, world: World, kind: int, connection: int) -> None:
         """Note interrupts and lengths as of now; end the recording behind the window."""
@@ -370,6 +377,11 @@ class Recorder:
         for cpu in world.cpus if self._tracks else ():
             self._fill(world, cpu, until_ns)
         self._is_over = True
+
+
+def _calls_to_backend(world: World) -> int:
+    """Return how many queries were written, and replies read, that are the backend's."""
+    return world.counts[count.BACKEND_QUERIES] + world.counts[count.BACKEND_REPLIES]
 
 
 def _interrupt_since(world: World, cpu: Cpu, track: _Track) -> _Stolen:

@@ -77,6 +77,18 @@ def test_alone_it_is_the_run_of_the_scenario(mechanism: str, load: dict[str, Any
     assert env.now == 20_000_000
 
 
+@pytest.mark.parametrize("mechanism", ["epoll_level", "blocking"])
+def test_alone_it_asks_its_backend_as_in_a_run(mechanism: str) -> None:
+    asked = scenario(mechanism, backend={"delay": "300 us", "connections": 3, "limit": 2})
+    env = simpy.Environment()
+    server = ds.Server(env, asked)
+    env.run()
+    summary = server.summary()
+    assert summary.calls["backend_replies"] > 10
+    expected = ds.run(asked, engine="reference").replications[0].summary
+    assert metrics_of(summary) == metrics_of(expected)
+
+
 def test_a_run_until_its_end_has_what_is_due_at_its_end() -> None:
     asked = scenario()
     env, other = simpy.Environment(), simpy.Environment()

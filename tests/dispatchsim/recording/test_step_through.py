@@ -50,6 +50,24 @@ def test_a_scan_is_drawn_out_into_its_looks() -> None:
         assert before["at"] + before["ns"] == after["at"]
 
 
+def test_calls_on_a_connection_to_the_backend_are_called_that() -> None:
+    scenario = ds.Scenario.of(
+        server={"mechanism": "epoll"},
+        load={"loop": "open", "rate": "2000/s"},
+        backend={"delay": "1 ms", "connections": 4},
+        run={"duration": "100 ms", "warm_up": "20 ms"},
+    )
+    said = texts(step_through(ds.record(scenario, length="5 ms")))
+    for text in (
+        "write() sends a request on to the backend",
+        "interrupt: a reply of the backend arrives: its connection becomes ready",
+        "read() takes a reply of the backend",
+    ):
+        assert text in said
+    at = said.index("read() takes a reply of the backend")
+    assert said[at + 1].startswith("write() sends the reply to client")
+
+
 def test_a_ready_list_is_returned_without_a_look() -> None:
     said = texts(step_through(recorded("epoll_level")))
     assert not any("looks at" in text for text in said)
