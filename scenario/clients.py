@@ -36,6 +36,8 @@ _INSTEAD = {
     "think_file": ("think_file", "think_time"),
 }
 """A key of [load] -> the keys of a class that say so instead."""
+_NEEDED = {"geometric": ("requests",), "lognormal": ("think_time", "think_p99")}
+"""How a number or a pause of [load] spreads -> the keys of [load] that say so."""
 _PAUSES = ("think_time", "think", "think_p99", "think_file")
 
 
@@ -189,8 +191,13 @@ def check_clients(
         if name in names[: number - 1]:
             raise ValueError(f'clients {number}.name: must be of one class only, got "{name}"')
     _check_shares("share", sections)
+    needed = {*_NEEDED.get(load.requests_spread, ()), *_NEEDED.get(load.think, ())}
     for key, instead in _INSTEAD.items():
-        if key in load.model_fields_set and all(each.has(*instead) for each in sections):
+        if (
+            key not in needed
+            and key in load.model_fields_set
+            and all(each.has(*instead) for each in sections)
+        ):
             value = load.model_dump(include={key})[key]
             raise ValueError(
                 f"load.{key}: must be absent where every [[clients]] has its own, got {value}"

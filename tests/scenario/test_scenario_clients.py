@@ -198,6 +198,21 @@ def test_what_makes_no_classes_is_refused(
     assert found.startswith(message)
 
 
+def test_a_spread_of_the_load_keeps_the_keys_that_it_needs() -> None:
+    load = {
+        **OPEN,
+        "requests": 2,
+        "requests_spread": "geometric",
+        "think": "lognormal",
+        "think_time": "10 ms",
+        "think_p99": "40 ms",
+    }
+    own = {"requests": 5, "think_time": "20 ms", "think_p99": "90 ms"}
+    for each in scenario(load, {"share": 0.5, **own}, {"share": 0.5, **own}).client_classes:
+        assert each.requests == Counts("geometric", 5)
+        assert each.pause == Law("lognormal", 20_000_000, 90_000_000)
+
+
 def test_where_classes_are_not_for() -> None:
     assert mistakes({"loop": "open", "trace": "t.trace"}, *HALVES) == [
         "clients: must be absent where load.trace is given"
