@@ -88,7 +88,7 @@ def hold_idle(world: World, interests: InterestSet, first_fd: int, end_fd: int) 
     n_idle = end_fd - first_fd
     if world.blocking.threads == _POOL:
         first = threads.first_accepting
-        threads.first_accepting += n_idle
+        threads.first_accepting = (first + n_idle) & (len(threads.accepting) - 1)
         threads.n_accepting -= n_idle
     else:
         first = 1 + threads.first_gone

@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.served import on_server
 from tests.toy import MECHANISMS, toy_costs
 
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.figures.outcome import Outcome
 from dispatchsim.sim.figures.summary import summarise
 from dispatchsim.sim.load.workload import Trace, TraceError
-from dispatchsim.sim.state.client_settings import ClientSettings
+from dispatchsim.sim.state.client_settings import ClientSettings, NetworkSettings
 from dispatchsim.sim.state.costs import ApplicationCosts
 from dispatchsim.sim.state.kinds import Count, Status
 from dispatchsim.sim.state.settings import RunSettings
@@ -75,6 +76,20 @@ def test_a_connection_that_had_its_requests_is_opened_again(mechanism: str) -> N
     assert np.bincount(outcome.asked_on).tolist() == [2, 2, 2, 2]
     assert outcome.status.tolist() == [Status.REPLIED] * 4 + [Status.OPEN] * 2
     assert outcome.counts[Count.ACCEPTS] == 4
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_pool_that_kept_connections_hold_altogether_accepts_those_after_them(
+    threads: int,
+) -> None:
+    trace = kept(threads, (10_000, 0), (60_000, 0), requests=1, rows=4)
+    # So far away a client is back when the thread sleeps in accept.
+    run = RunSettings(
+        **on_server(workers=threads), network=NetworkSettings(20_000), duration_ns=400_000
+    )
+    outcome = outcome_of("blocking", trace, run)
+    assert outcome.ended_as.tolist() == [Status.REPLIED] * 2
+    assert outcome.counts[Count.ACCEPTS] == 2
 
 
 def test_who_gives_up_opens_another_connection_and_asks_what_waits() -> None:
