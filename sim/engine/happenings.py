@@ -119,7 +119,8 @@ def clock_happening(world: World, kind: int, subject: int) -> None:
     """Let a clock, a device, the backend or a fault act on the server, or the run be measured."""
     if kind == occurrence.TIME_WAIT_OVER:
         world.n_time_wait -= 1
-    elif kind == occurrence.BACKEND_REPLY:
+    elif world.backend.connections > 0 and kind == occurrence.BACKEND_REPLY:
+        # Without the first condition the folded engine has two calls, and inlines none: 3% slower.
         backend_replies(world, NO_CONNECTION - subject)
     elif kind == occurrence.DATAGRAM:
         burst_arrives(world)
