@@ -167,20 +167,25 @@ class RowWindow:
         """Hand the requests to the tally whose fate is known, and forget them.
 
         These have a reply, or their connection is no longer *living*. A reply that is still on its
-        way has not come.
+        way has not come. An attempt that has failed, of which something is still on its way to the
+        server, is asked when its request was due.
         """
         world = self._world
         reply_ns, row = self._requests("reply_ns"), self._requests("asked_on")
         replied = (reply_ns != NONE) & (reply_ns <= world.now_ns)
+        request_of = _array(world.request_of)[world.n_idle : world.next_row]
+        has_failed = living & (self._begun("status") != int(Status.OPEN)) & (request_of != NONE)
         dropped = replied | ~living[row - world.n_idle]
+        dropped[request_of[has_failed]] = False
         self._count_requests(dropped, NOBODY)
         kept = np.flatnonzero(~dropped)
         for name in _OF_REQUESTS:
             column = _array(getattr(world, name))
             column[: kept.size] = column[kept]
         # The last request of a connection may be gone: nobody asks for it again.
-        _array(world.request_of)[world.n_idle : world.next_row] = NONE
-        _array(world.request_of)[self._requests("asked_on")[: kept.size]] = np.arange(kept.size)
+        number = np.full(world.n_requests + 1, NONE)  # the last is that of no request
+        number[kept] = np.arange(kept.size)
+        request_of[:] = number[request_of]
         world.n_requests = kept.size
         self._make_room_for_requests()
 

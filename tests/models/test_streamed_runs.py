@@ -10,13 +10,20 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.scenes import scenes
+from tests.served import on_server
 from tests.toy import MECHANISMS, TraceSlices, toy_costs
 
 from dispatchsim.models.simulate import simulate, simulate_stream
 from dispatchsim.sim.figures.summary import summarise
-from dispatchsim.sim.load.workload import ClosedLoopBlocks, Load, OpenLoopBlocks, open_loop
-from dispatchsim.sim.state.client_settings import ClientSettings
-from dispatchsim.sim.state.settings import RunSettings
+from dispatchsim.sim.load.workload import (
+    ClosedLoopBlocks,
+    Load,
+    OpenLoopBlocks,
+    closed_loop,
+    open_loop,
+)
+from dispatchsim.sim.state.client_settings import ClientSettings, NetworkSettings
+from dispatchsim.sim.state.settings import FloodSettings, RunSettings
 
 
 @pytest.mark.parametrize("mechanism", [*MECHANISMS, "blocking"])
@@ -32,6 +39,25 @@ def test_a_window_changes_nothing(mechanism: str, data: st.DataObject, window_ro
     streamed = simulate_stream(
         mechanism, TraceSlices(scene.trace), scene.costs, run, exact=True, window_rows=window_rows
     )
+    np.testing.assert_equal(streamed.to_dict(), whole.to_dict())
+
+
+def test_a_request_that_is_on_its_way_when_its_client_tries_again_is_not_forgotten() -> None:
+    # A flood has the server's packets wait; a client gives up, and its request comes after that.
+    run = RunSettings(
+        **on_server(max_events=1, backlog=1, fd_limit=8, send_buffer_bytes=1_000, tick_ns=400),
+        network=NetworkSettings(up_bits_per_s=10_000_000, down_bits_per_s=10_000_000),
+        client=ClientSettings(timeout_ns=400_000, fd_limit=2**40, retries=1),
+        flood=FloodSettings(gap_ns=100, is_poisson=False, until_ns=40_000),
+        duration_ns=1_000_000,
+        sample_every_ns=0,
+    )
+    trace, costs = closed_loop(users=3, connections=6), toy_costs("dev_poll")
+    whole = summarise(simulate("dev_poll", trace, costs, run))
+    streamed = simulate_stream(
+        "dev_poll", TraceSlices(trace), costs, run, exact=True, window_rows=4
+    )
+    assert whole.calls["retries"] > 0
     np.testing.assert_equal(streamed.to_dict(), whole.to_dict())
 
 
