@@ -75,12 +75,14 @@ def signed(value: float | None) -> str:
 def factor(error: float | None) -> str:
     """Return a relative error with its sign; beyond a factor of two as that factor.
 
-    >>> [factor(error) for error in (0.012, -0.4, 1.5, -0.75)]
-    ['+1.2%', '-40%', 'x 2.5', 'x 0.25']
+    >>> [factor(error) for error in (0.012, -0.4, 1.5, -0.75, 110.3)]
+    ['+1.2%', '-40%', 'x 2.5', 'x 0.25', 'x 111']
     """
     if error is None or math.isnan(error):
         return DASH
-    return signed(error) if -0.5 <= error <= 1 else f"x {1 + error:.2g}"
+    if -0.5 <= error <= 1:
+        return signed(error)
+    return f"x {1 + error:.0f}" if error > 9 else f"x {1 + error:.2g}"
 
 
 def size_or_factor(error: float | None) -> str:
