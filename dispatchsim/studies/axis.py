@@ -6,11 +6,20 @@ value in the scenario ─► begin        a legal value ◄─ highest() ─► 
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import NamedTuple
 
 from ..scenario.errors import ScenarioError, UserError
 from ..scenario.formats import number_text
-from ..scenario.quantities import RATE, read_number, shown, with_unit
+from ..scenario.quantities import (
+    BANDWIDTH,
+    DURATION,
+    RATE,
+    SIZE,
+    read_number,
+    shown,
+    with_unit,
+)
 from ..scenario.scenario import CONNECTIONS_MAX, Scenario
 from ..sim.state.units import SECOND_NS
 from .factors import Value, check_field
@@ -53,7 +62,13 @@ class Axis(NamedTuple):
         number = float(f"{x:.9g}")
         if not self.unit:
             return number
-        return with_unit(f"{number:.9f}".rstrip("0").rstrip("."), self.unit)
+        digits = f"{number:.9f}".rstrip("0").rstrip(".")
+        for quantity in (DURATION, SIZE, BANDWIDTH):
+            # A run knows whole nanoseconds, bytes, and bits a second.
+            exact = Fraction(digits) * quantity.units.get(self.unit, 0)
+            if exact.denominator != 1:
+                return quantity.format(round(exact))
+        return with_unit(digits, self.unit)
 
     def at(self, scenario: Scenario, x: float) -> Scenario:
         """Return *scenario* with the field at *x*."""

@@ -349,6 +349,16 @@ def test_every_field_that_is_a_number_has_an_axis_of_legal_values() -> None:
     assert found > 20
 
 
+def test_a_search_along_times_keeps_to_whole_nanoseconds() -> None:
+    asked = scenario(
+        server={"mechanism": "epoll_level"}, backend={"delay": "20 ms", "connections": 4}
+    )
+    axis = axis_of(asked, "backend.delay")
+    assert axis.value(33.1692525) == "33169252 ns"
+    assert axis.value(33.5) == "33.5 ms"
+    assert axis.at(asked, 33.1692525).backend.delay == 33_169_252
+
+
 def test_what_must_not_be_zero_is_searched_from_one_on(profile: ds.Profile) -> None:
     answer = ds.capacity(
         scenario(**SEARCHED), "p99 < 1 us", of="server.backlog", profile=profile, replications=1
