@@ -91,7 +91,7 @@ def test_the_examples_as_answers_leave_the_example(call: Call, preset: Preset) -
 
 
 def test_answers_are_read_as_people_type_them_and_written_with_comments(call: Call) -> None:
-    typed = ("--connections", "20k", "--rate", "1.5k/s", "--reply-size", "8 KB", "--link", "1Gbps")
+    typed = ("--connections", "20k", "--rate", "2.5k/s", "--reply-size", "8 KB", "--link", "1Gbps")
     rest = ("--cpus", "2", "--request-cpu", "50µs", "--p99", "500 msec")
     assert call("new", "websocket-hub", "hub.toml", *typed, *rest).exit_code == 0
     lines = Path("hub.toml").read_text().splitlines()
@@ -100,7 +100,7 @@ def test_answers_are_read_as_people_type_them_and_written_with_comments(call: Ca
         'request_cpu = "50 us"           # of your application for a request',
         'request_cpu_p99 = "250 us"      # one of a hundred takes longer',
         "connections = 20_000            # kept open",
-        'rate = "1500/s"                 # requests of all together',
+        'rate = "2500/s"                 # requests of all together',
         'reply_size = "8 kB"',
         'up = "1 Gbit/s"',
         "cpus = 2",
@@ -123,8 +123,10 @@ def test_an_application_that_takes_nothing_has_no_spread(call: Call) -> None:
 def test_a_run_is_as_long_as_its_requests_and_its_crowd_need(call: Call) -> None:
     call("new", "flash_crowd", "--crowd-length", "2 s", "--defaults")
     assert ds.Scenario.read("flash_crowd.toml").run.duration == (400 + 4 * 2000) * 10**6
-    call("new", "cache", "--rate", "100/s", "--defaults")
+    call("new", "cache", "cache.toml", "--rate", "2000/s", "--defaults")
     assert ds.Scenario.read("cache.toml").run.duration == (200 + 5000) * 10**6
+    call("new", "cache", "seldom.toml", "--rate", "100/s", "--defaults")
+    assert ds.Scenario.read("seldom.toml").run.duration == (200 + 60_000) * 10**6
 
 
 def test_all_wrong_answers_are_named_at_once(call: Call) -> None:
