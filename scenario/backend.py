@@ -25,15 +25,15 @@ _LACKS_CONNECTIONS = f"backend.connections: must be given {_WHERE}, got nothing"
 
 
 class Backend(SettingsSection, settings=(BackendSettings,)):
-    """Another service that requests of the server wait for: a database, or what a proxy is for.
+    """Another service that requests wait for: a database, or the server behind a proxy.
 
     There is one where the section is given.
     """
 
     delay: Annotated[int, Bounded(DURATION, "0 s", "1 h")] | None = Field(
         default=None,
-        description="From when it begins with a request until its reply is at the server, the way "
-        "there and back included, in the mean; must be given unless backend.delay_file is.",
+        description="Mean time from the start of work on a request until its reply reaches the "
+        "server, both network trips included; must be given unless backend.delay_file is.",
     )
     delay_spread: Spread = Field(
         default="constant",
@@ -62,7 +62,7 @@ class Backend(SettingsSection, settings=(BackendSettings,)):
 
     @property
     def settings(self) -> BackendSettings:
-        """What a run is told of it."""
+        """The settings of a run."""
         law = self.law
         constant_ns = round(law.mean_ns) if law.kind == "constant" else 0
         return settings_from(self, BackendSettings, delay_ns=constant_ns)

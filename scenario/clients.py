@@ -35,7 +35,7 @@ _INSTEAD = {
     "think_p99": ("think_p99", "think"),
     "think_file": ("think_file", "think_time"),
 }
-"""A key of [load] -> the keys of a class that say so instead."""
+"""A key of [load] -> the keys of a class that replace it."""
 _NEEDED = {"geometric": ("requests",), "lognormal": ("think_time", "think_p99")}
 """How a number or a pause of [load] spreads -> the keys of [load] that say so."""
 _PAUSES = ("think_time", "think", "think_p99", "think_file")

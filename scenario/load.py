@@ -89,13 +89,13 @@ class Load(SettingsSection, settings=(ClientSettings,)):
     )
     requests: Requests = Field(
         default=1,
-        description="Requests on each connection, after which its client closes it: the mean. With "
+        description="Mean number of requests on a connection; its client then closes it. With "
         "load.connections: absent, and connections are never closed.",
     )
     requests_spread: Numbers = Field(
         default="constant",
-        description="How the number of requests on a connection spreads. geometric: each is the "
-        "last with the same probability; samples: the numbers of load.requests_file.",
+        description="How the number of requests on a connection spreads. geometric: each "
+        "request is the last with equal probability; samples: the numbers of load.requests_file.",
     )
     requests_file: StrictStr | None = Field(
         default=None,

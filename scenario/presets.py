@@ -30,8 +30,8 @@ _WINDOW_BY_BOUND = 10
 _REQUESTS_MIN = 10_000
 """Of a window, so that p99 is of a hundred; as long as that takes no minute.
 
-A queue that grows for ever takes as long to be seen: with 1,300 requests in the window, a backend of
-20 places was said to carry 10% more than with 25,000.
+A queue that grows for ever takes as long to be seen: with 1,300 requests in the window, a backend
+of 20 places was said to carry 10% more than with 25,000.
 """
 _LONGEST_NS = Fraction(60 * SECOND_NS)
 _CROWDS_MIN = 4

@@ -79,7 +79,7 @@ def _next_connection(world: World, at_ns: int) -> int:
 def start(world: World, c: int) -> None:
     """Let a client open a connection now: *c*, idle or tried again, or the trace's next.
 
-    That is of some user where *c* is none, and says the class of the user (`due_user`).
+    A negative *c* stands for the class of the user (`due_user`).
     """
     if c < 0:
         if world.next_row == world.end_row or not has_room(world):

@@ -5,7 +5,7 @@
 
 Each interest set has a pool of its own; threads have one in common. A connection has one request at
 a time. A client that is gone leaves the line. If its request is at the backend, the connection is
-taken until the reply has been read, and nobody has that reply.
+taken until the reply has been read, and the reply is discarded.
 """
 
 from __future__ import annotations
