@@ -54,17 +54,13 @@ OF_CLASSES: dict[str, Callable[[ClassFigures], float]] = {
 
 
 def _time_at_backend_ns(calls: Mapping[str, int]) -> float:
-    """Return the mean time at the backend, by Little's law.
+    """Return the mean time at the backend of requests whose replies left it in the window.
 
-    It is 0 where there was nothing at it, and NaN where something was, but no reply was read.
+    It is 0 where nothing was at it, and NaN where something was, but no reply left it.
     """
-    replies, there_ns = (
-        calls["backend_replies"],
-        calls["backend_work_ns"] + calls["backend_queue_ns"],
-    )
-    if there_ns == 0:
-        return 0.0
-    return there_ns / replies if replies else _NAN
+    if calls["backend_answers"]:
+        return calls["backend_stay_ns"] / calls["backend_answers"]
+    return _NAN if calls["backend_work_ns"] else 0.0
 
 
 def _percentile(rank: str, of: Callable[[Summary], float], *, is_answered: bool = False) -> Metric:
@@ -206,7 +202,8 @@ _MAIN = (
     ),
     Metric(
         "backend_mean_ns", _TIME, "time at the backend, mean", "time at the backend",
-        "mean time from when a query reached the backend until its reply reached the server",
+        "mean time from when a query reached the backend until its reply reached the server, of "
+        "those whose reply did in the window",
         lambda s: _time_at_backend_ns(s.calls),
     ),
 )  # fmt: skip
@@ -295,6 +292,7 @@ _PER_REPLY = {
     "segments_lost": "segments lost on the paths of clients",
     "backend_queries": "requests sent to the backend",
     "backend_replies": "replies of the backend that the server read",
+    "backend_answers": "replies that left the backend",
     "backend_discarded": "replies of the backend for clients that were gone",
     "backend_left": "requests that waited for a connection to the backend until their client left",
 }

@@ -18,7 +18,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ..clients.backend import account
+from ..clients.backend import count_backend_times
 from ..figures.fates import NOBODY, fates_of, stranded
 from ..figures.outcome import (
     class_of_requests,
@@ -104,7 +104,7 @@ class RowWindow:
         """Count what is left when the run is over, and return the figures of the whole run."""
         world = self._world
         world.now_ns = duration_ns
-        account(world)
+        count_backend_times(world)
         if world.n_silent > 0:
             raise RuntimeError(f"{world.n_silent} requests found no room in a streamed run")
         lost = stranded(world, mechanism.tells)

@@ -16,7 +16,7 @@ from ..state.world import World
 from ..wire.retransmission import DATA_RETRIES_MAX, DATA_RETRY_NS, RETRY_MAX_NS, timer_ns
 
 
-def account(world: World) -> None:
+def count_backend_times(world: World) -> None:
     """Have the counts of times include all until now, before a number of requests changes."""
     passed_ns = world.now_ns - world.accounted_ns
     world.accounted_ns = world.now_ns
@@ -34,7 +34,8 @@ def _is_full(world: World) -> bool:
 
 def query_comes(world: World, k: int) -> None:
     """Have the request on connection *k* be worked on, or wait for that."""
-    account(world)
+    count_backend_times(world)
+    world.query_came_ns[k] = world.now_ns
     if not _is_full(world):
         _begin(world, k)
         return
@@ -58,10 +59,12 @@ def reply_leaves(world: World, k: int) -> None:
 
     One that was lost comes again, and has no place any more.
     """
-    world.came[k] += 1
-    if world.came[k] > 1:
+    world.n_replies_sent[k] += 1
+    if world.n_replies_sent[k] > 1:
         return
-    account(world)
+    world.counts[count.BACKEND_ANSWERS] += 1
+    world.counts[count.BACKEND_STAY_NS] += world.now_ns - world.query_came_ns[k]
+    count_backend_times(world)
     world.n_at_work -= 1
     first = world.first_at_backend
     if first != NONE:
@@ -72,7 +75,7 @@ def reply_leaves(world: World, k: int) -> None:
 
 def reply_sent_again(world: World, k: int) -> None:
     """Have the backend's kernel repeat the reply on connection *k*: it was lost on its way in."""
-    tries = world.came[k] - 1
+    tries = world.n_replies_sent[k] - 1
     if tries < DATA_RETRIES_MAX:
         after_ns = min(RETRY_MAX_NS, DATA_RETRY_NS << max(0, tries - 1))
         again_ns = timer_ns(world, world.now_ns, after_ns)

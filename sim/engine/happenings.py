@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..clients import clients
-from ..clients.backend import account
+from ..clients.backend import count_backend_times
 from ..clients.kept import request_due
 from ..cpu.interrupts import handled_connection, take_ledger
 from ..cpu.receiving import tick
@@ -144,7 +144,7 @@ def clock_happening(world: World, kind: int, subject: int) -> None:
 
 def _begin_window(world: World) -> None:
     world.mark_ns = world.now_ns
-    account(world)
+    count_backend_times(world)
     for k in range(len(world.cpus)):
         take_ledger(world, world.cpus[k], world.cpus[k].ledger_mark_ns)
     for i in range(len(world.counts)):

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..clients.backend import account
+from ..clients.backend import count_backend_times
 from ..cpu.interrupts import take_ledger
 from ..kernel.handing_over import hands_over
 from ..state.family_settings import Threads
@@ -218,7 +218,7 @@ class Outcome:
 def outcome_of(world: World, duration_ns: int, mechanism: Mechanism) -> Outcome:
     """Return the record of the run of *mechanism* that ended in *world* at *duration_ns*."""
     world.now_ns = duration_ns
-    account(world)
+    count_backend_times(world)
     first, end, each = world.n_idle, world.end_row, world.rows_each
 
     def of_trace(column: list[int]) -> Integers:

@@ -34,7 +34,13 @@ DROPS = {
 """Causes for which packets are dropped: each packet has one, so they add up."""
 LINK_TIMES = ("link_up_ns", "link_down_ns")
 """Counts of how long messages take on the link, each way."""
-BACKEND_TIMES = ("backend_work_ns", "backend_queue_ns", "backend_line_ns", "backend_full_ns")
+BACKEND_TIMES = (
+    "backend_work_ns",
+    "backend_queue_ns",
+    "backend_line_ns",
+    "backend_full_ns",
+    "backend_stay_ns",
+)
 """Counts of how long requests are at the backend, or wait for it."""
 _RANKS = (0.5, 0.9, 0.95, 0.99, 0.999)
 OVERLOADED_SHARE = 0.05

@@ -11,7 +11,7 @@ taken until the reply has been read, and the reply is discarded.
 from __future__ import annotations
 
 from ..clients.asking import drawn_for_request
-from ..clients.backend import account, query_comes
+from ..clients.backend import count_backend_times, query_comes
 from ..state.kinds import NONE, READABLE, count
 from ..state.world import World
 
@@ -66,7 +66,7 @@ def _have_request(world: World, k: int, fd: int) -> None:
 
 
 def _stand_in_line(world: World, pool: int, fd: int) -> None:
-    account(world)
+    count_backend_times(world)
     world.n_in_line += 1
     last = world.last_asking[pool]
     world.asks[fd] = IN_LINE
@@ -80,7 +80,7 @@ def _stand_in_line(world: World, pool: int, fd: int) -> None:
 
 
 def _leave_line(world: World, pool: int, fd: int) -> None:
-    account(world)
+    count_backend_times(world)
     world.n_in_line -= 1
     before, behind = world.line_before[fd], world.line_behind[fd]
     if before == NONE:
@@ -97,7 +97,7 @@ def send_query(world: World, k: int) -> None:
     """Write the request that connection *k* has to the backend."""
     world.counts[count.WRITES] += 1
     world.counts[count.BACKEND_QUERIES] += 1
-    world.came[k] = 0
+    world.n_replies_sent[k] = 0
     query_comes(world, k)
 
 

@@ -174,6 +174,8 @@ class count:
     BACKEND_QUEUE_NS = 59  # time that requests have waited at it, all together
     BACKEND_LINE_NS = 60  # time that requests have waited for a connection to it, all together
     BACKEND_FULL_NS = 61  # time in which it worked on as many as it can
+    BACKEND_ANSWERS = 62  # replies that have left it, each once
+    BACKEND_STAY_NS = 63  # how long the requests of these were there, all together
 
 
 LEVELS = (count.CONNECTIONS_OPEN, count.SIGNALS_QUEUED, count.SIGNAL_QUEUE_MAX)

@@ -373,7 +373,8 @@ class Backend:
     backend_draws: Column = per_run(Per.DRAW, 0, I32)  # of 1000 equal parts; below the share: asks
     asker: Column = per_run(Per.BACKEND, NONE, I32)  # descriptor of the client whose request it has
     working_ns: Column = per_run(Per.BACKEND)  # how long the backend works on that request
-    came: Column = per_run(Per.BACKEND, 0, I8)  # how often its reply has come to the server's CPU
+    query_came_ns: Column = per_run(Per.BACKEND)  # when that request came there
+    n_replies_sent: Column = per_run(Per.BACKEND, 0, I8)  # how often its reply came to the server
     behind: Column = per_run(Per.BACKEND, NONE, I32)  # the next one in the stack, or at the backend
     first_free: Column = per_run(Per.WORKER, NONE, I32)  # connection, by pool
     first_asking: Column = per_run(Per.WORKER, NONE, I32)  # descriptor of a client, by pool

@@ -136,6 +136,8 @@ def test_beyond_its_limit_requests_wait_at_the_backend() -> None:
     assert outcome.reply_ns[1] == 26_420
     assert outcome.counts[Count.BACKEND_QUEUE_NS] == 19_110 - 14_860
     assert outcome.counts[Count.BACKEND_FULL_NS] == 24_110 - 14_110
+    assert outcome.counts[Count.BACKEND_STAY_NS] == (19_110 - 14_110) + (24_110 - 14_860)
+    assert outcome.counts[Count.BACKEND_ANSWERS] == 2
     assert outcome.counts[Count.BACKEND_LINE_NS] == 0
 
 

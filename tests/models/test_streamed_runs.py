@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.scenes import scenes
+from tests.scenes import Scene, scenes
 from tests.served import on_server
 from tests.toy import MECHANISMS, TraceSlices, toy_costs
 
@@ -22,6 +22,7 @@ from dispatchsim.sim.load.workload import (
     closed_loop,
     open_loop,
 )
+from dispatchsim.sim.state.backend_settings import BackendSettings
 from dispatchsim.sim.state.client_settings import ClientSettings, NetworkSettings
 from dispatchsim.sim.state.settings import FloodSettings, RunSettings
 
@@ -30,7 +31,23 @@ from dispatchsim.sim.state.settings import FloodSettings, RunSettings
 @settings(max_examples=20, suppress_health_check=list(HealthCheck))
 @given(data=st.data(), window_rows=st.sampled_from([4, 7, 32]))
 def test_a_window_changes_nothing(mechanism: str, data: st.DataObject, window_rows: int) -> None:
-    scene = data.draw(scenes(mechanism))
+    check_window(data.draw(scenes(mechanism)), window_rows)
+
+
+@pytest.mark.parametrize("mechanism", ["epoll_level", "poll", "blocking"])
+@settings(max_examples=20, suppress_health_check=list(HealthCheck))
+@given(data=st.data(), window_rows=st.sampled_from([4, 7, 32]))
+def test_nor_does_it_with_a_backend(mechanism: str, data: st.DataObject, window_rows: int) -> None:
+    scene = data.draw(scenes(mechanism, asks=True))
+    backend = scene.run.backend
+    if backend.connections == 0:
+        backend = BackendSettings(connections=4, delay_ns=5_000, limit=2)
+    check_window(scene._replace(run=scene.run._replace(backend=backend)), window_rows)
+
+
+def check_window(scene: Scene, window_rows: int) -> None:
+    """Check that a streamed run of *scene* has the figures of one that holds all of its rows."""
+    mechanism = scene.mechanism
     # Without a limit on the clients' descriptors: it decides whether they count as free.
     run = scene.run._replace(client=scene.run.client._replace(fd_limit=2**40))
     # A window begins before the run ends, or there is none to count in.

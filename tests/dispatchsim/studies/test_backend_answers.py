@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import dispatchsim as ds
 from dispatchsim.command_line.rendering import rows_shown
 from dispatchsim.studies.waiting import busy_backend
 
-RUN = {"duration": "600 ms", "warm_up": "100 ms", "replications": 1, "engine": "fast"}
+RUN = {"duration": "1 s", "warm_up": "400 ms", "replications": 1, "engine": "fast"}
 
 
 def scenario(rate: str, **backend: Any) -> ds.Scenario:
@@ -18,7 +19,7 @@ def scenario(rate: str, **backend: Any) -> ds.Scenario:
     return ds.Scenario.of(
         server={"mechanism": "epoll"},
         load={"loop": "open", "connections": 500, "rate": rate},
-        backend={"delay": "20 ms", **backend},
+        backend={"delay": "20 ms"} | backend,
         run=RUN,
     )
 
@@ -33,6 +34,13 @@ def test_a_result_names_a_backend_that_is_busy() -> None:
     # Each connection has a query there: 8 are worked on, and 56 wait.
     assert result.estimates["backend_waiting"].mean == pytest.approx(56, abs=1)
     assert result.estimates["backend_mean_ns"].mean == pytest.approx(64 / 400 * 1e9, rel=0.05)
+
+
+def test_the_time_at_a_backend_is_that_of_replies_that_left_it() -> None:
+    slow = scenario("100/s", connections=300, delay="900 ms")
+    assert ds.run(slow, draws=0).estimates["backend_mean_ns"].mean == 900e6
+    none = slow.with_values(run={"duration": "800 ms"})
+    assert math.isnan(ds.run(none, draws=0).estimates["backend_mean_ns"].mean)
 
 
 def test_connections_to_a_backend_are_named_where_they_are_the_bound() -> None:
