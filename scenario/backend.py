@@ -83,8 +83,21 @@ class Backend(SettingsSection, settings=(BackendSettings,)):
             raise ValueError(
                 "backend.delay: must be given unless backend.delay_file is, got nothing"
             )
-        _ = self.law
+        law = self.law
+        if law.kind == "exponential" and law.mean_ns == 0:
+            raise ValueError(
+                'backend.delay: must be above 0 s where backend.delay_spread is "exponential", '
+                "got 0 s"
+            )
         return self
+
+
+def unused_limit(backend: Backend) -> str:
+    """Return the warning that no more requests come to *backend* than it may work on, or ""."""
+    n, limit = backend.connections, backend.limit
+    if n is None or limit is None or limit <= n:
+        return ""
+    return f"backend.limit: has no effect above backend.connections ({n}), got {limit}"
 
 
 def check_backend(

@@ -15,13 +15,13 @@ from ..sim.load.reply_sizes import MIXES
 from ..sim.load.trace_file import REQUESTS_MAX
 from ..sim.state.client_classes import CLASSES_MAX, ClientClass, class_sizes
 from ..sim.state.kinds import NONE
-from ..sim.state.laws import Counts, Law, ReplyMix
+from ..sim.state.laws import P99_BY_MEAN_MAX, Counts, Law, ReplyMix
 from ..sim.state.units import PERMILLE
 from .declared import Section, ShareOfSome
 from .laws import Numbers, Spread, counts_of, law_of
 from .load import Load, ReplySize, Requests, RequestSize
-from .quantities import shown
-from .sections import PathSection, Pause, path_names
+from .quantities import DURATION, SIZE, shown
+from .sections import Name, PathSection, Pause, path_names
 
 _INSTEAD = {
     "requests": ("requests", "requests_file"),
@@ -44,11 +44,8 @@ _PAUSES = ("think_time", "think", "think_p99", "think_file")
 class ClientsSection(Section):
     """A class of clients, busy or quiet; there are 2 to 16. An absent key is as in [load]."""
 
-    name: StrictStr | None = Field(
-        default=None,
-        min_length=1,
-        max_length=40,
-        description="What its figures are called; absent: its number.",
+    name: Name | None = Field(
+        default=None, description="What its figures are called; absent: its number."
     )
     share: ShareOfSome = Field(
         description="Of the clients, to a thousandth: the connections of an open loop, or that "
@@ -92,8 +89,16 @@ class ClientsSection(Section):
     @model_validator(mode="after")
     def _one_size(self) -> Self:
         if self.reply_mix is not None and self.reply_size is not None:
-            raise ValueError("clients.reply_size: must be absent where clients.reply_mix is given")
+            raise ValueError(
+                "clients.reply_size: must be absent where clients.reply_mix is given, "
+                f"got {SIZE.format(self.reply_size)}"
+            )
         return self
+
+    def given(self, key: str) -> str:
+        """Return the value of *key* as a file has it."""
+        value = self.model_dump(include={key})[key]
+        return shown(value) if isinstance(getattr(self, key), str) else str(value)
 
     def has(self, *keys: str) -> bool:
         """Return whether it has one of these keys."""
@@ -163,9 +168,30 @@ def _law_of(section: ClientsSection, load: Load, where: str) -> Law:
         file = file or load.think_file
     elif mean_ns is None:
         mean_ns = load.think_time
-    if kind == "lognormal" and p99_ns is None:
+    if kind == "lognormal" and p99_ns is None and load.think_p99 is not None:
         p99_ns = load.think_p99
-    return law_of(f"{where}.think", mean_ns or 0, kind, p99_ns, file)
+        _check_taken_over(p99_ns, mean_ns or 0, where)
+    return law_of(
+        f"{where}.think",
+        mean_ns or 0,
+        kind,
+        p99_ns,
+        file,
+        mean_key=f"{where}.think_time",
+        spread_key="load.think" if section.think is None else f"{where}.think",
+    )
+
+
+def _check_taken_over(p99_ns: int, mean_ns: int, where: str) -> None:
+    """Check a 99th percentile of [load] for the mean of the class *where*, which has none."""
+    mean, got = DURATION.format(mean_ns), DURATION.format(p99_ns)
+    whose = f"the mean of {where}, which takes it over, got {got}"
+    if 0 < p99_ns <= mean_ns:
+        raise ValueError(f"load.think_p99: must be above {mean}, {whose}")
+    if 0 < P99_BY_MEAN_MAX * mean_ns < p99_ns:
+        raise ValueError(
+            f"load.think_p99: must be at most {P99_BY_MEAN_MAX:g} times {mean}, {whose}"
+        )
 
 
 def check_clients(
@@ -185,7 +211,9 @@ def check_clients(
             f"clients: must be 2 to {CLASSES_MAX} sections, or none, got {len(sections)}"
         )
     if load.trace is not None:
-        raise ValueError("clients: must be absent where load.trace is given")
+        raise ValueError(
+            f"clients: must be absent where load.trace is given, got {len(sections)} sections"
+        )
     names = class_names(sections)
     for number, name in enumerate(names, start=1):
         if name in names[: number - 1]:
@@ -199,14 +227,19 @@ def check_clients(
             and all(each.has(*instead) for each in sections)
         ):
             value = load.model_dump(include={key})[key]
+            value = shown(value) if isinstance(getattr(load, key), str) else value
             raise ValueError(
                 f"load.{key}: must be absent where every [[clients]] has its own, got {value}"
             )
     _check_paths(sections, paths)
     if load.connections is not None:
         _check_kept(sections)
-    elif any(each.requests_share is not None for each in sections):
-        raise ValueError("clients.requests_share: must be absent unless load.connections is given")
+    for number, each in enumerate(sections, start=1):
+        if load.connections is None and each.requests_share is not None:
+            raise ValueError(
+                f"clients {number}.requests_share: must be absent unless load.connections is "
+                f"given, got {each.requests_share:g}"
+            )
     classes = classes_of(sections, load, paths)  # refuses keys that make none
     n = load.connections or load.users
     key = "load.users" if load.connections is None else "load.connections"
@@ -232,7 +265,7 @@ def _check_kept(sections: Sequence[ClientsSection]) -> None:
             if each.has(key):
                 raise ValueError(
                     f"clients {number}.{key}: must be absent where load.connections is given: "
-                    "requests come at load.rate"
+                    f"requests come at load.rate, got {each.given(key)}"
                 )
     _all_or_none("requests_share", sections)
     if sections[0].requests_share is not None:
@@ -250,8 +283,25 @@ def _check_paths(sections: Sequence[ClientsSection], paths: tuple[PathSection, .
     for number, name in enumerate(names, start=1):
         if sections[0].path is not None and name not in taken:
             raise ValueError(
-                f"path {number}: must be the path of some [[clients]], as they name their paths"
+                f"path {number}: must be the path of some [[clients]], as they name their paths, "
+                f"got none on {shown(name)}"
             )
+
+
+def unused_pauses(sections: Sequence[ClientsSection], load: Load) -> list[str]:
+    """Return a warning for each class of an open loop whose pauses are between no requests."""
+    if load.loop != "open" or load.connections is not None:
+        return []
+    found = []
+    for number, each in enumerate(sections, start=1):
+        counts = _counts_of(each, load, f"clients {number}")
+        given = [key for key in _PAUSES if each.has(key)]
+        if given and not counts.several:
+            found.append(
+                f"clients {number}.{given[0]}: has no effect with one request on a connection, "
+                f"got {each.given(given[0])}"
+            )
+    return found
 
 
 def _all_or_none(key: str, sections: Sequence[ClientsSection]) -> None:

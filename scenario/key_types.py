@@ -9,6 +9,7 @@ Pydantic reads, writes and describes them by what quantities.py knows.
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -124,7 +125,17 @@ def _from_thousands(value: object) -> object:
 
 
 def _from_percent(value: object) -> object:
-    return read_percentage(value) if isinstance(value, str) and value.endswith("%") else value
+    if isinstance(value, str) and value.endswith("%"):
+        return read_percentage(value)
+    try:
+        is_number = not isinstance(value, str | float) or not math.isnan(float(value))
+    except ValueError:
+        is_number = False
+    if not is_number:
+        raise QuantityError(
+            f'must be a number such as 0.5, or a percentage such as "50%", got {shown(value)}'
+        )
+    return value
 
 
 def _or_text(number: dict[str, Any], unit: str) -> dict[str, Any]:

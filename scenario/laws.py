@@ -22,27 +22,42 @@ SAMPLES_MAX = 1_000_000
 LONGEST_NS = 3_600 * 10**9
 
 
-def law_of(key: str, mean_ns: int, spread: Spread, p99_ns: int | None, file: str | None) -> Law:
+def law_of(
+    key: str,
+    mean_ns: int,
+    spread: Spread,
+    p99_ns: int | None,
+    file: str | None,
+    *,
+    mean_key: str = "",
+    spread_key: str = "",
+) -> Law:
     """Return the law that the keys of a file make, whose names begin with *key*.
+
+    The mean is called *key* and its spread the same with "_spread", unless another name is given.
 
     Raises
     ------
     ValueError
         With key, rule and value, where they do not go together or the file cannot be read.
     """
+    mean_key, spread_key = mean_key or key, spread_key or f"{key}_spread"
     if (file is not None) != (spread == "samples"):
-        rule = "must be given" if file is None else "must be absent"
-        raise ValueError(f'{key}_file: {rule} where the spread is "{spread}", got {shown(file)}')
+        rule, got = ("must be absent", shown(file)) if file else ("must be given", "nothing")
+        raise ValueError(f'{key}_file: {rule} where {spread_key} is "{spread}", got {got}')
     if (p99_ns is not None) != (spread == "lognormal"):
         rule = "must be given" if p99_ns is None else "must be absent"
         got = "nothing" if p99_ns is None else DURATION.format(p99_ns)
-        raise ValueError(f'{key}_p99: {rule} where the spread is "{spread}", got {got}')
+        raise ValueError(f'{key}_p99: {rule} where {spread_key} is "{spread}", got {got}')
     if file is not None:
         if mean_ns:
             raise ValueError(
-                f"{key}: must be absent where {key}_file is given, got {DURATION.format(mean_ns)}"
+                f"{mean_key}: must be absent where {key}_file is given, "
+                f"got {DURATION.format(mean_ns)}"
             )
         return Law("samples", samples_ns=_read(f"{key}_file", file, _duration_ns, "times"))
+    if p99_ns is not None and mean_ns == 0:
+        raise ValueError(f'{mean_key}: must be above 0 s where {spread_key} is "{spread}", got 0 s')
     if p99_ns is not None and not mean_ns < p99_ns <= P99_BY_MEAN_MAX * mean_ns:
         raise ValueError(
             f"{key}_p99: must be above the mean ({DURATION.format(mean_ns)}) and at most "

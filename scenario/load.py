@@ -230,7 +230,15 @@ class Load(SettingsSection, settings=(ClientSettings,)):
     @property
     def think_law(self) -> Law:
         """How pauses are drawn; raises as `pause_law`."""
-        return law_of("load.think", self.think_time, self.think, self.think_p99, self.think_file)
+        return law_of(
+            "load.think",
+            self.think_time,
+            self.think,
+            self.think_p99,
+            self.think_file,
+            mean_key="load.think_time",
+            spread_key="load.think",
+        )
 
     @property
     def keeps_for_ever(self) -> bool:

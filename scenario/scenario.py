@@ -153,7 +153,10 @@ class Scenario(Section):
     @model_validator(mode="after")
     def _is_one_client(self) -> Self:
         if self.machine.role == "client" and self.clients:
-            raise ValueError('clients: must be absent where machine.role is "client"')
+            raise ValueError(
+                'clients: must be absent where machine.role is "client", '
+                f"got {len(self.clients)} sections"
+            )
         return self
 
     @model_validator(mode="after")
@@ -161,7 +164,10 @@ class Scenario(Section):
         if self.load.connections is None:
             return self
         if self.path:
-            raise ValueError("path: must be absent where load.connections is given")
+            raise ValueError(
+                "path: must be absent where load.connections is given, "
+                f"got {len(self.path)} section{'s' * (len(self.path) > 1)}"
+            )
         if self.network.set_up == 0:
             raise ValueError(
                 "network.set_up: must not be 0 where load.connections is given, as a connection "

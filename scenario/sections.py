@@ -5,10 +5,12 @@ Each has keys, units, bounds, and rules between its keys.
 
 from __future__ import annotations
 
+import json
 import re
+import unicodedata
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, StrictInt, StrictStr, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, StrictInt, StrictStr, model_validator
 
 from ..models.releases import RELEASE
 from ..models.simulate import Engine
@@ -18,7 +20,7 @@ from ..sim.state.memory_settings import MemorySettings
 from ..sim.state.units import MILLIONTHS, PERMILLE
 from .declared import Section, SettingsSection, ShareOfSome, settings_from
 from .key_types import Bounded, Share, Whole
-from .quantities import BANDWIDTH, DURATION, SIZE
+from .quantities import BANDWIDTH, DURATION, SIZE, shown
 
 Pause = Annotated[int, Bounded(DURATION, "0 s", "1 h")]
 Delay = Annotated[int, Bounded(DURATION, "0 s", "10 s")]
@@ -37,6 +39,24 @@ def _is_release(text: str) -> str:
 
 
 Release = Annotated[StrictStr, AfterValidator(_is_release)]
+
+NAME_MAX = 40
+_NO_LINE_OF_TEXT = ("Cc", "Zl", "Zp")
+"""Categories of Unicode: control characters, ends of lines and paragraphs."""
+
+
+def _is_name(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    if not 1 <= len(value) <= NAME_MAX:
+        raise ValueError(f"must have 1 to {NAME_MAX} characters, got {shown(value)}")
+    if any(unicodedata.category(each) in _NO_LINE_OF_TEXT for each in value):
+        raise ValueError(f"must have no control characters, got {json.dumps(value)}")
+    return value
+
+
+Name = Annotated[StrictStr, Field(min_length=1, max_length=NAME_MAX), BeforeValidator(_is_name)]
+"""What the figures of a path or a class of clients are called."""
 
 
 class Idle(Section):
@@ -169,11 +189,8 @@ class Machine(SettingsSection, settings=(MachineSettings, KernelSettings, Memory
 class PathSection(SettingsSection, settings=(PathSettings,)):
     """A class of clients by their way to the link: a LAN, a WAN, a modem."""
 
-    name: StrictStr | None = Field(
-        default=None,
-        min_length=1,
-        max_length=40,
-        description="What its figures are called; absent: its number.",
+    name: Name | None = Field(
+        default=None, description="What its figures are called; absent: its number."
     )
     share: ShareOfSome | None = Field(
         default=None,
@@ -206,7 +223,10 @@ def check_paths(sections: tuple[PathSection, ...], *, of_classes: bool) -> None:
                 f"got {each.share:g}"
             )
         if not of_classes and each.share is None:
-            raise ValueError(f"path {number}.share: is missing")
+            raise ValueError(
+                f"path {number}.share: must be given unless every [[clients]] names a path, "
+                "got nothing"
+            )
     if of_classes:
         return
     shares = sum(_permille(each) for each in sections)

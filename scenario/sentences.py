@@ -107,6 +107,10 @@ def _rule(detail: Any, location: list[str], model: type[BaseModel]) -> str:
         return unknown_key(location[-1], _keys(model, location[:-1]))
     if kind == "missing":
         return "is missing"
+    if kind == "tuple_type" and len(location) == 1 and isinstance(value, dict):
+        return f"must be sections [[{location[0]}]], got one section"
+    if kind == "model_type" and isinstance(value, list):
+        return f"must be one section [{location[0]}], got a list"
     rules = {
         "greater_than_equal": f"must be at least {_bound(context, 'ge')}",
         "less_than_equal": f"must be at most {_bound(context, 'le')}",
@@ -139,13 +143,16 @@ def _own_words(message: str) -> str:
 
 
 def _numbered(message: str, location: list[str]) -> str:
-    """Return *message*, which begins with a key of the section at *location*, with its number."""
+    """Return *message*, which begins with a key of the section at *location*, with its number.
+
+    Other keys of the section have it, too.
+    """
     if not location or " " not in location[-1]:
         return message
     section, number = location[-1].rsplit(" ", 1)
     if not (number.isdigit() and message.startswith(f"{section}.")):
         return message
-    return f"{location[-1]}{message.removeprefix(section)}"
+    return re.sub(rf"(?<!\w){section}\.", f"{location[-1]}.", message)
 
 
 def _names_its_key(message: str) -> bool:

@@ -17,6 +17,8 @@ import numpy as np
 
 from ...models.catalogue import ALIASES, CATALOGUE, MECHANISMS, client_with, named
 from ...models.simulate import Engine, InterruptedRun, simulate, simulate_stream
+from ...scenario.backend import unused_limit
+from ...scenario.clients import unused_pauses
 from ...scenario.cpus import unused_cpus
 from ...scenario.errors import ScenarioError, UserError, nearest
 from ...scenario.run_settings import settings_of
@@ -152,6 +154,8 @@ def warnings_of(scenario: Scenario, profile: CostSource) -> list[str]:
     found = []
     for warning in (
         unused_cpus(scenario),
+        unused_limit(scenario.backend),
+        *unused_pauses(scenario.clients, scenario.load),
         profile.outside_range(open_connections(scenario)),
         profile.not_measured(server.mechanism, _costs_of_some(server)),
     ):

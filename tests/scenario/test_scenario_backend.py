@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from dispatchsim.calibration.profiles.cost_profile import Profile
+from dispatchsim.calibration.running.preparation import warnings_of
 from dispatchsim.scenario.errors import ScenarioError
 from dispatchsim.scenario.run_settings import settings_of
 from dispatchsim.scenario.scenario import Scenario
@@ -74,12 +76,23 @@ def test_a_key_of_it_can_be_set_alone() -> None:
         (
             {**BACKEND, "delay_spread": "samples"},
             {},
-            'backend.delay_file: must be given where the spread is "samples", got None',
+            'backend.delay_file: must be given where backend.delay_spread is "samples", '
+            "got nothing",
         ),
         (
             {**BACKEND, "delay_p99": "60 ms"},
             {},
-            'backend.delay_p99: must be absent where the spread is "constant", got 60 ms',
+            'backend.delay_p99: must be absent where backend.delay_spread is "constant", got 60 ms',
+        ),
+        (
+            {**BACKEND, "delay": "0 s", "delay_spread": "exponential"},
+            {},
+            'backend.delay: must be above 0 s where backend.delay_spread is "exponential", got 0 s',
+        ),
+        (
+            {**BACKEND, "delay": "0 s", "delay_spread": "lognormal", "delay_p99": "1 ms"},
+            {},
+            'backend.delay: must be above 0 s where backend.delay_spread is "lognormal", got 0 s',
         ),
         ({**BACKEND, "delays": "5 ms"}, {}, 'backend.delays: unknown key (did you mean "delay"?)'),
         (
@@ -128,3 +141,24 @@ def test_what_no_backend_can_be_is_refused_in_one_sentence(
         Scenario.check(content, "x.toml")
     (mistake,) = caught.value.mistakes
     assert rule in mistake
+
+
+def test_a_list_of_backends_is_refused() -> None:
+    with pytest.raises(ScenarioError) as caught:
+        Scenario.check(
+            {"server": {"mechanism": "epoll"}, "load": LOAD, "backend": [BACKEND]}, "x.toml"
+        )
+    assert caught.value.mistakes == ["x.toml: backend: must be one section [backend], got a list"]
+
+
+@pytest.mark.parametrize(
+    ("limit", "warnings"),
+    [
+        (64, []),
+        (65, ["backend.limit: has no effect above backend.connections (64), got 65"]),
+    ],
+)
+def test_a_limit_that_no_requests_reach_is_a_warning(
+    profile: Profile, limit: int, warnings: list[str]
+) -> None:
+    assert warnings_of(scenario({**BACKEND, "limit": limit}), profile) == warnings

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import io
 import json
+import math
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 
+from dispatchsim.calibration.profiles.cost_profile import Profile
+from dispatchsim.calibration.running.preparation import warnings_of
 from dispatchsim.command_line.rendering import print_result
 from dispatchsim.scenario.errors import ScenarioError
 from dispatchsim.scenario.key_texts import SectionText, find_text
@@ -24,6 +27,13 @@ from dispatchsim.studies.comparison import run
 OPEN = {"loop": "open", "rate": "1000/s"}
 KEPT = {"loop": "open", "rate": "1000/s", "connections": 100}
 CLOSED = {"loop": "closed", "users": 20}
+LOGNORMAL = {
+    **OPEN,
+    "requests": 2,
+    "think": "lognormal",
+    "think_time": "1 s",
+    "think_p99": "4 s",
+}
 HALVES = ({"share": 0.5}, {"share": 0.5})
 
 
@@ -146,7 +156,7 @@ def test_paths_have_the_shares_of_the_classes_that_name_them() -> None:
         (
             OPEN,
             [{"share": 0.5, "reply_size": "1 KiB", "reply_mix": "specweb99"}, {"share": 0.5}],
-            "clients 1.reply_size: must be absent where clients.reply_mix is given",
+            "clients 1.reply_size: must be absent where clients 1.reply_mix is given, got 1 KiB",
         ),
         (
             {**OPEN, "requests": 3},
@@ -156,7 +166,7 @@ def test_paths_have_the_shares_of_the_classes_that_name_them() -> None:
         (
             OPEN,
             [{"share": 0.5, "requests_share": 0.5}, {"share": 0.5, "requests_share": 0.5}],
-            "clients.requests_share: must be absent unless load.connections is given",
+            "clients 1.requests_share: must be absent unless load.connections is given, got 0.5",
         ),
         (
             KEPT,
@@ -172,7 +182,7 @@ def test_paths_have_the_shares_of_the_classes_that_name_them() -> None:
             KEPT,
             [{"share": 0.5, "think_time": "1 s"}, {"share": 0.5}],
             "clients 1.think_time: must be absent where load.connections is given: requests come "
-            "at load.rate",
+            "at load.rate, got 1 s",
         ),
         (
             CLOSED,
@@ -187,7 +197,60 @@ def test_paths_have_the_shares_of_the_classes_that_name_them() -> None:
         (
             OPEN,
             [{"share": 0.5, "think_p99": "1 s"}, {"share": 0.5}],
-            'clients 1.think_p99: must be absent where the spread is "exponential", got 1 s',
+            'clients 1.think_p99: must be absent where load.think is "exponential", got 1 s',
+        ),
+        (
+            OPEN,
+            [{"share": 0.5, "think": "lognormal", "think_time": "1 s"}, {"share": 0.5}],
+            'clients 1.think_p99: must be given where clients 1.think is "lognormal", got nothing',
+        ),
+        (
+            LOGNORMAL,
+            [{"share": 0.5, "think_time": "5 s"}, {"share": 0.5}],
+            "load.think_p99: must be above 5 s, the mean of clients 1, which takes it over, "
+            "got 4 s",
+        ),
+        (
+            LOGNORMAL,
+            [{"share": 0.5}, {"share": 0.5, "think_time": "1 ms"}],
+            "load.think_p99: must be at most 8 times 1 ms, the mean of clients 2, which takes it "
+            "over, got 4 s",
+        ),
+        (
+            LOGNORMAL,
+            [{"share": 0.5, "think_time": "0 s"}, {"share": 0.5}],
+            'clients 1.think_time: must be above 0 s where load.think is "lognormal", got 0 s',
+        ),
+        (
+            {**OPEN, "reply_mix": "specweb99"},
+            [{"share": 0.5, "reply_size": "3 kB"}] * 2,
+            'load.reply_mix: must be absent where every [[clients]] has its own, got "specweb99"',
+        ),
+        (
+            OPEN,
+            [{"share": 0.5, "name": ""}, {"share": 0.5}],
+            'clients 1.name: must have 1 to 40 characters, got ""',
+        ),
+        (
+            OPEN,
+            [{"share": 0.5}, {"share": 0.5, "name": 41 * "x"}],
+            f'clients 2.name: must have 1 to 40 characters, got "{41 * "x"}"',
+        ),
+        (
+            OPEN,
+            [{"share": 0.5, "name": "a\nb"}, {"share": 0.5}],
+            'clients 1.name: must have no control characters, got "a\\nb"',
+        ),
+        (
+            OPEN,
+            [{"share": math.nan}, {"share": 0.5}],
+            'clients 1.share: must be a number such as 0.5, or a percentage such as "50%", got nan',
+        ),
+        (
+            OPEN,
+            [{"share": "half"}, {"share": 0.5}],
+            'clients 1.share: must be a number such as 0.5, or a percentage such as "50%", '
+            'got "half"',
         ),
     ],
 )
@@ -213,12 +276,31 @@ def test_a_spread_of_the_load_keeps_the_keys_that_it_needs() -> None:
         assert each.pause == Law("lognormal", 20_000_000, 90_000_000)
 
 
+def test_pauses_between_no_requests_are_a_warning(profile: Profile) -> None:
+    pauses = {"share": 0.5, "think_time": "2 s"}
+    one = scenario(OPEN, pauses, {"share": 0.5})
+    assert warnings_of(one, profile) == [
+        "clients 1.think_time: has no effect with one request on a connection, got 2 s"
+    ]
+    for load, more in ((OPEN, {"requests": 2}), ({**OPEN, "requests": 3}, {}), (CLOSED, {})):
+        asked = scenario(load, {**pauses, **more}, {"share": 0.5})
+        assert warnings_of(asked, profile) == []
+
+
 def test_where_classes_are_not_for() -> None:
     assert mistakes({"loop": "open", "trace": "t.trace"}, *HALVES) == [
-        "clients: must be absent where load.trace is given"
+        "clients: must be absent where load.trace is given, got 2 sections"
     ]
     assert mistakes(CLOSED, *HALVES, machine={"role": "client"}) == [
-        'clients: must be absent where machine.role is "client"'
+        'clients: must be absent where machine.role is "client", got 2 sections'
+    ]
+    assert mistakes(KEPT, path=[{"share": 1.0}]) == [
+        "path: must be absent where load.connections is given, got 1 section"
+    ]
+    with pytest.raises(ScenarioError) as caught:
+        Scenario.of(server={"mechanism": "poll"}, load=OPEN, clients={"share": 1.0})
+    assert caught.value.mistakes == [
+        "scenario: clients: must be sections [[clients]], got one section"
     ]
 
 
@@ -228,7 +310,7 @@ def test_paths_and_classes_that_do_not_go_together_are_refused() -> None:
         "path 1.share: must be absent where [[clients]] name their paths, got 1"
     ]
     assert mistakes(OPEN, *named, path=[{"name": "a"}, {"name": "b"}]) == [
-        "path 2: must be the path of some [[clients]], as they name their paths"
+        'path 2: must be the path of some [[clients]], as they name their paths, got none on "b"'
     ]
     some = ({"share": 0.5, "path": "a"}, {"share": 0.5})
     assert mistakes(OPEN, *some, path=[{"name": "a"}]) == [

@@ -76,7 +76,7 @@ def test_floods_and_faults_become_settings() -> None:
         ),
         (
             {"fault": {"kind": "stall"}},
-            "fault: must be a list of sections, [[fault]] and their keys, got",
+            "fault: must be sections [[fault]], got one section",
         ),
         ({"machine": {"busy_nice": 3}}, "machine.busy_nice: must be absent unless"),
         (
@@ -96,11 +96,11 @@ def test_floods_and_faults_become_settings() -> None:
         ),
         (
             {"fault": [{"kind": "link", "at": "1 ms", "length": "1 s"}]},
-            'fault 1.bandwidth: is missing, and fault.kind = "link" needs it',
+            'fault 1.bandwidth: is missing, and fault 1.kind = "link" needs it',
         ),
         (
             {"fault": [{"kind": "stall", "at": "1 ms", "length": "1 s", "signals": 3}]},
-            'fault 1.signals: must be absent where fault.kind is "stall", got 3',
+            'fault 1.signals: must be absent where fault 1.kind is "stall", got 3',
         ),
         (
             {"fault": [{"kind": "stall", "at": "1 ms", "length": "1 s", "cpu": 1}]},
@@ -113,7 +113,7 @@ def test_floods_and_faults_become_settings() -> None:
                     {"kind": "link", "at": "1 ms", "length": "1 s"},
                 ]
             },
-            'fault 2.bandwidth: is missing, and fault.kind = "link" needs it',
+            'fault 2.bandwidth: is missing, and fault 2.kind = "link" needs it',
         ),
         (
             {
@@ -140,7 +140,7 @@ def test_floods_and_faults_become_settings() -> None:
         ),
         (
             {"fault": [{"kind": "stops reading", "at": "1 ms", "length": "1 s"}]},
-            'fault 1.share: is missing, and fault.kind = "stops reading" needs it',
+            'fault 1.share: is missing, and fault 1.kind = "stops reading" needs it',
         ),
         (
             {"fault": [{"kind": "stops reading", "at": "1 ms", "length": "1 s", "share": 0}]},
@@ -152,7 +152,7 @@ def test_floods_and_faults_become_settings() -> None:
         ),
         (
             {"fault": [{"kind": "stall", "at": "1 ms", "length": "1 s", "share": 0.5}]},
-            'fault 1.share: must be absent where fault.kind is "stall", got 0.5',
+            'fault 1.share: must be absent where fault 1.kind is "stall", got 0.5',
         ),
         (
             {

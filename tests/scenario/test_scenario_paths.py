@@ -46,8 +46,12 @@ def test_losses_are_random_and_paths_without_are_not() -> None:
     ("path", "message"),
     [
         ({"share": 0.5}, "path.share: must add up to 1 over all [[path]], got 0.5"),
-        ({"delay": "1 ms"}, "path 1.share: is missing"),
-        ({"share": 1.0, "name": ""}, "path 1.name: "),
+        ({"delay": "1 ms"}, "path 1.share: must be given unless every [[clients]] names a path"),
+        ({"share": 1.0, "name": ""}, 'path 1.name: must have 1 to 40 characters, got ""'),
+        (
+            {"share": 1.0, "name": "a\x7f"},
+            'path 1.name: must have no control characters, got "a\\u007f"',
+        ),
         ({"share": 1.0, "loss": 1.0}, "path 1.loss: must be below 1, got 1.0"),
         ({"share": 1.0, "delay": "1"}, "path 1.delay: must be "),
     ],
