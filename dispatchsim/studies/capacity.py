@@ -36,16 +36,8 @@ from .axis import RATE_FIELD, Axis, axis_of
 from .objective import Objective, read_objective
 from .past_errors import PastErrors, past_errors
 from .rows import Found, Search, Tried
-from .searching import (
-    BUSIEST,
-    FALLS_BEHIND,
-    LINK,
-    LINK_FULL,
-    SearchTask,
-    Simulating,
-    search_all,
-)
-from .waiting import busy_backend
+from .searching import FALLS_BEHIND, SearchTask, Simulating, search_all
+from .waiting import BUSIEST, bottleneck
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,8 +47,6 @@ if TYPE_CHECKING:
 
 PRECISION = 0.02
 """Relative width at which a search ends."""
-_BACKEND_NAMED = 0.5
-"""A backend as busy as this, and busier than each CPU, is named beside the load that is found."""
 _SEARCHES_MIN = 5
 """For an interval: Student's t of fewer is wider than anybody can use."""
 
@@ -157,18 +147,13 @@ class Capacity:
 
     @property
     def _full(self) -> str:
-        """What is full at the load that is found, as part of a sentence: backend or link."""
+        """What is full at the load that is found, as part of a sentence: no CPU."""
         central = self.searches[0]
         tried = central.tried.get(central.low)
         if central.found is not Found.BETWEEN or tried is None:
             return ""
-        least = max(_BACKEND_NAMED, tried.figures[BUSIEST])
-        busy = busy_backend(self.scenario, tried.figures, least)
-        if busy:
-            return f", where {busy}"
-        if tried.figures[LINK] < LINK_FULL:
-            return ""
-        return f", where the link is {share_text(tried.figures[LINK])} busy"
+        busy = bottleneck(self.scenario, tried.figures)
+        return f", where {busy}" if busy else ""
 
     @property
     def _today(self) -> str:

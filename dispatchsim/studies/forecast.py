@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Any
 from ..calibration.profiles.cost_profile import Profile
 from ..calibration.running.preparation import profile_of, warnings_of
 from ..scenario.errors import UserError
+from ..scenario.metric import Kind
+from ..scenario.metrics import METRICS
 from ..scenario.scenario import Scenario, check_scenario
 from ..sim.figures.summary import Verdict, middle_verdict
 from ..sim.output_analysis.interval import prediction_interval
@@ -132,10 +134,18 @@ def forecast(
     is_like = [miss for miss in known if miss.is_busy == is_busy]
     per_s = _mean(central, _ANSWERED) / (1 if scenario.load.connections else scenario.requests_each)
     stated = stated_of(scenario, per_s, scenario.machine.cpus * _mean(central, _BUSY))
+    # No response time with a backend in it was ever missed: its delay is no cost of the server.
+    of_others = {f for f in FIGURES if _has_backend(scenario) and METRICS[f].kind is Kind.TIME}
+    if of_others:
+        warnings.append(
+            "past forecast errors are of servers without a backend: none are in the response times"
+        )
     expected = tuple(
-        _expected(each, central, drawn, is_like, level, stated=stated) for each in FIGURES
+        _expected(each, central, drawn, [] if each in of_others else is_like, level, stated=stated)
+        for each in FIGURES
     )
-    if any(each.missed is None for each in expected if is_busy or each.figure != _ANSWERED):
+    left_out = of_others if is_busy else {*of_others, _ANSWERED}
+    if any(each.missed is None for each in expected if each.figure not in left_out):
         warnings.append(
             f"too few runs were measured for an interval of {level:.0%} of what forecasts missed: "
             "the interval holds arrivals and calibration alone"
@@ -146,6 +156,10 @@ def forecast(
     if any(math.isnan(each.calibration[0]) for each in expected):
         warnings.append("in some runs nobody was answered: there is no interval of a latency")
     return ForecastAnswer(scenario, profile.name, level, verdict, expected, tuple(warnings))
+
+
+def _has_backend(scenario: Scenario) -> bool:
+    return scenario.backend.connections is not None
 
 
 def _mean(records: Sequence[Record], figure: str) -> float:

@@ -25,8 +25,9 @@ from ..validation.scoring.misses import BUSY, LEVEL, Allowance, Miss, allowance
 from .axis import RATE_FIELD
 from .objective import Clause, Objective
 from .rows import Found, Search
-from .searching import BUSIEST, LINK, LINK_FULL, SearchTask, Simulating, search_all
+from .searching import LINK_FULL, SearchTask, Simulating, search_all
 from .stated import THROUGHPUT, Stated, stated_of
+from .waiting import BUSIEST, LINK
 
 _BUSY = "cpu_busy"
 _MISSED_AS = {

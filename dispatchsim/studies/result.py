@@ -31,7 +31,7 @@ from ..scenario.sections import path_names
 from ..sim.engine.c.library import why_no_engine
 from ..sim.figures.summary import OVERLOADED_SHARE, Summary, Verdict, middle_verdict
 from .rows import Estimate, estimate
-from .waiting import BACKEND_FIGURES, busy_backend
+from .waiting import bottleneck, figures_for
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -104,7 +104,8 @@ class Result:
         failed = known["failed_share"].mean
         if failed > 0:
             words += f", and {share_text(failed)} fail"
-        busy = busy_backend(self.scenario, {name: known[name].mean for name in BACKEND_FIGURES})
+        figures = {name: known[name].mean for name in figures_for(self.scenario)}
+        busy = bottleneck(self.scenario, figures)
         return f"{words}; {busy}" if busy else words
 
     @property

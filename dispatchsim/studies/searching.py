@@ -24,7 +24,7 @@ from ..store.work import simulate_all
 from .axis import RATE_FIELD, Axis
 from .objective import Objective
 from .rows import Found, Search, Tried
-from .waiting import BACKEND_FIGURES
+from .waiting import BUSIEST, figures_for
 
 if TYPE_CHECKING:
     from ..store.store import Store
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 RUNS_MAX = 24
 FALLS_BEHIND = "the server falls behind"
 """Why a load breaks an objective of which every clause is kept."""
-BUSIEST = "cpu_busiest"
-LINK = "link_busy"
 LINK_FULL = 0.9
 """From here on queues at the link decide response times, as those at a CPU do (`misses.BUSY`)."""
 _GROWTH_MAX = 8.0
@@ -155,8 +153,7 @@ def _tried(task: SearchTask, record: Record) -> Tried:
     broken = str(clause) if clause else None
     if broken is None and _falls_behind(record):
         broken = FALLS_BEHIND
-    of_backend = BACKEND_FIGURES if task.scenario.backend.connections is not None else ()
-    names = {BUSIEST, LINK, *of_backend, *(clause.figure for clause in task.objective.clauses)}
+    names = {*figures_for(task.scenario), *(clause.figure for clause in task.objective.clauses)}
     return Tried({name: figures[name] for name in sorted(names)}, broken)
 
 

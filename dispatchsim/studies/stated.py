@@ -103,6 +103,10 @@ def stated_of(scenario: Scenario, per_s: float, cpus_used: float) -> Stated:
     """
     server, load = scenario.server, scenario.load
     is_kept = load.connections is not None
+    if load.users is not None and scenario.client_classes:
+        # Users of fast classes make more of the requests, by how long each response takes: nobody
+        # knows of which class they were, so nothing is stated but the way to the link and back.
+        return Stated(wait_ns=2.0 * (scenario.network.delay or 0))
     asked = _asked(scenario)
     n_bytes = sum(share * mean_bytes(each.reply_bytes, each.reply_mix) for share, each in asked)
     each_ns = server.request_cpu_law.mean + server.reply_cpu_per_kb * n_bytes / 1_000
@@ -117,10 +121,7 @@ def stated_of(scenario: Scenario, per_s: float, cpus_used: float) -> Stated:
 
 
 def _asked(scenario: Scenario) -> list[tuple[float, ClientClass]]:
-    """Return classes of clients, each with its share of all requests; one, if all are alike.
-
-    Of the users of a closed loop the shares are as if all classes were equally fast.
-    """
+    """Return classes of clients, each with its share of all requests; one, if all are alike."""
     classes, load = scenario.client_classes, scenario.workload
     if not classes:
         alike = ClientClass(PERMILLE, reply_bytes=load.reply_bytes, reply_mix=load.reply_mix)

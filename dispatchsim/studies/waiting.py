@@ -1,4 +1,7 @@
-"""What requests wait for besides a CPU: a backend that is busy, as part of a sentence."""
+"""What requests wait for besides a CPU, as part of a sentence: the link, or a backend.
+
+busiest of these ─► at least 90% busy, and busier than each CPU? ─► it is named
+"""
 
 from __future__ import annotations
 
@@ -8,38 +11,52 @@ from ..scenario.formats import number_text, share_text, time_text
 from ..scenario.scenario import Scenario
 from ..sim.state.units import SECOND_NS
 
-BACKEND_BUSY = 0.9
-"""A backend, or all connections to it, that is busy for this share of the time is named."""
-BACKEND_FIGURES = ("backend_waiting", "backend_working")
-"""The metrics that tell how busy it is."""
+_BUSY = 0.9
+"""What is as busy as this is named."""
+BUSIEST = "cpu_busiest"
+LINK = "link_busy"
+_BACKEND_FIGURES = ("backend_full", "backend_waiting", "backend_working")
 
 
-def busy_backend(
-    scenario: Scenario, figures: Mapping[str, float], least: float = BACKEND_BUSY
-) -> str:
-    """Return how busy the backend, or connections to it, are; empty below a share of *least*."""
+def figures_for(scenario: Scenario) -> tuple[str, ...]:
+    """Return the metrics of which `bottleneck` tells what decides in *scenario*."""
+    of_backend = _BACKEND_FIGURES if scenario.backend.connections is not None else ()
+    return (BUSIEST, LINK, *of_backend)
+
+
+def bottleneck(scenario: Scenario, figures: Mapping[str, float]) -> str:
+    """Return what is busier than the CPUs, and how busy; empty where that is less than 90%.
+
+    A backend that works on 19 requests of 20 is 95% busy; it is full while it works on all 20.
+    """
+    link = figures[LINK]
+    known = [(link, f"the link is {share_text(link)} busy"), *_of_backend(scenario, figures)]
+    used, sentence = max(known, key=lambda each: each[0])
+    return sentence if used >= _BUSY and used > figures[BUSIEST] else ""
+
+
+def _of_backend(scenario: Scenario, figures: Mapping[str, float]) -> list[tuple[float, str]]:
+    """Return how busy the backend is, or the connections to it where they are fewer: in words."""
     backend = scenario.backend
     if backend.connections is None:
-        return ""
-    working, waiting = figures["backend_working"], figures["backend_waiting"]
-    used = working / backend.limit if backend.limit is not None else 0.0
-    taken = (working + waiting) / backend.connections
-    if backend.limit is not None and used >= least:
+        return []
+    working = figures["backend_working"]
+    if backend.limit is not None and backend.limit <= backend.connections:
+        full = share_text(figures["backend_full"])
         most = _most(scenario, backend.limit)
-        return f"the backend is busy {share_text(used)} of the time: {most}"
-    if taken >= least:
-        busy = f"connections to the backend are busy {share_text(taken)} of the time"
-        return f"{busy}: {_most(scenario, backend.connections)}"
-    return ""
+        return [(working / backend.limit, f"the backend is full {full} of the time: {most}")]
+    taken = (working + figures["backend_waiting"]) / backend.connections
+    most = _most(scenario, backend.connections)
+    return [(taken, f"connections to the backend are {share_text(taken)} busy: {most}")]
 
 
 def _most(scenario: Scenario, n_at_once: int) -> str:
     """Return what so many requests at once come to, in words."""
     backend = scenario.backend
     mean_ns = backend.law.mean
-    text = f"{number_text(n_at_once, trim=True)} at once of {time_text(mean_ns, trim=True)}"
+    text = f"{number_text(n_at_once, trim=True)} requests at once"
     if mean_ns == 0 or backend.share == 0:
         return text
-    per_s = n_at_once * SECOND_NS / (mean_ns * backend.share)
-    of_those = "" if backend.share == 1 else f", of which {share_text(backend.share)} need it"
-    return f"{text} are {number_text(per_s, trim=True)} requests/s{of_those}"
+    per_s = number_text(n_at_once * SECOND_NS / (mean_ns * backend.share), trim=True)
+    of_those = "" if backend.share == 1 else f" if {share_text(backend.share)} of them need it"
+    return f"{text}, {time_text(mean_ns, trim=True)} each, allow {per_s} requests/s{of_those}"

@@ -66,6 +66,42 @@ def test_misses_leave_alone_what_the_scenario_states(profile: ds.Profile) -> Non
     assert median_ns.mean > 40e6 + 100e3
 
 
+def test_no_past_errors_are_in_the_response_times_of_a_backend(profile: ds.Profile) -> None:
+    # All was half as much as forecast: the 20 ms of the backend are no cost of the server's.
+    misses = [Miss("poll", 0.2, dict.fromkeys(FIGURES, math.log(0.5)))] * 40
+    asked = scenario(
+        load={"loop": "open", "rate": "1000/s"}, backend={"delay": "20 ms", "connections": 100}
+    )
+    answer = ds.forecast(asked, draws=3, misses=misses, profile=profile)
+    known = {each.figure: each for each in answer.expected}
+    median = known["p50_answered_ns"]
+    assert median.missed is None
+    assert median.mean == median.simulated > 20e6
+    assert known["p99_answered_ns"].missed is None
+    assert known["cpu_busy"].mean == pytest.approx(known["cpu_busy"].simulated / 2)
+    (warning,) = answer.warnings
+    assert warning.startswith("past forecast errors are of servers without a backend")
+
+
+def test_nothing_is_stated_of_users_of_classes_that_differ() -> None:
+    # Fast users bring most of the requests, each on a connection of its own; by the numbers of
+    # users one request in 50.5 would open one, and 7% of the CPU time be the application's.
+    clients = [
+        {"share": 0.5, "requests": 1, "think_time": "10 ms"},
+        {"share": 0.5, "requests": 100, "think_time": "1 s"},
+    ]
+    server = {"mechanism": "poll", "request_cpu": "20 us", "connection_cpu": "300 us"}
+    asked = scenario(
+        server=server,
+        load={"loop": "closed", "users": 100},
+        network={"delay": "1 ms"},
+        clients=clients,
+    )
+    stated = stated_of(asked, 50, 0.9)
+    assert stated.share == 0
+    assert stated.wait_of("p99_ns") == 2e6
+
+
 def test_what_a_mixture_of_replies_takes_is_stated() -> None:
     # SPECweb99's replies have 0.35 * 512 + 0.5 * 5,120 + 0.14 * 51,200 + 0.01 * 512,000 = 15,027
     # bytes in the mean.
