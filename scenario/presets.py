@@ -3,13 +3,15 @@
     scenario/shipped/NAME.toml ─► questions ─► answers ─► the same file with other values
 
 A preset is a whole scenario with comments. An answer replaces the value of a key and leaves its
-comment; "(example)" marks values that nobody has answered. At most eight questions are asked, the
+comment; "(example)" marks values that nobody has answered, "(example: 5 times the mean)" those that
+follow from an answer. At most eight questions are asked, the
 one for the preset counted.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import re
 import shlex
@@ -46,6 +48,12 @@ _COMMENT_AT = 32
 _GROUPED = 1_000
 _SPREAD_KEYS = (("server", "request_cpu"), ("backend", "delay"))
 """Sections and keys whose values may spread about a mean."""
+_BOUND_BY_SLOW = 2
+"""The bound on p99, where nobody has answered it, is at least so many times the 99th percentile of
+what a request takes: with no other request about, the server keeps it."""
+_ROUND = (1, 2, 5, 10)
+_P99_BY_MEAN = Fraction(math.log(100))
+"""Of an exponential spread."""
 _DERIVED = {
     "run.duration",
     *(f"{section}.{key}_{of}" for section, key in _SPREAD_KEYS for of in ("spread", "p99")),
@@ -131,6 +139,12 @@ class Preset(NamedTuple):
             return match[1]
         section, key = question.fields[0].split(".")
         return str(tomllib.loads(self.text)[section][key])
+
+    def suggested(self, question: Question, answers: Mapping[str, str]) -> str:
+        """Return the answer that the example gives, or a bound that *answers* can keep."""
+        if question is P99:
+            return _bound_on_p99(self, _content(self, answers))
+        return self.example(question)
 
 
 _OF_ALL = ("rate", "reply-size", "request-cpu", "p99")
@@ -236,6 +250,8 @@ def filled(preset: Preset, answers: Mapping[str, str], path: str) -> Filled:
         if match and field in fields | _DERIVED:
             if field in answered.values:
                 comment = _without_mark(match[3]) if field in fields else match[3]
+                if field.removesuffix("_p99") in fields - {field}:
+                    comment = f"{comment} (example: {_times_the_mean(answered.values, field)})"
                 value = answered.values[field]
                 lines.append(f"{match[1]} = {value}".ljust(_COMMENT_AT) + (comment or ""))
         else:
@@ -258,13 +274,9 @@ def _answered(preset: Preset, answers: Mapping[str, str]) -> _Answered:
     UserError
         With all mistakes: option, rule and value.
     """
-    content = tomllib.loads(preset.text)
-    for name, text in answers.items():
-        for field in QUESTIONS[name].fields:
-            section, key = field.split(".")
-            content[section][key] = _typed(text)
+    content = _content(preset, answers)
     mistakes: list[str] = []
-    p99 = answers.get(P99.option, preset.example(P99))
+    p99 = answers.get(P99.option, _bound_on_p99(preset, content))
     bound_ns = 0
     try:
         bound_ns = round(DURATION.parse(p99))
@@ -272,9 +284,6 @@ def _answered(preset: Preset, answers: Mapping[str, str]) -> _Answered:
             raise QuantityError(f"must be above 0, got {shown(p99)}")
     except QuantityError as error:
         mistakes.append(f"--{P99.option}: {error}")
-    for section, key in _SPREAD_KEYS:
-        if section in content:
-            _spread_alike(content[section], preset, section, key)
     _lengthen(content, bound_ns)
     try:
         scenario = Scenario.check(content, _NEW)
@@ -288,6 +297,44 @@ def _answered(preset: Preset, answers: Mapping[str, str]) -> _Answered:
         for key, value in keys.items()
     }
     return _Answered(values, DURATION.format(bound_ns))
+
+
+def _content(preset: Preset, answers: Mapping[str, str]) -> dict[str, Any]:
+    """Return the sections of *preset* with *answers*, and the spreads that follow from them."""
+    content = tomllib.loads(preset.text)
+    for name, text in answers.items():
+        for field in QUESTIONS[name].fields:
+            section, key = field.split(".")
+            content[section][key] = _typed(text)
+    for section, key in _SPREAD_KEYS:
+        if section in content:
+            _spread_alike(content[section], preset, section, key)
+    return content
+
+
+def _bound_on_p99(preset: Preset, content: dict[str, Any]) -> str:
+    """Return the bound of the example, or a round one above it that a single request keeps."""
+    slow_ns = max(_slow_ns(content.get(section, {}), key) for section, key in _SPREAD_KEYS)
+    least_ns, example = math.ceil(_BOUND_BY_SLOW * slow_ns), preset.example(P99)
+    if least_ns <= DURATION.parse(example):
+        return example
+    power = 10 ** (len(str(least_ns)) - 1)
+    return DURATION.format(next(n * power for n in _ROUND if n * power >= least_ns))
+
+
+def _slow_ns(values: Mapping[str, Any], key: str) -> Fraction:
+    """Return the 99th percentile of what spreads about the mean *key*; 0 where it is no time."""
+    mean_ns = _parsed(DURATION, values.get(key)) or Fraction(0)
+    if values.get(f"{key}_spread") == "exponential":
+        return _P99_BY_MEAN * mean_ns
+    return _parsed(DURATION, values.get(f"{key}_p99")) or mean_ns
+
+
+def _times_the_mean(values: Mapping[str, str], field: str) -> str:
+    p99, mean = (
+        DURATION.parse(json.loads(values[each])) for each in (field, field.removesuffix("_p99"))
+    )
+    return f"{float(p99 / mean):g} times the mean"
 
 
 def _spread_alike(values: dict[str, Any], preset: Preset, section: str, key: str) -> None:

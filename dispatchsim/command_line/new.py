@@ -133,7 +133,7 @@ def _missing(preset: Preset, answers: Mapping[str, str]) -> list[str]:
     """Return which answers are missing where nobody can be asked."""
     return [
         f"--{question.option}: must be given where there is no terminal, such as "
-        f'"{preset.example(question)}" (--defaults takes examples)'
+        f'"{preset.suggested(question, answers)}" (--defaults takes examples)'
         for question in preset.questions
         if question.option not in answers
     ]
@@ -145,7 +145,7 @@ def _asked(preset: Preset, known: Mapping[str, str]) -> dict[str, str]:
     for question in preset.questions:
         if question.option in known:
             continue
-        example = preset.example(question)
+        example = preset.suggested(question, {**known, **found})
         while True:
             answer = str(typer.prompt(question.text, default=example, err=True)).strip()
             begin = f"--{question.option}: "

@@ -98,7 +98,8 @@ def test_answers_are_read_as_people_type_them_and_written_with_comments(call: Ca
     for line in (
         '# Try: dispatchsim capacity hub.toml --p99 "500 ms"',
         'request_cpu = "50 us"           # of your application for a request',
-        'request_cpu_p99 = "250 us"      # one of a hundred takes longer',
+        'request_cpu_p99 = "250 us"      # one of a hundred takes longer '
+        "(example: 5 times the mean)",
         "connections = 20_000            # kept open",
         'rate = "2500/s"                 # requests of all together',
         'reply_size = "8 kB"',
@@ -241,7 +242,8 @@ def test_the_slow_requests_of_a_backend_are_slower_by_the_same_factor(call: Call
     answers = ("--backend-delay", "20 ms", "--backend-limit", "8", "--backend-connections", "16")
     assert call("new", "reverse-proxy", "proxy.toml", *answers, "--defaults").exit_code == 0
     lines = Path("proxy.toml").read_text().splitlines()
-    assert 'delay_p99 = "100 ms"            # one of a hundred takes longer' in lines
+    slow = 'delay_p99 = "100 ms"            # one of a hundred takes longer'
+    assert f"{slow} (example: 5 times the mean)" in lines
     assert 'delay = "100 us"                # one way' in lines
     backend = ds.Scenario.read("proxy.toml").backend
     assert (backend.delay, backend.limit, backend.connections) == (20_000_000, 8, 16)
@@ -249,3 +251,32 @@ def test_the_slow_requests_of_a_backend_are_slower_by_the_same_factor(call: Call
         call("new", "reverse-proxy", "none.toml", "--backend-limit", "0", "--defaults")
     )
     assert told == "--backend-limit: must be at least 1, got 0"
+
+
+@pytest.mark.parametrize(
+    ("preset", "answers", "bound"),
+    [
+        ("reverse_proxy", (), "50 ms"),
+        # Five times 30 ms is the 99th percentile of the delay: twice that is 300 ms.
+        ("reverse_proxy", ("--backend-delay", "30 ms"), "500 ms"),
+        ("reverse_proxy", ("--backend-delay", "20 ms"), "200 ms"),
+        ("reverse_proxy", ("--backend-delay", "30 ms", "--p99", "70 ms"), "70 ms"),
+        # An exponential spread has its 99th percentile at 4.6 times the mean.
+        ("thread_pool", ("--request-cpu", "10 ms"), "100 ms"),
+    ],
+)
+def test_the_bound_that_nobody_has_answered_is_one_that_a_server_can_keep(
+    call: Call, preset: str, answers: tuple[str, ...], bound: str
+) -> None:
+    told = call("new", preset, "own.toml", *answers, "--defaults")
+    assert f'dispatchsim capacity own.toml --p99 "{bound}"' in told.stdout
+    scenario = ds.Scenario.read("own.toml")
+    window_ns = scenario.run.duration - scenario.run.warm_up
+    assert window_ns >= 10 * int(bound.removesuffix(" ms")) * 10**6
+
+
+def test_the_bound_is_asked_for_with_the_delay_that_was_answered(ask: Any) -> None:
+    told = ask("reverse_proxy", "own.toml", typed="\n\n30 ms\n\n\n\n\n")
+    assert told.exit_code == 0, told.output
+    assert f"{QUESTIONS['p99'].text} [500 ms]" in told.stderr
+    assert '--p99 "500 ms"' in told.stdout
