@@ -26,6 +26,7 @@ from ..state.program_settings import Sharing
 from ..state.rules import sets_of
 from ..state.settings import FaultKind, RunSettings
 from ..state.world import COLUMNS, Cpu, InterestSet, Listener, Worker, World
+from ..wire.link import PERIODS
 from ..wire.paths import loss_draws
 from .checks import check, check_backend, fds_needed_by, has_siblings, has_timers
 
@@ -155,6 +156,8 @@ def build_world(
         Per.BACKEND: max(1, settings.backend.connections),
         Per.ASKING_DESCRIPTOR: d if settings.backend.connections > 0 else 1,
         Per.WORKER: server.workers,
+        Per.DIRECTION: 2,
+        Per.BUSY_PERIOD: 2 * PERIODS if _may_be_busy(settings) else 2,
         Per.IDLE: max(1, n_idle),
         Per.USER: trace.users if is_kept else 1,
         Per.COUNT: len(Count),
@@ -273,6 +276,12 @@ def _check_classes(trace: Trace, n_classes: int) -> None:
             f"classes of the trace must be of the {n_classes} of the settings (from 0), "
             f"got {numbers}"
         )
+
+
+def _may_be_busy(settings: RunSettings) -> bool:
+    """Return whether the link's bandwidth is finite, or a fault may make it so."""
+    network = settings.network
+    return bool(network.up_bits_per_s or network.down_bits_per_s or settings.faults)
 
 
 def _n_samples(settings: RunSettings) -> int:

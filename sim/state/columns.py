@@ -35,6 +35,8 @@ class Per(Enum):
     USER = auto()  # client of a kept connection
     ARRIVAL = auto()  # request on kept connections, as the trace has it
     PATH = auto()
+    DIRECTION = auto()  # of the link
+    BUSY_PERIOD = auto()  # of the link in either direction, if its bandwidth may be finite
     FAULT = auto()
     BACKEND = auto()  # connection that the server keeps open to its backend
     ASKING_DESCRIPTOR = auto()  # one entry, if the server has no backend

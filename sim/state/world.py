@@ -312,7 +312,7 @@ class Descriptors:
 
 @dataclass(eq=False, kw_only=True)
 class Links:
-    """The link of the clients, and their ways to it: sim/wire/network.py, sim/wire/paths.py."""
+    """The link of the clients, and their ways to it: sim/wire/network.py, link.py, paths.py."""
 
     __slots__ = ()
 
@@ -327,8 +327,10 @@ class Links:
     lost_by: int = 0  # of the message sent last over a path
     up_bits_per_s: int = 0  # as the link is now
     down_bits_per_s: int = 0
-    up_free_ns: int = 0
-    down_free_ns: int = 0
+    busy_begin_ns: Column = per_run(Per.BUSY_PERIOD)  # rings of half each: up, then down
+    busy_end_ns: Column = per_run(Per.BUSY_PERIOD)
+    first_busy: Column = per_run(Per.DIRECTION, 0, I32)
+    n_busy: Column = per_run(Per.DIRECTION, 0, I32)
 
 
 @dataclass(eq=False, kw_only=True)

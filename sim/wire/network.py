@@ -1,15 +1,16 @@
-"""The link: a delay each way and, where bandwidth is finite, a first-come first-served wire.
+"""The link: a delay each way and, where bandwidth is finite, a wire that carries one by one.
 
-The sender's wire is busy until `free_ns`; a packet leaves when it is free and arrives one delay
-after its last bit. Clients may have paths of their own to it (sim/wire/paths.py). Messages take
-their turns on the wire in the order in which they are sent, also upwards, where they have been on
-those paths before: the wire is as busy, at times that are earlier by a delay.
+A packet leaves when the wire is free (sim/wire/link.py) and arrives one delay after its last bit.
+Clients may have paths of their own to it (sim/wire/paths.py). Messages have been on those paths
+before they are on the link upwards; they take their turns on it as if they had not: the wire is as
+busy, at times that are earlier by a delay.
 """
 
 from __future__ import annotations
 
 from ..state.kinds import count
 from ..state.world import World
+from .link import DOWN, UP, free_from_ns, leaves_ns
 from .paths import over_path_ns, reset_over_path_ns
 from .way import path_of, wire_ns
 
@@ -63,22 +64,19 @@ def _over_link_up(world: World, at_ns: int, payload_bytes: int) -> int:
     delay_ns = world.network.delay_ns
     if world.up_bits_per_s == 0:
         # Without a bound from now on, behind what a bounded link has still to carry.
-        return max(at_ns, world.up_free_ns) + delay_ns
+        return free_from_ns(world, UP, at_ns) + delay_ns
     takes_ns = wire_ns(payload_bytes, world.up_bits_per_s)
     world.counts[count.LINK_UP_NS] += takes_ns
-    world.up_free_ns = max(at_ns, world.up_free_ns) + takes_ns
-    return world.up_free_ns + delay_ns
+    return leaves_ns(world, UP, at_ns, takes_ns) + delay_ns
 
 
 def _over_link_down(world: World, at_ns: int, payload_bytes: int) -> int:
     delay_ns = world.network.delay_ns
     if world.down_bits_per_s == 0:
-        # Without a bound from now on, behind what a bounded link has still to carry.
-        return max(at_ns, world.down_free_ns) + delay_ns
+        return free_from_ns(world, DOWN, at_ns) + delay_ns
     takes_ns = wire_ns(payload_bytes, world.down_bits_per_s)
     world.counts[count.LINK_DOWN_NS] += takes_ns
-    world.down_free_ns = max(at_ns, world.down_free_ns) + takes_ns
-    return world.down_free_ns + delay_ns
+    return leaves_ns(world, DOWN, at_ns, takes_ns) + delay_ns
 
 
 def _up_path_ns(world: World, c: int, payload_bytes: int, opens: bool) -> int:
