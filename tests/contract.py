@@ -41,14 +41,21 @@ def check_run(outcome: Outcome, world: World) -> None:
     BrokenContractError
         With every clause that does not hold.
     """
+    requests = requests_of_connections(outcome, world)
+    _raise(broken_clauses(outcome, requests, is_kept=world.is_kept))
+    _raise([clause for clause, holds in _world(outcome, world) if not holds])
+
+
+def requests_of_connections(outcome: Outcome, world: World) -> Integers:
+    """Return how many requests each connection makes, in the order of the record.
+
+    Behind them are those that are no entry of it, as kept ones that open only after the end.
+    """
     attempts = slice(world.n_idle, world.end_row, world.rows_each)
     requests = np.asarray(world.requests[attempts], np.int64)
     intended_ns = np.asarray(world.intended_ns[attempts], np.int64)
-    # A kept connection that opens only after the end is no entry of the record.
     came = (intended_ns != NONE) & (intended_ns <= outcome.duration_ns)
-    requests = np.append(requests[came], requests[~came])
-    _raise(broken_clauses(outcome, requests, is_kept=world.is_kept))
-    _raise([clause for clause, holds in _world(outcome, world) if not holds])
+    return np.append(requests[came], requests[~came])
 
 
 def check_stream(summary: Summary, tally: Tally) -> None:

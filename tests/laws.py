@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from tests.contract import requests_of_connections
 from tests.scenes import LONG_NS, Scene
 
 from dispatchsim.models.catalogue import MECHANISMS
@@ -54,7 +55,7 @@ def requests_are_conserved(scene: Scene, outcome: Outcome, world: World) -> None
     assert counts[Count.REPLIES] == answered.sum()
     n_had = (outcome.reply_ns != NONE).sum()
     assert n_had <= counts[Count.REPLIES] <= counts[Count.READS]
-    of_each = requests[world.n_idle :: world.rows_each][: status.size]
+    of_each = requests_of_connections(outcome, world)[: status.size]
     in_full = of_each[status == Status.REPLIED].sum()
     assert in_full <= n_had
     assert outcome.worker_accepts.sum() == counts[Count.ACCEPTS]
