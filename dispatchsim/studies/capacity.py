@@ -36,7 +36,7 @@ from .axis import RATE_FIELD, Axis, axis_of
 from .objective import Objective, read_objective
 from .past_errors import PastErrors, past_errors
 from .rows import Found, Search, Tried
-from .searching import FALLS_BEHIND, SearchTask, Simulating, search_all
+from .searching import FALLS_BEHIND, RUNS_MAX, SearchTask, Simulating, search_all
 from .waiting import BUSIEST, bottleneck
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ class Capacity:
         else:
             text = f"meets {says} up to {self._loads(low, high)}"
         if Found.OUT_OF_BUDGET in kinds:
-            text += " (the search ended early: there was no more time)"
+            text += f" (a search ended early: after {RUNS_MAX} runs, or for want of time)"
         elif len(self.searches) < _SEARCHES_MIN and kinds == {Found.BETWEEN}:
             n = len(self.searches)
             ended = "1 search" if n == 1 else f"{n} searches"
@@ -406,5 +406,6 @@ def _check_window(scenario: Scenario, objective: Objective) -> None:
             raise ScenarioError(
                 f"run.duration: must leave a window of at least ten times the bound on "
                 f"{clause.name} ({DURATION.format(10 * clause.bound)}) after the warm-up, "
-                f"got {DURATION.format(window_ns)}"
+                f"got {DURATION.format(window_ns)}: try --set "
+                f"'run.duration={DURATION.format(scenario.run.warm_up + 10 * clause.bound)}'"
             )

@@ -36,6 +36,7 @@ LINK_FULL = 0.9
 """From here on queues at the link decide response times, as those at a CPU do (`misses.BUSY`)."""
 _GROWTH_MAX = 8.0
 _SMALL_STEP = 1.05
+_FAR_STEPS = 3
 _NEAR_CAPACITY = 0.97
 """CPU use from which on its inverse no longer says how much more load there may be."""
 
@@ -89,6 +90,7 @@ class _Way:
         self._until_s = time.monotonic() + task.seconds_max
         self._tried: dict[float, Tried] = {}
         self._low, self._high, self._growth = 0.0, math.inf, task.growth
+        self._n_far = 0  # steps by what the CPU has left
         self._x = min(max(task.begin, task.axis.floor), task.axis.ceiling)
 
     @property
@@ -133,7 +135,10 @@ class _Way:
             is_far = self.task.growth >= 2 and 1 / _GROWTH_MAX < used < _NEAR_CAPACITY
             if is_far and axis.field == RATE_FIELD:
                 self._growth = _SMALL_STEP  # there the CPU is busy, by and large
-                return axis.above(self._low, 1 / used)
+                self._n_far += 1
+                # A server that scans is busy at any load: that says nothing of how far it may go.
+                step = 1 / used if self._n_far <= _FAR_STEPS else max(2.0, 1 / used)
+                return axis.above(self._low, step)
             self._growth = min(growth**2, 2.0)
             return axis.above(self._low, growth)
         if self._low == 0 and axis.floor not in self._tried:

@@ -10,12 +10,13 @@ import pytest
 from tests.pictures import check_picture
 
 import dispatchsim as ds
+from dispatchsim.scenario.examples import scenario_path
 from dispatchsim.scenario.metrics import metric_text
 from dispatchsim.store.store import Store
 from dispatchsim.studies.axis import axis_of
 from dispatchsim.studies.objective import read_objective
 from dispatchsim.studies.rows import Found
-from dispatchsim.studies.searching import SearchTask, search_all
+from dispatchsim.studies.searching import RUNS_MAX, SearchTask, search_all
 from dispatchsim.validation.scoring.misses import Miss
 
 from .small import scenario
@@ -381,3 +382,14 @@ def test_a_search_ends_where_numbers_cannot_be_nearer() -> None:
             break
         low = middle
     assert high - low < 1e-9
+
+
+def test_a_server_that_is_busy_at_any_load_is_searched_by_doubling() -> None:
+    # Scans fill the CPU at a tenth of what it can do: steps by what the CPU has left are short.
+    scans = ds.Scenario.read(scenario_path("poll_10k_idle")).with_values(
+        machine={"cpus": 4}, run={"duration": "500 ms", "warm_up": "200 ms"}
+    )
+    (search,) = ds.capacity(scans, "p99 < 20 ms", replications=1).searches
+    assert search.found is Found.BETWEEN
+    assert len(search.tried) < RUNS_MAX
+    assert search.low > 40_000  # with one CPU it keeps the bound up to 18,000/s
