@@ -43,7 +43,7 @@ class Knee(NamedTuple):
     server:
         A point of its curve, at a rate that says nothing.
     low_per_s, high_per_s:
-        What the repeats leave open of the measured one.
+        The interval of the measured one over repeats; NaN without repeats.
     """
 
     server: Point
@@ -65,8 +65,10 @@ class Knee(NamedTuple):
         """Whether the forecast's knee is among those that the repeats leave open."""
         if self.shift is None or self.forecast_per_s is None:
             return False
-        low, high = self.low_per_s, self.high_per_s
-        return low is not None and high is not None and low <= self.forecast_per_s <= high
+        # An end that is not among the rates that were measured is open.
+        low = 0.0 if self.low_per_s is None else self.low_per_s
+        high = math.inf if self.high_per_s is None else self.high_per_s
+        return low <= self.forecast_per_s <= high
 
 
 def knees(scores: Iterable[PointScore], bounds_ns: Sequence[int] = BOUNDS_NS) -> list[Knee]:
@@ -92,13 +94,18 @@ def knees(scores: Iterable[PointScore], bounds_ns: Sequence[int] = BOUNDS_NS) ->
                 server,
                 bound_ns,
                 crossing(curve(lambda e: e.measured.median.p99_ns), bound_ns),
-                crossing(curve(lambda e: e.measured.spread.p99_ns.high), bound_ns),
-                crossing(curve(lambda e: e.measured.spread.p99_ns.low), bound_ns),
+                noise(curve(lambda e: e.measured.spread.p99_ns.high), bound_ns),
+                noise(curve(lambda e: e.measured.spread.p99_ns.low), bound_ns),
                 crossing(curve(lambda e: e.forecast.central.p99_ns), bound_ns),
             )
             for bound_ns in bounds_ns
         ]
     return found
+
+
+def noise(curve: Curve, bound_ns: float) -> float | None:
+    """Return the `crossing` of an end of the repeats' interval; NaN where a point has one run."""
+    return _NAN if any(math.isnan(value) for _, value in curve) else crossing(curve, bound_ns)
 
 
 def crossing(curve: Curve, bound_ns: float) -> float | None:

@@ -392,4 +392,4 @@ def test_a_server_that_is_busy_at_any_load_is_searched_by_doubling() -> None:
     (search,) = ds.capacity(scans, "p99 < 20 ms", replications=1).searches
     assert search.found is Found.BETWEEN
     assert len(search.tried) < RUNS_MAX
-    assert search.low > 40_000  # with one CPU it keeps the bound up to 18,000/s
+    assert search.low > 40_000  # four CPUs carry some 67,000/s

@@ -95,6 +95,20 @@ def test_noise_is_what_the_repeats_leave_open() -> None:
     assert knee.is_in_noise
 
 
+@pytest.mark.parametrize("measured_ms", [(8, 20, 100), (1, 2, 15)])
+def test_noise_beyond_the_rates_that_were_measured_is_open(measured_ms: tuple[int, ...]) -> None:
+    # Half as much again passes 10 ms before the first rate; half as much, after the last one.
+    (knee,) = knees(curve(measured_ms, measured_ms, noise=0.5), [10 * MILLISECOND_NS])
+    assert None in (knee.low_per_s, knee.high_per_s)
+    assert knee.is_in_noise
+
+
+def test_one_run_a_point_has_no_noise() -> None:
+    (knee,) = knees(curve((1, 100, 1000), (1, 100, 1000), noise=NAN), [10 * MILLISECOND_NS])
+    assert knee.shift == 0
+    assert not knee.is_in_noise
+
+
 def test_a_curve_that_does_not_pass_is_counted_and_not_extended() -> None:
     found = knees(
         [
