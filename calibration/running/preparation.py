@@ -21,6 +21,7 @@ from ...scenario.backend import unused_limit
 from ...scenario.clients import unused_pauses
 from ...scenario.cpus import unused_cpus
 from ...scenario.errors import ScenarioError, UserError, nearest
+from ...scenario.quantities import DURATION
 from ...scenario.run_settings import settings_of
 from ...scenario.scenario import Scenario
 from ...scenario.server import Server
@@ -156,6 +157,7 @@ def warnings_of(scenario: Scenario, profile: CostSource) -> list[str]:
         unused_cpus(scenario),
         unused_limit(scenario.backend),
         *unused_pauses(scenario.clients, scenario.load),
+        _connects_in_window(scenario),
         profile.outside_range(open_connections(scenario)),
         profile.not_measured(server.mechanism, _costs_of_some(server)),
     ):
@@ -175,6 +177,19 @@ def warnings_of(scenario: Scenario, profile: CostSource) -> list[str]:
             "capacity is an upper bound: what CPUs cost each other (locks, caches) is not modelled"
         )
     return found
+
+
+def _connects_in_window(scenario: Scenario) -> str:
+    """Return the sentence about users who come after the warm-up; empty where most came before."""
+    load, run = scenario.load, scenario.run
+    pause_ns = load.think_law.mean if load.trace is None and load.loop == "closed" else 0
+    if pause_ns <= run.warm_up:
+        return ""
+    return (
+        f"run.warm_up: must be some {DURATION.format(round(3 * pause_ns))} (three times "
+        "load.think_time) for users to have connected before what is measured, got "
+        f"{DURATION.format(run.warm_up)}"
+    )
 
 
 def _costs_of_some(server: Server) -> list[str]:

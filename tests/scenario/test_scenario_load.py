@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from dispatchsim.calibration.running.preparation import trace_of
+from dispatchsim.calibration.profiles.cost_profile import Profile
+from dispatchsim.calibration.running.preparation import trace_of, warnings_of
 from dispatchsim.scenario.errors import ScenarioError
 from dispatchsim.scenario.run_settings import settings_of
 from dispatchsim.scenario.scenario import Scenario
@@ -161,3 +162,18 @@ def test_jitter_is_random_and_retries_alone_are_not() -> None:
     even = {"arrivals": "constant"}
     assert not scenario(**even, retries=1).is_random
     assert scenario(**even, retries=1, retry_jitter=0.5).is_random
+
+
+def test_users_who_come_only_after_the_warm_up_are_a_warning(profile: Profile) -> None:
+    def asked(think_time: str, **load: Any) -> Scenario:
+        return Scenario.of(
+            server={"mechanism": "epoll_level"},
+            load={"loop": "closed", "users": 100, "think_time": think_time, **load},
+            run={"duration": "5 s", "warm_up": "500 ms"},
+        )
+
+    assert warnings_of(asked("500 ms"), profile) == []
+    assert warnings_of(asked("1 s"), profile) == [
+        "run.warm_up: must be some 3 s (three times load.think_time) for users to have connected "
+        "before what is measured, got 500 ms"
+    ]
