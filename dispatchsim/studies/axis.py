@@ -142,7 +142,10 @@ def axis_of(scenario: Scenario, field: str = RATE_FIELD) -> Axis:
 def _rate_axis(scenario: Scenario) -> Axis:
     length, rate = scenario.run, scenario.load.rate
     if rate is None:
-        raise ScenarioError("load.rate: is missing, and a capacity is a rate of an open loop")
+        raise ScenarioError(
+            "load.rate: is missing, and a capacity is a rate of an open loop: ask for "
+            "--of load.users of a closed one"
+        )
     most = 0.99 * CONNECTIONS_MAX * SECOND_NS / length.duration
     ceiling = min(RATE_MAX_PER_S, most, scenario.rate_max_per_s)
     floor = min(CONNECTIONS_MIN * SECOND_NS / (length.duration - length.warm_up), ceiling)

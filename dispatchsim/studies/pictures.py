@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from ..scenario.formats import MICROSECONDS
 from ..scenario.metric import Kind
@@ -65,7 +65,9 @@ def log_if_wide(axes: Axes, axis: str = "y") -> None:
         (axes.set_yscale if axis == "y" else axes.set_xscale)("log")
         # Names are taken as they are (no mathematics in texts), so powers cannot be drawn as such.
         which = axes.yaxis if axis == "y" else axes.xaxis
+        which.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         which.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        which.set_minor_formatter(NullFormatter())
 
 
 _QUANTILES = {
