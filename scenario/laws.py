@@ -42,9 +42,7 @@ def law_of(
         With key, rule and value, where they do not go together or the file cannot be read.
     """
     mean_key, spread_key = mean_key or key, spread_key or f"{key}_spread"
-    if (file is not None) != (spread == "samples"):
-        rule, got = ("must be absent", shown(file)) if file else ("must be given", "nothing")
-        raise ValueError(f'{key}_file: {rule} where {spread_key} is "{spread}", got {got}')
+    _check_file(f"{key}_file", file, spread_key, spread)
     if (p99_ns is not None) != (spread == "lognormal"):
         rule = "must be given" if p99_ns is None else "must be absent"
         got = "nothing" if p99_ns is None else DURATION.format(p99_ns)
@@ -75,9 +73,7 @@ def counts_of(key: str, mean: int | None, spread: Numbers, file: str | None) -> 
     ValueError
         With key, rule and value, where they do not go together or the file cannot be read.
     """
-    if (file is not None) != (spread == "samples"):
-        rule, got = ("must be absent", shown(file)) if file else ("must be given", "nothing")
-        raise ValueError(f'{key}_file: {rule} where {key}_spread is "{spread}", got {got}')
+    _check_file(f"{key}_file", file, f"{key}_spread", spread)
     if file is not None:
         if mean is not None:
             raise ValueError(f"{key}: must be absent where {key}_file is given, got {mean}")
@@ -85,6 +81,13 @@ def counts_of(key: str, mean: int | None, spread: Numbers, file: str | None) -> 
     if mean is None and spread == "geometric":
         raise ValueError(f'{key}: is missing, and {key}_spread = "geometric" needs it')
     return Counts(spread, 1 if mean is None else mean)
+
+
+def _check_file(key: str, file: str | None, spread_key: str, spread: str) -> None:
+    """Refuse a *file* of samples with another spread, and samples without a file."""
+    if (file is not None) != (spread == "samples"):
+        rule, got = ("must be absent", shown(file)) if file else ("must be given", "nothing")
+        raise ValueError(f'{key}: {rule} where {spread_key} is "{spread}", got {got}')
 
 
 def _duration_ns(text: str) -> int:

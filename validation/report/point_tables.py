@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from ...calibration.points.point import Point
 from ...scenario.formats import time_text
@@ -253,15 +254,21 @@ def target_table(targets: Sequence[Target]) -> Table:
     return Table.of("Targets", targets, columns, note)
 
 
+_ERRORS: tuple[Column[Any], ...] = (
+    Column("median error", lambda e: e.median, size_or_factor),
+    Column("with sign", lambda e: e.signed, factor),
+    Column("worst", lambda e: e.worst, size_or_factor),
+    Column("within noise", lambda e: f"{e.n_in_noise}/{e.n}"),
+)
+"""Of `KneeErrors` and `RegimeErrors` alike."""
+
+
 def knee_table(errors: Sequence[KneeErrors]) -> Table:
     """Return by how much the load at which p99 passes a bound was missed."""
     columns: list[Column[KneeErrors]] = [
         Column("p99 passes", lambda e: time_text(e.bound_ns, trim=True), words=True),
         Column("servers", lambda e: e.n, means="of which both p99 pass it"),
-        Column("median error", lambda e: e.median, size_or_factor),
-        Column("with sign", lambda e: e.signed, factor),
-        Column("worst", lambda e: e.worst, size_or_factor),
-        Column("within noise", lambda e: f"{e.n_in_noise}/{e.n}"),
+        *_ERRORS,
         Column("only measured", lambda e: e.only_measured, means="servers of which only that does"),
         Column("only forecast", lambda e: e.only_forecast),
     ]
@@ -278,10 +285,7 @@ def regime_table(errors: Sequence[RegimeErrors]) -> Table:
         Column("response time", lambda e: e.figure.removesuffix("_ns"), words=True),
         Column("regime", lambda e: e.regime, words=True),
         Column("points", lambda e: e.n),
-        Column("median error", lambda e: e.median, size_or_factor),
-        Column("with sign", lambda e: e.signed, factor),
-        Column("worst", lambda e: e.worst, size_or_factor),
-        Column("within noise", lambda e: f"{e.n_in_noise}/{e.n}"),
+        *_ERRORS,
         Column(f"within {WITHIN:.0%}", lambda e: f"{e.n_within}/{e.n}"),
     ]
     note = "Of open loops at loads that no fit saw. Noise: the interval of the repeats."

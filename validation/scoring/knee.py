@@ -41,7 +41,7 @@ class Knee(NamedTuple):
     Attributes
     ----------
     server:
-        A point of its curve, at a rate that says nothing.
+        A point of its curve; its rate is arbitrary.
     low_per_s, high_per_s:
         The interval of the measured one over repeats; NaN without repeats.
     """
@@ -62,7 +62,7 @@ class Knee(NamedTuple):
 
     @property
     def is_in_noise(self) -> bool:
-        """Whether the forecast's knee is among those that the repeats leave open."""
+        """Whether the forecast's knee is within the interval over repeats."""
         if self.shift is None or self.forecast_per_s is None:
             return False
         # An end that is not among the rates that were measured is open.
@@ -83,20 +83,24 @@ def knees(scores: Iterable[PointScore], bounds_ns: Sequence[int] = BOUNDS_NS) ->
         entries.sort(key=lambda entry: entry.measured.point.rate_per_s)
         if len(entries) < _RATES_MIN:
             continue
-
-        def curve(
-            value: Callable[[PointScore], float], of: Sequence[PointScore] = entries
-        ) -> Curve:
-            return [(entry.measured.point.rate_per_s, value(entry)) for entry in of]
-
+        rates_per_s = [entry.measured.point.rate_per_s for entry in entries]
+        measured, high, low, forecast = (
+            list(zip(rates_per_s, values, strict=True))
+            for values in (
+                [entry.measured.median.p99_ns for entry in entries],
+                [entry.measured.spread.p99_ns.high for entry in entries],
+                [entry.measured.spread.p99_ns.low for entry in entries],
+                [entry.forecast.central.p99_ns for entry in entries],
+            )
+        )
         found += [
             Knee(
                 server,
                 bound_ns,
-                crossing(curve(lambda e: e.measured.median.p99_ns), bound_ns),
-                noise(curve(lambda e: e.measured.spread.p99_ns.high), bound_ns),
-                noise(curve(lambda e: e.measured.spread.p99_ns.low), bound_ns),
-                crossing(curve(lambda e: e.forecast.central.p99_ns), bound_ns),
+                crossing(measured, bound_ns),
+                noise(high, bound_ns),
+                noise(low, bound_ns),
+                crossing(forecast, bound_ns),
             )
             for bound_ns in bounds_ns
         ]
@@ -129,7 +133,8 @@ class KneeErrors(NamedTuple):
     Attributes
     ----------
     n, n_in_noise:
-        Servers of which both curves pass the bound; of these, those whose repeats leave it open.
+        Servers of which both curves pass the bound; of these, those whose forecast
+        is within the interval over repeats.
     median, worst, signed:
         Of absolute shifts; the median of shifts with their sign.
     only_measured, only_forecast:
@@ -199,32 +204,35 @@ class RegimeErrors(NamedTuple):
 
 def regime_errors(scores: Iterable[PointScore]) -> list[RegimeErrors]:
     """Return the errors of p50 and p99 in each regime of open loops that has points."""
-    held_out = [s for s in scores if s.role != "fit" and s.load_share is not None]
-    rows = []
-    for figure in RESPONSE_TIMES:
-        for regime, is_in in REGIMES.items():
-            own = [s for s in held_out if s.load_share is not None and is_in(s.load_share)]
-            errors, n_in_noise = [], 0
-            for entry in own:
-                measured = getattr(entry.measured.median, figure)
-                forecast = getattr(entry.forecast.central, figure)
-                if not measured > 0 or not forecast > 0:
-                    continue
-                errors.append(forecast / measured - 1)
-                spread = getattr(entry.measured.spread, figure)
-                n_in_noise += bool(spread.low <= forecast <= spread.high)
-            if errors:
-                sizes = np.abs(errors)
-                rows.append(
-                    RegimeErrors(
-                        figure,
-                        regime,
-                        len(errors),
-                        n_in_noise,
-                        int((sizes <= WITHIN).sum()),
-                        float(np.median(sizes)),
-                        float(np.median(errors)),
-                        float(sizes.max()),
-                    )
-                )
-    return rows
+    held_out = [(s.load_share, s) for s in scores if s.role != "fit" and s.load_share is not None]
+    rows = (
+        _errors_of(figure, regime, [score for share, score in held_out if is_in(share)])
+        for figure in RESPONSE_TIMES
+        for regime, is_in in REGIMES.items()
+    )
+    return [row for row in rows if row is not None]
+
+
+def _errors_of(figure: str, regime: str, scores: Sequence[PointScore]) -> RegimeErrors | None:
+    """Return the errors of *figure* over the *scores* of one regime; None without any."""
+    errors, n_in_noise = [], 0
+    for entry in scores:
+        measured = getattr(entry.measured.median, figure)
+        forecast = getattr(entry.forecast.central, figure)
+        if measured > 0 and forecast > 0:  # false for NaN, too
+            errors.append(forecast / measured - 1)
+            spread = getattr(entry.measured.spread, figure)
+            n_in_noise += bool(spread.low <= forecast <= spread.high)
+    if not errors:
+        return None
+    sizes = np.abs(errors)
+    return RegimeErrors(
+        figure,
+        regime,
+        len(errors),
+        n_in_noise,
+        int((sizes <= WITHIN).sum()),
+        float(np.median(sizes)),
+        float(np.median(errors)),
+        float(sizes.max()),
+    )
