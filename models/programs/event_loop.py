@@ -31,7 +31,6 @@ from ...sim.kernel import sockets
 from ...sim.kernel.handing_over import hand_over, hands_over, read_eventfd, take_handed
 from ...sim.kernel.request_timeouts import is_late, next_late, take_expiry
 from ...sim.kernel.user_code import user_code
-from ...sim.state.costs import sending_ns
 from ...sim.state.kinds import NONE, READABLE, WRITABLE, activity, count
 from ...sim.state.mechanism import Mechanism, Program, Trait, not_noted, spend
 from ...sim.state.world import Worker, World
@@ -177,14 +176,7 @@ def event_loop(mechanism: Mechanism) -> Program:
         """Send the request of *fd* to the backend, or have it wait for a connection there."""
         k = to_backend.ask(world, worker.interests.number, fd)
         if k != NONE:
-            yield from send_query(world, worker, k)
-
-    def send_query(world: World, worker: Worker, k: int) -> Iterator[int]:
-        """Write the request that connection *k* to the backend has."""
-        call = world.costs.call
-        yield from spend(worker, activity.WRITE, sending_ns(call, to_backend.QUERY_BYTES))
-        to_backend.send_query(world, k)
-        yield from spend(worker, activity.WRITE, call.write_after_ns)
+            yield from to_backend.write_query(world, worker, k)
 
     def read_from_backend(world: World, worker: Worker, backend_fd: int) -> Iterator[int]:
         """Read a reply of the backend, send the query that is next, and reply to the client."""
@@ -198,7 +190,7 @@ def event_loop(mechanism: Mechanism) -> Program:
             return
         yield from want(world, worker, backend_fd, READABLE)
         if to_backend.hand_on(world, worker.interests.number, k):
-            yield from send_query(world, worker, k)
+            yield from to_backend.write_query(world, worker, k)
         if fd != NONE and world.program.writes_when_told:
             yield from want(world, worker, fd, WRITABLE)
         elif fd != NONE:

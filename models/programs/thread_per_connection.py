@@ -26,7 +26,7 @@ from ...sim.kernel.descriptors import accept_fails
 from ...sim.kernel.request_timeouts import was_in_vain
 from ...sim.kernel.sleeping import fall_asleep
 from ...sim.kernel.user_code import user_code
-from ...sim.state.costs import copying_ns, sending_ns
+from ...sim.state.costs import copying_ns
 from ...sim.state.family_settings import Threads
 from ...sim.state.kinds import READABLE, SLEEP, WRITABLE, activity, count
 from ...sim.state.mechanism import Mechanism, Program, spend
@@ -161,15 +161,12 @@ def thread_per_connection(mechanism: Mechanism) -> Program:
 
     def ask_backend(world: World, worker: Worker, fd: int) -> Iterator[int]:
         """Have the backend work on the request of *fd*, and sleep meanwhile."""
-        call = world.costs.call
         yield from rewatch(world, worker, fd, NOTHING)
         to_backend.ask(world, COMMON_POOL, fd)
         while world.asks[fd] == to_backend.IN_LINE:
             yield from sleep_in_call(world, worker)
         k = world.asks[fd]
-        yield from spend(worker, activity.WRITE, sending_ns(call, to_backend.QUERY_BYTES))
-        to_backend.send_query(world, k)
-        yield from spend(worker, activity.WRITE, call.write_after_ns)
+        yield from to_backend.write_query(world, worker, k)
         yield from read_from_backend(world, worker, k)
         if to_backend.hand_on(world, COMMON_POOL, k):
             wake_asker(world, worker.interests, k)

@@ -10,10 +10,14 @@ taken until the reply has been read, and the reply is discarded.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from ..clients.asking import drawn_for_request
 from ..clients.backend import count_backend_times, query_comes
-from ..state.kinds import NONE, READABLE, count
-from ..state.world import World
+from ..state.costs import sending_ns
+from ..state.kinds import NONE, READABLE, activity, count
+from ..state.mechanism import spend
+from ..state.world import Worker, World
 
 QUERY_BYTES = 256
 """What is written to the backend for a request; its reply is one packet, too."""
@@ -93,12 +97,15 @@ def _leave_line(world: World, pool: int, fd: int) -> None:
         world.line_before[behind] = before
 
 
-def send_query(world: World, k: int) -> None:
+def write_query(world: World, worker: Worker, k: int) -> Iterator[int]:
     """Write the request that connection *k* has to the backend."""
+    call = world.costs.call
+    yield from spend(worker, activity.WRITE, sending_ns(call, QUERY_BYTES))
     world.counts[count.WRITES] += 1
     world.counts[count.BACKEND_QUERIES] += 1
     world.n_replies_sent[k] = 0
     query_comes(world, k)
+    yield from spend(worker, activity.WRITE, call.write_after_ns)
 
 
 def read_reply(world: World, k: int) -> int:
