@@ -23,8 +23,9 @@ from ...sim.state.units import MICROSECOND_NS, SECOND_NS
 BLOCKING = "blocking"
 """The mechanism that is none: threads sleep in their calls."""
 
-Steering = Literal["namespaces", "loopback", "emulated"]
-"""Who processes what the server receives: its CPU, the sender's CPU, the only CPU there is."""
+Steering = Literal["namespaces", "far_end", "loopback", "emulated"]
+"""Who processes what the server receives: its CPU, the sender's CPU, the only CPU there is. With
+far_end it is the server's CPU, and the clients are packets of a program without a TCP stack."""
 FDS_MAX = 19_900
 """Descriptors that server and clients ask for, each, unless a point says otherwise."""
 TIMEOUT_NS = 4_000_000_000

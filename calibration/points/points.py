@@ -189,6 +189,7 @@ connection takes."""
 EMULATED_FIT_POINTS = EMULATED.points("fit", "merged")
 FIT_POINTS_OF: dict[Steering, Sequence[Point]] = {
     "namespaces": FIT_POINTS,
+    "far_end": FIT_POINTS,
     "loopback": FIT_POINTS,
     "emulated": EMULATED.points("fit"),
 }

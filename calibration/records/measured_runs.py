@@ -96,12 +96,16 @@ class ErrorCounts(Frozen):
 
 
 class Latency(Frozen):
-    """Quantiles of intended send time to last byte, in ns, over the replied connections."""
+    """Quantiles of intended send time to last byte, in ns, over the replied connections.
+
+    p999 is there only where 10,000 or more were replied to.
+    """
 
     mean: float
     p50: float
     p90: float
     p99: float
+    p999: float | None = None
     max: float
 
 
@@ -128,11 +132,30 @@ class CpuTimes(Frozen):
 
 
 class ClientTimes(Frozen):
-    """CPU time of the load generator, and how late it started connections."""
+    """CPU time of the load generator, and how late it started connections, or sent requests.
+
+    Records from before lag_p99_ns and lag_p999_ns were there lack them.
+    """
 
     cpu_ns: int
     lag_p50_ns: int
+    lag_p99_ns: int | None = None
+    lag_p999_ns: int | None = None
     lag_max_ns: int
+
+
+class Gaps(Frozen):
+    """Times at which a program that spins on a CPU did not run, from the start of the run.
+
+    All gaps above 1 us count in `n` and `lost_ns`; `at_ns` and `length_ns` hold those longer than
+    `above_ns`, in order of time. `at_ns` is where a gap begins.
+    """
+
+    above_ns: int
+    n: int
+    lost_ns: int
+    at_ns: list[int]
+    length_ns: list[int]
 
 
 class RunResult(Frozen):
@@ -209,12 +232,20 @@ class MeasuredRun(Frozen, Generic[AnyPoint]):
 
 
 class RunRecord(MeasuredRun[StoredPoint]):
-    """One run at a point, of a closed or an open loop."""
+    """One run at a point, of a closed or an open loop.
+
+    `client_gaps` are those of the CPU of the load generator, `around` the prices of short benches
+    before and after the run, in ns by the name of the bench, and `resolved` the limits of the
+    kernel as they were in force, by name. Records from before these were there lack them.
+    """
 
     format: Literal["dispatchsim-run/1"] = "dispatchsim-run/1"
     steering: Steering
     warm_up_ns: int
     result: RunResult
+    client_gaps: Gaps | None = None
+    around: dict[str, tuple[float, float]] | None = None
+    resolved: dict[str, int | str] | None = None
 
 
 Row = TypeVar("Row", bound=BaseModel)
