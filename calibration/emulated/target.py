@@ -100,7 +100,9 @@ class EmulatedTarget:
         """Return the benches for the first round only: a second one would give the same."""
         return bench_commands(self.mechanisms) if index == 0 else []
 
-    def held_out(self, index: int, capacity_per_s: float, *, quick: bool) -> Sequence[Point]:
+    def held_out(
+        self, index: int, capacity_per_s: float, *, kept_per_s: float | None = None, quick: bool
+    ) -> Sequence[Point]:
         """Return the grids, after the first round only those that depend on the arrivals.
 
         *quick* keeps one in about ten.
@@ -108,7 +110,9 @@ class EmulatedTarget:
         points = [
             point
             for stage in (("once", "rounds") if index == 0 else ("rounds",))
-            for point in EMULATED.points(stage, capacity_per_s=capacity_per_s)
+            for point in EMULATED.points(
+                stage, capacity_per_s=capacity_per_s, kept_per_s=kept_per_s
+            )
             if point not in FIT_POINTS_OF[self.steering]
         ]
         return points[::10] if quick else points

@@ -3,7 +3,9 @@
     round r:  tasks, order shuffled ─► rows on disk ─► what was rejected, at most twice more
 
 Tasks are interleaved in rounds because a real machine drifts: two points are compared within a
-round. Where a target allows several tasks at once they run in threads; only this thread writes.
+round. A round may depend on what the ones before have found: what is known well enough is not
+measured again. A campaign may have a budget of time, after which it ends in the midst of a round.
+Where a target allows several tasks at once they run in threads; only this thread writes.
 
 A killed campaign leaves at most one torn line. The same campaign goes on where it was: tasks whose
 accepted rows are on disk are skipped.
@@ -14,10 +16,12 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import json
+import math
 import random
 import signal
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -63,7 +67,11 @@ class CampaignProgress:
 
 @dataclass
 class CampaignSummary:
-    """What a campaign did: tasks measured and already there, runs rejected and given up."""
+    """What a campaign did: tasks measured and already there, runs rejected and given up.
+
+    `reasons` counts rejected runs by the figure that was out of bounds; `out_of_time` is whether
+    the budget ended before the work did.
+    """
 
     measured: int = 0
     skipped: int = 0
@@ -71,6 +79,8 @@ class CampaignSummary:
     given_up: int = 0
     failed: int = 0
     interrupted: bool = False
+    out_of_time: bool = False
+    reasons: Counter[str] = field(default_factory=Counter)
     seconds: float = 0.0
     capacity_per_s: float = 0.0
     notices: list[str] = field(default_factory=list)
@@ -101,6 +111,21 @@ class Task:
         return self.what if isinstance(self.what, str) else self.what.label
 
 
+@dataclass
+class _Tally:
+    """How far a part of a campaign has come."""
+
+    total: int = 0
+    n_over: int = 0
+    n_attempts: int = 0
+    began_s: float = 0.0
+
+    def seconds_left(self, now_s: float) -> float:
+        """Return how long the rest takes if its tasks take as long as those so far."""
+        seconds_each = (now_s - self.began_s) / max(1, self.n_attempts)
+        return (self.total - self.n_over) * seconds_each
+
+
 ProgressCallback = Callable[[CampaignProgress], None]
 Measure = Callable[[Task], Sequence[Measured]]
 """Measures a task and returns its rows, at least one; raises `RunError` if it fails."""
@@ -121,6 +146,8 @@ class Campaign:
         Tasks that may run at a time without changing each other's results.
     stop:
         Ends what runs in other threads, soon.
+    budget_s:
+        No task begins later than this after `working` has begun.
     """
 
     def __init__(
@@ -131,6 +158,7 @@ class Campaign:
         things: str = "runs",
         n_at_once: int = 1,
         stop: Callable[[], None] = lambda: None,
+        budget_s: float = math.inf,
     ) -> None:
         self.summary = CampaignSummary()
         self.done: set[Task] = set()
@@ -139,6 +167,9 @@ class Campaign:
         self._things = things
         self._n_at_once = n_at_once
         self._stop = stop
+        self._budget_s = budget_s
+        self._ends_s = math.inf
+        self._tally = _Tally()
         self._failures_in_succession = 0
 
     def drop_torn_lines(self, *paths: Path) -> None:
@@ -153,6 +184,7 @@ class Campaign:
     def working(self) -> Iterator[None]:
         """Let Ctrl-C and SIGTERM end the campaign early; note how long it took."""
         began_s = time.monotonic()
+        self._ends_s = began_s + self._budget_s
         with interruptible():
             try:
                 yield
@@ -160,7 +192,14 @@ class Campaign:
                 self.summary.interrupted = True
         self.summary.seconds = time.monotonic() - began_s
 
-    def run(self, rounds: Sequence[Sequence[Task]], part: str, *, seed: str | None = None) -> None:
+    def run(
+        self,
+        rounds: Iterable[Sequence[Task]],
+        part: str,
+        *,
+        seed: str | None = None,
+        n_rounds: int | None = None,
+    ) -> None:
         """Run the tasks of each round that are not done, then its rejected ones again.
 
         Parameters
@@ -171,47 +210,70 @@ class Campaign:
             What these rounds are to the campaign, for people.
         seed:
             Shuffles the tasks of each round; without one they stay in their order.
+        n_rounds:
+            How many there are at most; they are asked for one by one. None: all are known before
+            the first begins.
 
         Raises
         ------
         CampaignError
             If four runs fail in succession.
         """
-        missing = [
-            [task for task in _shuffled(tasks, seed, index) if task not in self.done]
-            for index, tasks in enumerate(rounds)
-        ]
-        total = sum(map(len, missing))
-        self.summary.skipped += sum(map(len, rounds)) - total
-        began_s, n_over, n_attempts = time.monotonic(), 0, 0
+        known = list(rounds) if n_rounds is None else None
+        tally = _Tally(began_s=time.monotonic())
         with self._executor() as executor:
-            for tasks in missing:
-                waiting = tasks
-                for n_retries_left in reversed(range(RETRIES_MAX + 1)):
-                    rejected = []
-                    for index, outcome in run_all(self._attempt, waiting, executor):
-                        task = waiting[index]
-                        note = self._keep(task, outcome)
-                        n_attempts += 1
-                        if note and n_retries_left:
-                            rejected.append(task)
-                        else:
-                            n_over += 1
-                            self.summary.measured += not note
-                            self.summary.given_up += bool(note)
-                        seconds_each = (time.monotonic() - began_s) / n_attempts
-                        self._report(
-                            CampaignProgress(
-                                part=part,
-                                label=f"round {task.round} {task.label}",
-                                done=n_over,
-                                total=total,
-                                rejected=self.summary.rejected,
-                                seconds_left=(total - n_over) * seconds_each,
-                                note=note,
-                            )
-                        )
-                    waiting = rejected
+            for index, tasks in enumerate(known if known is not None else rounds):
+                if self.summary.out_of_time:
+                    break
+                missing = [t for t in _shuffled(tasks, seed, index) if t not in self.done]
+                self.summary.skipped += len(tasks) - len(missing)
+                if known is not None:
+                    n_later = sum(t not in self.done for later in known[index + 1 :] for t in later)
+                else:
+                    n_later = len(missing) * ((n_rounds or 0) - index - 1)
+                tally.total = tally.n_over + len(missing) + n_later
+                self._run_round(missing, part, executor, tally)
+
+    def _run_round(
+        self, missing: Sequence[Task], part: str, executor: Executor | None, tally: _Tally
+    ) -> None:
+        """Run the tasks of a round, then those that were rejected, at most twice more."""
+        waiting = missing
+        for n_retries_left in reversed(range(RETRIES_MAX + 1)):
+            rejected = []
+            for index, outcome in run_all(self._attempt, waiting, executor):
+                task = waiting[index]
+                note = self._keep(task, outcome)
+                tally.n_attempts += 1
+                if note and n_retries_left:
+                    rejected.append(task)
+                else:
+                    tally.n_over += 1
+                    self.summary.measured += not note
+                    self.summary.given_up += bool(note)
+                self.say(part, f"round {task.round} {task.label}", note, tally)
+                if time.monotonic() > self._ends_s:
+                    self.summary.out_of_time = True
+                    return
+            waiting = rejected
+
+    def say(self, part: str, label: str, note: str, tally: _Tally | None = None) -> None:
+        """Report where the campaign stands, or a *note* that belongs to no task."""
+        if self._progress is None:
+            return
+        self._tally = tally or self._tally
+        now_s = time.monotonic()
+        self._progress(
+            CampaignProgress(
+                part=part,
+                label=label,
+                done=self._tally.n_over,
+                total=self._tally.total,
+                rejected=self.summary.rejected,
+                seconds_left=min(self._tally.seconds_left(now_s), max(0.0, self._ends_s - now_s)),
+                note=note,
+            )
+        )
 
     @contextlib.contextmanager
     def _executor(self) -> Iterator[Executor | None]:
@@ -246,6 +308,7 @@ class Campaign:
         note = next((row.reason or "not accepted" for row in outcome if not row.accepted), "")
         if note:
             self.summary.rejected += 1
+            self.summary.reasons[note.split()[0]] += 1
         else:
             self.done.add(task)
         return note
@@ -259,10 +322,6 @@ class Campaign:
                 f"the last one ({task.label}): {error}"
             ) from error
         return f"failed: {error}"
-
-    def _report(self, progress: CampaignProgress) -> None:
-        if self._progress is not None:
-            self._progress(progress)
 
 
 def _shuffled(tasks: Sequence[Task], seed: str | None, index: int) -> list[Task]:

@@ -98,9 +98,14 @@ def building_bar(console: Console | None = None) -> Iterator[Callable[[str, int,
 def summary_text(summary: CampaignSummary) -> str:
     """Return what a campaign did, one sentence and its notices."""
     state = "interrupted" if summary.interrupted else "finished"
+    if summary.out_of_time:
+        state = "out of time"
     sentence = (
         f"{state} after {duration_text(summary.seconds)}: {summary.measured} measured, "
         f"{summary.skipped} already there, {summary.rejected} runs rejected, "
         f"{summary.failed} failed, {summary.given_up} given up"
     )
+    if summary.reasons:
+        reasons = ", ".join(f"{name} {n}" for name, n in summary.reasons.most_common())
+        sentence += f"\nrejected by figure: {reasons}"
     return "\n".join([sentence, *summary.notices])

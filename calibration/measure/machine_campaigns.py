@@ -1,6 +1,7 @@
 """What is measured of a machine: prices and whole runs, and runs of a campaign of their own.
 
     target ─► machine.json ─► capacity, if held-out points need it ─► rounds: micro, fit, held out
+                              which lack those held-out points that are known well enough
     namespaces ─► machine.json ─► rounds: points of overload, clients that give up, kept
                                   connections, or floods
 
@@ -9,20 +10,23 @@ What the folder of the machine does not hold yet is measured and appended (campa
 
 from __future__ import annotations
 
+import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 from ..points.flood_points import FloodPoint, flood_points
 from ..points.overload_points import overload_points
 from ..points.point import Point
+from ..points.points import FIT_POINT, KEPT_FIT_POINT
 from ..records.flood_records import FLOOD_FILE, FloodRecord
 from ..records.measured_runs import Measured, MeasuredRun, MicroResult, RunRecord, read_rows
 from ..records.noise import Series
 from ..records.overload_records import OVERLOAD_FILE, OverloadRecord
+from ..records.precision import by_point, noise_text, widest
 from ..testbed.c_build import build
-from ..testbed.machine_facts import machine_facts
+from ..testbed.machine_facts import SAME_MACHINE, machine_facts
 from ..testbed.testbed import open_testbed
 from .campaign import (
     Campaign,
@@ -40,17 +44,27 @@ from .kept_run import KEPT_FILE, run_kept
 from .overload_run import run_overload
 from .target import Stage, Target
 
-Kind = Literal["micro", "fit", "heldout", "all"]
+Kind = Literal["micro", "fit", "heldout", "profile", "all"]
+"""What is measured: one stage, those that a profile needs, or all."""
 ROUNDS = 3
 """Of overload, clients that give up, kept connections, and floods."""
 QUICK_FLOODS_EVERY = 6
 """Of the floods, in a quick campaign."""
+QUICK_ROUNDS = 2
+"""Over the quick benches; with fit runs they take two minutes."""
 _PARTS: dict[Stage, str] = {
     "micro": "microbenchmarks",
     "fit": "fit runs",
     "heldout": "held-out runs",
 }
 """What stages are called for people."""
+_STAGES: Mapping[Kind, Sequence[Stage]] = {
+    "micro": ("micro",),
+    "fit": ("fit",),
+    "heldout": ("heldout",),
+    "profile": ("micro", "fit"),
+}
+"""Of each kind but all, which has every stage."""
 
 
 def run_campaign(
@@ -60,6 +74,8 @@ def run_campaign(
     output: Path,
     repeats: int | None = None,
     quick: bool = False,
+    within: float | None = None,
+    budget_s: float = math.inf,
     progress: ProgressCallback | None = None,
     seed: int = 1,
 ) -> CampaignSummary:
@@ -78,7 +94,12 @@ def run_campaign(
         Rounds (None: as the target says); an accepted (point, round) that is already there is
         not measured again.
     quick
-        Take a small part of the benches and points.
+        Take brief benches, and a small part of the held-out points.
+    within
+        A held-out point of which enough runs are accepted, and whose median is known to this, is
+        not measured in further rounds; None: all have as many rounds.
+    budget_s
+        No run begins after this; what is left is measured by the next call.
     seed
         Orders the tasks within a round; arrivals depend on the point and the round only.
 
@@ -88,22 +109,32 @@ def run_campaign(
         With one sentence that says what to do.
     """
     repeats = _rounds_of(repeats, target.rounds)
-    if kind not in ("micro", "fit", "heldout", "all"):
-        raise CampaignError(f'kind must be micro, fit, heldout or all, got "{kind}"')
+    if kind not in get_args(Kind):
+        raise CampaignError(f'kind must be one of {", ".join(get_args(Kind))}, got "{kind}"')
     note_machine(output, target.identity, target.facts())
     with alone():
-        stages = _Stages(target, output, progress)
+        stages = _Stages(target, output, progress, budget_s)
         with stages.campaign.working():
-            stages.run(kind, repeats, quick=quick, seed=seed)
+            stages.run(kind, repeats, quick=quick, within=within, seed=seed)
     return stages.campaign.summary
 
 
 class _Stages:
     """A campaign over microbenchmarks, fit points and held-out points of *target*."""
 
-    def __init__(self, target: Target, output: Path, progress: ProgressCallback | None) -> None:
+    def __init__(
+        self,
+        target: Target,
+        output: Path,
+        progress: ProgressCallback | None,
+        budget_s: float = math.inf,
+    ) -> None:
         self.campaign = Campaign(
-            self._measure, progress, n_at_once=target.n_at_once, stop=target.stop
+            self._measure,
+            progress,
+            n_at_once=target.n_at_once,
+            stop=target.stop,
+            budget_s=budget_s,
         )
         self._target = target
         self._files: dict[Stage, Path] = {stage: output / f"{stage}.jsonl" for stage in _PARTS}
@@ -140,52 +171,99 @@ class _Stages:
     def _tasks(self, stage: Stage, number: int, things: Sequence[str | Point]) -> list[Task]:
         return [Task(self._files[stage], number, what) for what in things]
 
-    def run(self, kind: Kind, repeats: int, *, quick: bool, seed: int) -> None:
+    def run(
+        self, kind: Kind, repeats: int, *, quick: bool, within: float | None, seed: int
+    ) -> None:
         """Plan the rounds, once the capacity that some points need is known, and run them."""
-        target = self._target
-        stages: Sequence[Stage] = tuple(_PARTS) if kind == "all" else (kind,)
-        capacity_per_s = self._capacity_per_s() if "heldout" in stages else 0.0
-        self.campaign.summary.capacity_per_s = capacity_per_s
-        rounds, found = [], set[Stage]()
-        for index in range(repeats):
-            planned: list[tuple[Stage, int, Sequence[str | Point]]] = []
-            if "micro" in stages:
-                planned.append(("micro", index, target.benches(index, quick=quick)))
-            if "fit" in stages:
-                numbers = target.fit_repeats(index, alone=kind == "fit")
-                planned += [("fit", number, target.fit_points) for number in numbers]
-            if "heldout" in stages:
-                points = target.held_out(index, capacity_per_s, quick=quick)
-                planned.append(("heldout", index, points))
-            rounds.append([task for part in planned for task in self._tasks(*part)])
-            found |= {stage for stage, _, things in planned if things}
-        part = ", ".join(name for stage, name in _PARTS.items() if stage in found)
-        self.campaign.run(rounds, part, seed=str(seed))
+        stages = _STAGES.get(kind) or tuple(_PARTS)
+        capacity = self._capacity() if "heldout" in stages else None
+        self.campaign.summary.capacity_per_s = capacity.new_per_s if capacity else 0.0
+        part = ", ".join(_PARTS[stage] for stage in stages)
 
-    def _capacity_per_s(self) -> float:
+        def rounds() -> Iterator[list[Task]]:
+            for index in range(repeats):
+                planned: list[tuple[Stage, int, Sequence[str | Point]]] = []
+                if "micro" in stages:
+                    planned.append(("micro", index, self._target.benches(index, quick=quick)))
+                if "fit" in stages:
+                    numbers = self._target.fit_repeats(index, alone=kind == "fit")
+                    planned += [("fit", number, self._target.fit_points) for number in numbers]
+                if capacity:
+                    points = self._target.held_out(
+                        index, capacity.new_per_s, kept_per_s=capacity.kept_per_s, quick=quick
+                    )
+                    if within is not None and index:
+                        points = self._unsure(points, index, within, part)
+                    planned.append(("heldout", index, points))
+                yield [task for one in planned for task in self._tasks(*one)]
+
+        if within is None:
+            self.campaign.run(list(rounds()), part, seed=str(seed))
+        else:
+            self.campaign.run(rounds(), part, seed=str(seed), n_rounds=repeats)
+            if capacity:
+                self._note_precision(within)
+
+    def _unsure(self, points: Sequence[Point], index: int, within: float, part: str) -> list[Point]:
+        """Return which of *points* are not known to *within*, and say how noisy the machine is."""
+        runs = self._runs("heldout")
+        self.campaign.say(part, f"after round {index}", noise_text(runs, within))
+        of_point = by_point(runs)
+        return [point for point in points if widest(of_point.get(point, [])) > within]
+
+    def _note_precision(self, within: float) -> None:
+        self.campaign.summary.notices.append(noise_text(self._runs("heldout"), within))
+
+    def _capacity(self) -> _Capacity:
         """Return the capacity, by which held-out rates are chosen, measuring it if need be.
 
-        It is the reply rate of the first accepted runs of the first fit point. Later runs do not
+        It is the reply rate of the first accepted runs of the fit points. Later runs do not
         change it: open-loop rates are fractions of it, and would be other points. A campaign that
         was interrupted here may know it and lack runs of other fit points.
         """
         target, repeats = self._target, self._target.capacity_repeats
-        first = target.fit_points[0]
         self.campaign.run(
             [[t for n in range(repeats) for t in self._tasks("fit", n, target.fit_points)]],
             "fit runs for the capacity",
         )
-        rates = [
-            run.result.reply_rate_per_s.mean
-            for run in self._runs("fit")
-            if run.accepted and run.point == first
-        ]
-        if len(rates) < repeats:
+        of_point = by_point(self._runs("fit"))
+        rates: dict[Point, float] = {}
+        for point in target.fit_points:
+            accepted = [
+                r.result.reply_rate_per_s.mean for r in of_point.get(point, []) if r.accepted
+            ]
+            if len(accepted) >= repeats:
+                rates[point] = statistics.median(accepted[:repeats])
+        first = target.fit_points[0]
+        if first not in rates:
             raise CampaignError(
                 f"{first.label} has fewer than {repeats} accepted runs, and held-out "
                 "rates are fractions of its capacity: measure again when the machine is quieter"
             )
-        return statistics.median(rates[:repeats])
+        return _Capacity(rates[first], kept_per_s(rates))
+
+
+class _Capacity(NamedTuple):
+    """Requests a second of the fit points' server: each on a new connection, or over kept ones."""
+
+    new_per_s: float
+    kept_per_s: float | None
+
+
+def kept_per_s(rates: Mapping[Point, float]) -> float | None:
+    """Return the requests a second over kept connections that *rates* of the fit points imply.
+
+    A reply takes request + connection at the first, and request + connection / n where a
+    connection has n requests. None if one was not measured, or the two contradict each other.
+
+    >>> round(kept_per_s({FIT_POINT: 20_000.0, KEPT_FIT_POINT: 32_000.0}))
+    40000
+    """
+    if FIT_POINT not in rates or KEPT_FIT_POINT not in rates:
+        return None
+    n = KEPT_FIT_POINT.load.requests
+    request_s = (n / rates[KEPT_FIT_POINT] - 1 / rates[FIT_POINT]) / (n - 1)
+    return 1 / request_s if request_s > 0 else None
 
 
 def run_overload_campaign(
@@ -307,7 +385,7 @@ def _measure_in_namespaces(
 ) -> CampaignSummary:
     """Measure what the records in *path* lack of some rounds over *points*; *run* measures one."""
     n_rounds = _rounds_of(repeats, ROUNDS)
-    note_machine(path.parent, ("id",), machine_facts())
+    note_machine(path.parent, SAME_MACHINE, machine_facts())
     # A signal must not end the program before the namespaces are taken down again.
     with alone(), interruptible():
         programs = build()

@@ -18,12 +18,14 @@ from ..points.points import FIT_POINTS, IO_URING, STOCK_MECHANISMS, held_out_poi
 from ..records.measured_runs import MicroResult, RunRecord
 from ..records.noise import Series
 from ..testbed.c_build import Programs, build
-from ..testbed.machine_facts import Fact, machine_facts
+from ..testbed.machine_facts import SAME_MACHINE, Fact, machine_facts
 from ..testbed.processes import RunError
 from ..testbed.testbed import Steering as HardwareSteering
 from ..testbed.testbed import Testbed, open_testbed
+from .kept_run import run_kept
 from .macro import Timing, run_point
 from .microbenchmarks import bench_commands, run_bench
+from .surroundings import Surroundings, beside
 
 FIT_REPEATS_PER_ROUND = 3
 _BRIEF_RING, _REFUSED = "ring_block --milliseconds 1", "micro: io_uring:"
@@ -78,8 +80,13 @@ class Target(Protocol):
     def benches(self, index: int, *, quick: bool) -> Sequence[str]:
         """Return the command lines of the microbenchmarks of round *index*."""
 
-    def held_out(self, index: int, capacity_per_s: float, *, quick: bool) -> Sequence[Point]:
-        """Return the points of round *index* that a fit may not see."""
+    def held_out(
+        self, index: int, capacity_per_s: float, *, kept_per_s: float | None = None, quick: bool
+    ) -> Sequence[Point]:
+        """Return the points of round *index* that a fit may not see.
+
+        *kept_per_s* is what the server answers over connections that are kept, None: as much.
+        """
 
     def recall(self, runs: Iterable[RunRecord]) -> None:
         """Take notice of earlier runs of the folder, accepted or not."""
@@ -109,7 +116,7 @@ class Target(Protocol):
 class HardwareTarget:
     """Two CPUs of this machine, and the calibrations that tell whether it was quiet."""
 
-    identity: Sequence[str] = ("id",)
+    identity: Sequence[str] = SAME_MACHINE
     n_at_once = 1
     rounds = 10
     fit_points: Sequence[Point] = FIT_POINTS
@@ -131,6 +138,7 @@ class HardwareTarget:
         self._timing = timing
         self._mechanisms = mechanisms
         self._series = Series()
+        self._surroundings = Surroundings(testbed, programs)
 
     def facts(self) -> dict[str, Fact]:
         """Return the facts of this machine."""
@@ -151,9 +159,13 @@ class HardwareTarget:
         """Return the same benches for each round: the machine drifts."""
         return bench_commands(quick=quick, mechanisms=self._mechanisms)
 
-    def held_out(self, _index: int, capacity_per_s: float, *, quick: bool) -> Sequence[Point]:
+    def held_out(
+        self, _index: int, capacity_per_s: float, *, kept_per_s: float | None = None, quick: bool
+    ) -> Sequence[Point]:
         """Return the same points for each round."""
-        return held_out_points(capacity_per_s, quick=quick, mechanisms=self._mechanisms)
+        return held_out_points(
+            capacity_per_s, kept_per_s=kept_per_s, quick=quick, mechanisms=self._mechanisms
+        )
 
     def recall(self, runs: Iterable[RunRecord]) -> None:
         """Continue the series of calibrations of earlier runs."""
@@ -164,8 +176,13 @@ class HardwareTarget:
         return run_bench(command, round_number, testbed=self._testbed, programs=self._programs)
 
     def run_point(self, point: Point, repeat: int) -> RunRecord:
-        """Run one point and let the gate judge it."""
-        return run_point(
+        """Run one point and let the gate judge it.
+
+        Held-out points have the machine's prices before and after them in their record. Fit points
+        are compared with each other and with benches, and are many.
+        """
+        before = None if point in FIT_POINTS else self._surroundings.before()
+        run = (run_kept if point.keeps else run_point)(
             point,
             repeat,
             testbed=self._testbed,
@@ -173,6 +190,10 @@ class HardwareTarget:
             series=self._series,
             timing=self._timing,
         )
+        if before is None:
+            return run
+        around = beside(before, self._surroundings.after())
+        return run.model_copy(update={"around": around})
 
     def stop(self) -> None:
         """Do nothing: no run is in another thread."""

@@ -20,6 +20,8 @@ A file has stages, a stage has grids, and a grid has the keys of scenarios:
 
 A share is one of requests: connections with several requests come at so much smaller a rate. Bursts
 come at distances of whole hundredths of a second, so that a window holds as many as whole ones.
+`load.of_application` is a share of what is left where an application takes `server.request_cpu` for
+each request besides; where connections are kept, of the requests of kept ones.
 
 On hardware fit points of one mechanism are for all: what user code takes for a request is the same,
 and what they differ in has prices.
@@ -35,7 +37,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from ...scenario.errors import ScenarioError
-from ...scenario.quantities import RATE
+from ...scenario.quantities import DURATION, RATE
+from ...sim.state.units import SECOND_NS
 from .point import BLOCKING, Point, Steering, point_at, stored
 
 IO_URING = "io_uring"
@@ -57,7 +60,7 @@ FIT_WORKERS = 64
 """Of a server that blocks: a thread for each user of the fit point."""
 
 _BURST_GRAIN_S = 0.01
-_SHARE = "load.of_capacity"
+_SHARE, _APPLICATION_SHARE = _SHARES = ("load.of_capacity", "load.of_application")
 
 Keys = Mapping[str, Any]
 """Values of a point by key, as in `load.users`."""
@@ -96,10 +99,18 @@ class Grids(NamedTuple):
             grids.point({"server.mechanism": mechanism, _SHARE: 1}, 1000, f"of.{mechanism}")
         return grids
 
-    def points(self, stage: str, name: str = "", *, capacity_per_s: float = 1) -> list[Point]:
+    def points(
+        self,
+        stage: str,
+        name: str = "",
+        *,
+        capacity_per_s: float = 1,
+        kept_per_s: float | None = None,
+    ) -> list[Point]:
         """Return the points of a stage, or of its grids of one name, in their order, none twice.
 
-        Rates are shares of *capacity_per_s*, what the first fit point has served.
+        Rates are shares of *capacity_per_s*, what the first fit point has served, and with an
+        application of *kept_per_s* where connections are kept; None: as much.
 
         Raises
         ------
@@ -114,7 +125,9 @@ class Grids(NamedTuple):
         if isinstance(named, list):
             named = {"": named}
         points = (
-            self.point(keys, capacity_per_s, ".".join(filter(None, (stage, one))))
+            self.point(
+                keys, capacity_per_s, ".".join(filter(None, (stage, one))), kept_per_s=kept_per_s
+            )
             for one, tables in named.items()
             if name in ("", one)
             for table in tables
@@ -122,7 +135,14 @@ class Grids(NamedTuple):
         )
         return list(dict.fromkeys(points))
 
-    def point(self, keys: Keys, capacity_per_s: float, grid: str = "point") -> Point:
+    def point(
+        self,
+        keys: Keys,
+        capacity_per_s: float,
+        grid: str = "point",
+        *,
+        kept_per_s: float | None = None,
+    ) -> Point:
         """Return the point of *keys*, with what its mechanism usually has; errors as of `points`.
 
         >>> EMULATED.point({"server.mechanism": "signalfd", "load.of_capacity": 0.5}, 20_000).label
@@ -132,11 +152,16 @@ class Grids(NamedTuple):
         source = f"{self.file}: {grid}"
         content: dict[str, Any] = {}
         if _SHARE in keys:
-            rate = _rate(keys, capacity_per_s, source)
+            rate = _rate(keys, _SHARE, capacity_per_s, source)
+            keys = {"load.loop": "open", **keys, "load.rate": rate}
+        elif _APPLICATION_SHARE in keys:
+            base_per_s = kept_per_s if kept_per_s and "load.connections" in keys else capacity_per_s
+            left_per_s = _beside_application(keys, base_per_s, source)
+            rate = _rate(keys, _APPLICATION_SHARE, left_per_s, source)
             keys = {"load.loop": "open", **keys, "load.rate": rate}
         for key, value in keys.items():
             section, _, field = key.rpartition(".")
-            if key != _SHARE:
+            if key not in _SHARES:
                 (content.setdefault(section, {}) if section else content)[field] = value
         # Points of grids equal those of measured rows, which leave out what is as usual.
         return point_at(**stored(Point.check(content, source)))
@@ -164,10 +189,20 @@ def _levels(key: str, value: Any) -> list[Keys]:
     return [{key: one} for one in (value if isinstance(value, list) else [value])]
 
 
-def _rate(keys: Keys, capacity_per_s: float, source: str) -> str:
+def _beside_application(keys: Keys, base_per_s: float, source: str) -> float:
+    """Return what is left of *base_per_s* where each request takes `server.request_cpu` besides."""
+    text = str(keys.get("server.request_cpu", "0 us"))
+    try:
+        application_ns = DURATION.parse(text)
+    except ValueError as error:
+        raise ScenarioError(f"{source}: server.request_cpu: {error}") from None
+    return 1 / (1 / base_per_s + application_ns / SECOND_NS)
+
+
+def _rate(keys: Keys, share_key: str, capacity_per_s: float, source: str) -> str:
     """Return the connections a second of an open loop at a share of the capacity."""
-    share, n_requests, burst = keys[_SHARE], keys.get("load.requests", 1), keys.get("burst", 1)
-    for key, value in ((_SHARE, share), ("load.requests", n_requests), ("burst", burst)):
+    share, n_requests, burst = keys[share_key], keys.get("load.requests", 1), keys.get("burst", 1)
+    for key, value in ((share_key, share), ("load.requests", n_requests), ("burst", burst)):
         if not isinstance(value, int | float) or value <= 0:
             raise ScenarioError(f"{source}: {key}: must be a number above 0, got {value}")
     rate_per_s = capacity_per_s * (share / n_requests)
@@ -202,14 +237,22 @@ RATE_POINTS = (FIT_POINT,)
 
 
 def held_out_points(
-    capacity_per_s: float, *, quick: bool = False, mechanisms: Sequence[str] = STOCK_MECHANISMS
+    capacity_per_s: float,
+    *,
+    kept_per_s: float | None = None,
+    quick: bool = False,
+    mechanisms: Sequence[str] = STOCK_MECHANISMS,
 ) -> list[Point]:
     """Return every point on hardware that a fit may not see; *quick* keeps one in about eight.
+
+    *capacity_per_s* and *kept_per_s* are as in `Grids.points`.
 
     >>> len(held_out_points(20_000, mechanisms=["poll"], quick=True))
     5
     """
-    points = HARDWARE.points("quick" if quick else "held_out", capacity_per_s=capacity_per_s)
+    points = HARDWARE.points(
+        "quick" if quick else "held_out", capacity_per_s=capacity_per_s, kept_per_s=kept_per_s
+    )
     return [
         point
         for point in points

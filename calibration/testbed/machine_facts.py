@@ -52,6 +52,10 @@ def machine_facts() -> dict[str, Fact]:
     }
 
 
+SAME_MACHINE = ("id", "cpu_model", "kernel")
+"""The facts that the runs of a folder share: another kernel is another machine."""
+
+
 def machine_id() -> str:
     """Return a short name of the kind of machine, such as `epyc-family26-2cpu-linux-6.18`.
 

@@ -245,7 +245,7 @@ def _calibrate_machine(folder: Path, output: Path | None) -> None:
             raise
         raise UserError(
             f"{error} (the round is not whole, {len(missing)} of its microbenchmarks were not "
-            "measured yet: the same `dispatchsim measure` command, without --quick, goes on)"
+            "measured yet: the same `dispatchsim measure` command goes on)"
         ) from None
     instead = ", instead of the one before" if target.exists() else ""
     target.parent.mkdir(parents=True, exist_ok=True)

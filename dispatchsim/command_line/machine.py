@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Required, TypedDict, cast
 
 import typer
 
@@ -20,6 +20,15 @@ if TYPE_CHECKING:
     from ..calibration.measure.machine_campaigns import Kind as CampaignKind
     from ..calibration.measure.target import Target
     from ..calibration.testbed.testbed import Steering
+
+
+class _Plan(TypedDict, total=False):
+    """Parameters of `run_campaign`."""
+
+    kind: Required[CampaignKind]
+    repeats: Required[int | None]
+    within: float | None
+    budget_s: float
 
 
 class Kind(StrEnum):
@@ -81,9 +90,25 @@ def measure(
     quick: Annotated[
         bool,
         typer.Option(
-            help="A small part of the benches and points; on hardware too little for a profile."
+            help="Two minutes on hardware: brief benches and fit runs, enough for a profile; of "
+            "held-out points, where these are asked for, one in eight. Elsewhere one in ten."
         ),
     ] = False,
+    minutes: Annotated[
+        float,
+        typer.Option(
+            min=1, help="No run of hardware begins later; the same command goes on with the rest."
+        ),
+    ] = 90.0,
+    within: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            max=1,
+            help="A held-out point of hardware with three accepted runs, of whose requests/s and "
+            "CPU the median is known to this share, is measured no further; 0: all rounds.",
+        ),
+    ] = 0.03,
     steering: Annotated[
         SteeringChoice | None,
         typer.Option(help="namespaces need root; without, loopback, which says less."),
@@ -94,7 +119,7 @@ def measure(
     ] = None,
     black_box: of_server.ServerOptions,
 ) -> None:
-    """Measure a machine with real C servers (hours; every finished run is on disk).
+    """Measure a machine with real C servers (90 minutes; every finished run is on disk).
 
     Hardware needs gcc and make, and 2 CPUs with nothing else to do; as root, server and clients
     are kept apart in network namespaces. The emulated target needs QEMU and the sources of Linux,
@@ -134,13 +159,36 @@ def measure(
         with keeping(folder), campaign_bar(notes()) as progress:
             summary = run_campaign(
                 machine,
-                kind=cast("CampaignKind", kind.value),
                 output=folder,
-                repeats=repeats,
                 quick=quick,
                 progress=progress,
+                **_plan(kind, target, repeats, quick=quick, minutes=minutes, within=within),
             )
     conclude(summary, folder)
+
+
+def _plan(
+    kind: Kind,
+    target: TargetChoice,
+    repeats: int | None,
+    *,
+    quick: bool,
+    minutes: float,
+    within: float,
+) -> _Plan:
+    """Return what a campaign measures, how often and how long, which depends on the machine."""
+    from ..calibration.measure.machine_campaigns import QUICK_ROUNDS
+
+    if target is not TargetChoice.HARDWARE:
+        # Guests that count are not noisy: another repeat differs in its arrivals only.
+        return {"kind": cast("CampaignKind", kind.value), "repeats": repeats}
+    for_profile = quick and kind is Kind.ALL
+    return {
+        "kind": "profile" if for_profile else cast("CampaignKind", kind.value),
+        "repeats": repeats or (QUICK_ROUNDS if for_profile else None),
+        "within": within or None,
+        "budget_s": minutes * 60,
+    }
 
 
 def _check_only_server(

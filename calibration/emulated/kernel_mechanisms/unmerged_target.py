@@ -27,9 +27,11 @@ class UnmergedTarget(EmulatedTarget):
     fit_points = (*RATE_POINTS, *FIT_POINTS_OF["emulated"])
     mechanisms = (*MERGED, *UNMERGED)
 
-    def held_out(self, index: int, capacity_per_s: float, *, quick: bool) -> Sequence[Point]:
+    def held_out(
+        self, index: int, capacity_per_s: float, *, kept_per_s: float | None = None, quick: bool
+    ) -> Sequence[Point]:
         """Return the points; each further round has other arrivals."""
-        points = EMULATED.points("unmerged", capacity_per_s=capacity_per_s)
+        points = EMULATED.points("unmerged", capacity_per_s=capacity_per_s, kept_per_s=kept_per_s)
         return points[::10] if quick else points
 
     def seed_of(self, point: Point, repeat: int) -> int:

@@ -43,20 +43,23 @@ def test_no_held_out_point_is_seen_by_a_fit() -> None:
 
 
 def test_the_grids_have_the_promised_sizes_and_no_point_twice() -> None:
-    assert len(on_hardware("closed")) == 3 * 4 * 4
-    assert len(on_hardware("open")) == 3 * 2 * 10
+    assert len(on_hardware("closed")) == 3 * 3 * 3
+    assert len(on_hardware("open")) == 3 * 2 * 8
+    assert len(on_hardware("application")) == 2 * 2 * 4
+    assert len(on_hardware("kept")) == 3 * 2 * 5
     assert len(on_hardware("accept")) == 3 * 2 * 2
     assert len(on_hardware("further")) == 7 * (3 + 2 * 4) + (1 + 2 + 4 + 2)
     assert len(on_hardware("onset")) == 5
     points = held_out_points(CAPACITY_PER_S)
-    assert len(points) == len(set(points)) == 47 + 60 + 12 + 77 + 9 + 5
+    assert len(points) == len(set(points)) == 26 + 48 + 12 + 77 + 9 + 16 + 30 + 5
 
 
 def test_further_mechanisms_leave_the_points_of_the_first_as_they_were() -> None:
     grids = [*on_hardware("closed"), *on_hardware("open"), *on_hardware("accept")]
     first = [point for point in grids if point not in FIT_POINTS]
     assert held_out_points(CAPACITY_PER_S)[: len(first)] == first
-    assert held_out_points(CAPACITY_PER_S, mechanisms=MECHANISMS) == first
+    asked = held_out_points(CAPACITY_PER_S, mechanisms=MECHANISMS)
+    assert [point for point in asked if not point.server.request_cpu] == first
 
 
 def test_held_out_points_are_of_the_mechanisms_asked_for() -> None:
@@ -99,8 +102,19 @@ def test_fit_points_of_signals_have_a_queue_with_a_bound() -> None:
 
 def test_open_rates_are_fractions_of_the_capacity() -> None:
     rates = {point.rate_per_s for point in on_hardware("open")}
-    assert min(rates) == 2_400
-    assert max(rates) == 28_800
+    assert min(rates) == 4_800
+    assert max(rates) == 26_400
+
+
+def test_rates_beside_an_application_are_shares_of_what_it_leaves() -> None:
+    # 1 / (1/25000 s + 20 us) = 16667/s, and 1 / (1/50000 s + 20 us) = 25000/s over kept ones.
+    points = held_out_points(25_000, kept_per_s=50_000, mechanisms=["epoll_level"])
+    brief = [point for point in points if point.server.request_cpu == 20_000]
+    assert sorted(p.rate_per_s for p in brief if not p.keeps) == [8333, 13_333, 15_833, 18_333]
+    kept = sorted(p.rate_per_s for p in brief if p.keeps)
+    assert kept == [7500, 15_000, 20_000, 23_750, 27_500]
+    as_new = held_out_points(25_000, mechanisms=["epoll_level"])
+    assert min(p.rate_per_s for p in as_new if p.keeps and p.server.request_cpu == 20_000) == 5000
 
 
 def test_the_quick_grid_is_a_part_of_the_whole() -> None:

@@ -1,0 +1,103 @@
+"""What the machine was like beside a run: brief benches and a reference point, before and after it.
+
+    around ─► run ─► around ─► run ─► around          what follows one run precedes the next
+
+A shared machine drifts by several per cent within minutes. Runs of one reference point between all
+others show it: a point can be read relative to its neighbours. The brief benches are those on which
+most points depend: their prices then, over those of the calibration, say how much of a forecast's
+error is the hour's.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from ...sim.state.units import SECOND_NS
+from ..points.points import FIT_POINT
+from ..records.noise import Series
+from ..testbed.c_build import Programs
+from ..testbed.testbed import Testbed
+from .macro import Timing, run_point
+from .microbenchmarks import run_bench
+
+REFERENCE = "reference"
+"""The name of the time that the server takes for a reply at the reference point."""
+BRIEF_MS = 40
+BENCHES: Mapping[str, str] = {
+    "calls": "serve_calls --batch 8",
+    "scan": "poll_scan --n 1000",
+    "interrupt": "interrupt_data --burst 1 --mechanism none",
+}
+"""Benches by name, as a campaign has them, too; of a bench with several results, their sum."""
+TIMING = Timing(warm_up_s=0.2, window_s=0.4, calibration_ms=10)
+"""Of a run of the reference point."""
+FRESH_S = 2.0
+"""Prices that are older do not stand beside what begins now."""
+
+Prices = Mapping[str, float]
+"""ns by the name of the bench."""
+
+
+class _Taken(NamedTuple):
+    prices: Prices
+    at_s: float
+
+
+class Surroundings:
+    """Prices beside runs on one testbed."""
+
+    def __init__(self, testbed: Testbed, programs: Programs) -> None:
+        self._testbed = testbed
+        self._programs = programs
+        self._series = Series()
+        self._latest: _Taken | None = None
+
+    def before(self) -> Prices:
+        """Return the prices of now: those after the last run if they are fresh.
+
+        Raises
+        ------
+        RunError
+            If a bench or the reference run fails.
+        """
+        latest = self._latest
+        if latest is not None and time.monotonic() - latest.at_s < FRESH_S:
+            return latest.prices
+        return self.after()
+
+    def after(self) -> Prices:
+        """Measure the prices of now; errors as of `before`."""
+        prices = {name: self._price_ns(command) for name, command in BENCHES.items()}
+        run = run_point(
+            FIT_POINT,
+            0,
+            testbed=self._testbed,
+            programs=self._programs,
+            series=self._series,
+            timing=TIMING,
+        )
+        if run.result.replied:
+            prices[REFERENCE] = round(run.window_ns / run.result.replied, 1)
+        self._latest = _Taken(prices, time.monotonic())
+        return prices
+
+    def _price_ns(self, command: str) -> float:
+        rows = run_bench(
+            f"{command} --milliseconds {BRIEF_MS}",
+            0,
+            testbed=self._testbed,
+            programs=self._programs,
+        )
+        return round(sum(row.median for row in rows), 1)
+
+
+def beside(before: Prices, after: Prices) -> dict[str, tuple[float, float]]:
+    """Return both prices of each bench that has them."""
+    return {name: (ns, after[name]) for name, ns in before.items() if name in after}
+
+
+def per_s(price_ns: float) -> float:
+    """Return replies a second at the reference point."""
+    return SECOND_NS / price_ns
