@@ -178,7 +178,7 @@ class _Stages:
         stages = _STAGES.get(kind) or tuple(_PARTS)
         capacity = self._capacity() if "heldout" in stages else None
         self.campaign.summary.capacity_per_s = capacity.new_per_s if capacity else 0.0
-        part = ", ".join(_PARTS[stage] for stage in stages)
+        part = self._name_of(stages)
 
         def rounds() -> Iterator[list[Task]]:
             for index in range(repeats):
@@ -198,11 +198,17 @@ class _Stages:
                 yield [task for one in planned for task in self._tasks(*one)]
 
         if within is None:
-            self.campaign.run(list(rounds()), part, seed=str(seed))
+            known = list(rounds())
+            found = {task.path for tasks in known for task in tasks}
+            part = self._name_of([stage for stage in stages if self._files[stage] in found])
+            self.campaign.run(known, part, seed=str(seed))
         else:
             self.campaign.run(rounds(), part, seed=str(seed), n_rounds=repeats)
             if capacity:
                 self._note_precision(within)
+
+    def _name_of(self, stages: Sequence[Stage]) -> str:
+        return ", ".join(_PARTS[stage] for stage in stages)
 
     def _unsure(self, points: Sequence[Point], index: int, within: float, part: str) -> list[Point]:
         """Return which of *points* are not known to *within*, and say how noisy the machine is."""
