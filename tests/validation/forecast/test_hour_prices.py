@@ -1,0 +1,91 @@
+"""A profile at the prices of the hour: which costs go with which bench."""
+
+import pytest
+from tests.validation.synthetic_runs import SHORT, synthetic_run, toy_profile
+
+from dispatchsim.calibration.measure.surroundings import BENCHES, REFERENCE
+from dispatchsim.calibration.points.point import point_at
+from dispatchsim.calibration.records.measured_runs import MicroResult, RunRecord
+from dispatchsim.validation.forecast.hour_prices import (
+    HourPrices,
+    at_hour,
+    calibration_prices,
+    hour_prices,
+    relative_to_neighbours,
+)
+
+
+def micro(command: str, median: float, *, round_number: int = 0) -> MicroResult:
+    return MicroResult(
+        date="2026-01-02T03:04:05+00:00",
+        code="c",
+        bench=command.partition(" ")[0],
+        command=command,
+        parameters={},
+        round=round_number,
+        unit="ns",
+        median=median,
+        p10=median,
+        p90=median,
+        operations=1,
+    )
+
+
+def run(**around: tuple[float, float]) -> RunRecord:
+    profile = toy_profile()
+    measured = synthetic_run(point_at(mechanism="poll", users=4), profile, lengths=SHORT)
+    return measured.model_copy(update={"around": around or None})
+
+
+AS_THEN = {"calls": (500.0, 500.0), "scan": (60.0, 60.0), "interrupt": (9000.0, 9000.0)}
+
+
+def test_the_price_of_a_bench_is_the_sum_of_its_results_in_the_median_round() -> None:
+    rows = [
+        micro("serve_calls --batch 8", ns, round_number=number)
+        for number, prices in enumerate([(100, 400), (150, 450), (90, 300)])
+        for ns in prices
+    ]
+    rows += [micro("poll_scan --n 1000 --milliseconds 50", 60.0), micro("poll_scan --n 10", 5.0)]
+    assert calibration_prices(rows) == {"calls": 500.0, "scan": 60.0}
+
+
+def test_ratios_are_medians_over_runs_of_the_mean_before_and_after() -> None:
+    calibrated = {name: prices[0] for name, prices in AS_THEN.items()}
+    dear = AS_THEN | {"scan": (90.0, 150.0)}
+    runs = [run(**AS_THEN), run(**dear), run(**dear)]
+    assert hour_prices(runs, calibrated) == HourPrices(calls=1, scan=2, interrupt=1)
+
+
+def test_without_all_prices_there_is_no_hour() -> None:
+    calibrated = {name: prices[0] for name, prices in AS_THEN.items()}
+    assert hour_prices([], calibrated) is None
+    assert hour_prices([run(**AS_THEN), run()], calibrated) is None
+    assert hour_prices([run(**AS_THEN)], {"calls": 500.0}) is None
+
+
+def test_each_cost_goes_with_the_bench_that_is_like_it() -> None:
+    profile = toy_profile()
+    changed = at_hour(profile, HourPrices(calls=2, scan=3, interrupt=5))
+    for table, costs in profile.cost.items():
+        for name, cost in costs.items():
+            factor = 2
+            if table in ("client", "network"):
+                factor = 1
+            elif table == "interrupt":
+                factor = 5
+            elif name in ("scan", "register", "bitmap"):
+                factor = 3
+            now = changed.cost[table][name]
+            assert now.value == pytest.approx([ns * factor for ns in cost.value]), (table, name)
+            assert now.high == pytest.approx([ns * factor for ns in cost.high])
+    assert at_hour(profile, HourPrices(1, 1, 1)) == profile
+
+
+def test_the_benches_are_those_of_the_ratios() -> None:
+    assert set(BENCHES) == set(HourPrices._fields)
+
+
+def test_a_run_is_read_relative_to_its_neighbours() -> None:
+    assert relative_to_neighbours(run(**{REFERENCE: (40_000.0, 50_000.0)}), 30_000) == 1.5
+    assert relative_to_neighbours(run(), 30_000) is None

@@ -1,0 +1,102 @@
+"""A profile at the prices of the hour of a run, by the brief benches around it.
+
+    around ─┐
+            ├─► ratios ─► profile x ratios: what would be forecast if the machine had been
+    micro ──┘             calibrated in that hour
+
+The difference of the two forecasts is the hour's share of an error: a busy shared cache makes a
+scan dearer, a busy host an interrupt. Application and calls go with the calls that were measured;
+what clients take, and the link, stay as they were.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from ...calibration.measure.microbenchmarks import QUICK
+from ...calibration.measure.surroundings import BENCHES, REFERENCE
+from ...calibration.profiles.cost import Cost
+from ...calibration.profiles.cost_profile import Profile
+from ...calibration.records.measured_runs import MicroResult, RunRecord
+
+_SCANNING = ("scan", "register", "bitmap", "poll")
+"""Costs of a mechanism that look at each descriptor."""
+_UNCHANGED = ("client", "network")
+
+
+class HourPrices(NamedTuple):
+    """Prices around runs over those of the calibration: 1 is as then."""
+
+    calls: float
+    scan: float
+    interrupt: float
+
+
+def calibration_prices(micro: Iterable[MicroResult]) -> Mapping[str, float]:
+    """Return the price of each of the benches around runs in a calibration, in ns, by its name.
+
+    One that was not measured is left out.
+    """
+    names = {command: name for name, command in BENCHES.items()}
+    sums: dict[tuple[str, int], float] = {}
+    for row in micro:
+        name = names.get(row.command.removesuffix(QUICK))
+        if name is not None:
+            sums[name, row.round] = sums.get((name, row.round), 0.0) + row.median
+    rounds: dict[str, list[float]] = {}
+    for (name, _), price_ns in sums.items():
+        rounds.setdefault(name, []).append(price_ns)
+    return {name: statistics.median(prices) for name, prices in rounds.items()}
+
+
+def hour_prices(runs: Sequence[RunRecord], calibrated: Mapping[str, float]) -> HourPrices | None:
+    """Return the median ratio of each price around *runs* to the *calibrated* one.
+
+    None if a run or the calibration lacks one of them.
+    """
+    ratios: dict[str, list[float]] = {name: [] for name in HourPrices._fields}
+    for run in runs:
+        for name, found in ratios.items():
+            prices = (run.around or {}).get(name)
+            if prices is None or not calibrated.get(name):
+                return None
+            found.append(statistics.mean(prices) / calibrated[name])
+    if not runs:
+        return None
+    return HourPrices(**{name: statistics.median(found) for name, found in ratios.items()})
+
+
+def at_hour(profile: Profile, prices: HourPrices) -> Profile:
+    """Return *profile* with costs and intervals multiplied by *prices*."""
+    tables = {
+        table: {name: _times(cost, _ratio(table, name, prices)) for name, cost in costs.items()}
+        for table, costs in profile.cost.items()
+    }
+    return profile.model_copy(update={"cost": tables})
+
+
+def _ratio(table: str, name: str, prices: HourPrices) -> float:
+    if table in _UNCHANGED:
+        return 1.0
+    if table == "interrupt":
+        return prices.interrupt
+    return prices.scan if name in _SCANNING else prices.calls
+
+
+def _times(cost: Cost, ratio: float) -> Cost:
+    columns = {
+        column: tuple(ns * ratio for ns in getattr(cost, column))
+        for column in ("value", "low", "high")
+    }
+    return cost.model_copy(update=columns)
+
+
+def relative_to_neighbours(run: RunRecord, reference_ns: float) -> float | None:
+    """Return how much dearer a reply at the reference point was beside *run* than *reference_ns*.
+
+    None if the run has no neighbours.
+    """
+    prices = (run.around or {}).get(REFERENCE)
+    return statistics.mean(prices) / reference_ns if prices else None
