@@ -89,6 +89,7 @@ LAB = {
     "reported": "lab.reported",
     "impatient": "lab_measuring.impatient",
     "kept": "lab_measuring.kept",
+    "gaps": "lab_measuring.gaps",
     "measure-servers": "lab_measuring.measure_servers",
     "report-servers": "lab_measuring.report_servers",
     "measure-unmerged": "lab_measuring.measure_unmerged",

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 REPEATS, QUICK_REPEATS = 4, 1
 BESIDE_REPEATS, BESIDE_WIDTH = 3, 120
+GAPS_WIDTH = 150
 Servers = Annotated[
     list[str] | None, typer.Option("--server", help="Only this one; again for another.")
 ]
@@ -146,6 +147,48 @@ def _beside_simulation(
     for table in tables:
         console.print(rich_table(table))
         console.print()
+
+
+def gaps(
+    folder: Runs,
+    *,
+    seconds: Annotated[
+        float, typer.Option(min=0.1, max=60, help="Spin this long in each of four recordings.")
+    ] = 10.0,
+) -> None:
+    """Record when programs that spin on the CPUs of server and client did not run.
+
+    The recordings are added to gaps.jsonl in FOLDER; `calibrate` takes the last ones into the
+    profile. Of a machine too noisy to measure it says so, with status 1.
+    """
+    from rich.console import Console
+
+    from ..calibration.measure.campaign import alone, interruptible, note_machine
+    from ..calibration.measure.gaps import measure_gaps
+    from ..calibration.records.gap_records import GAPS_FILE, gaps_table, noise_problem
+    from ..calibration.records.measured_runs import append, drop_torn_line
+    from ..calibration.testbed.c_build import build
+    from ..calibration.testbed.machine_facts import machine_facts
+    from ..calibration.testbed.testbed import open_testbed
+    from ..sim.files.tables import rich_table
+
+    with keeping(folder), alone(), interruptible():
+        note_machine(folder, ("id",), machine_facts())
+        programs = build()
+        with open_testbed() as testbed:
+            if testbed.notice:
+                notes().print(testbed.notice, markup=False)
+            records = measure_gaps(
+                testbed,
+                programs,
+                seconds=seconds,
+                telling=lambda text: notes().print(f"spinning: {text}", markup=False),
+            )
+        drop_torn_line(folder / GAPS_FILE)
+        append(folder / GAPS_FILE, *records)
+    Console(width=GAPS_WIDTH, highlight=False, markup=False).print(rich_table(gaps_table(records)))
+    if problem := noise_problem(records):
+        raise UserError(problem)
 
 
 def measure_servers(

@@ -63,6 +63,7 @@ enum option_bit {
     NEEDS_MECHANISM = 4096, /* not `none` */
     TAKES_SERVED = 8192,    /* TAKES_MECHANISM, and the server's own, too */
     TAKES_QUEUE = 16384,
+    TAKES_RECORDING = 32768,
 };
 
 struct options {
@@ -70,7 +71,7 @@ struct options {
     long n, span, first, ready, batch, reply, burst, pause_us, cpu, queue;
     long milliseconds, server_cpu, peer_cpu;
     enum mechanism mechanism;
-    const char *server_netns, *peer_netns, *server_address;
+    const char *server_netns, *peer_netns, *server_address, *recording;
 };
 
 struct bench {
@@ -191,6 +192,8 @@ struct pair {
 /* How packets get to the server: the word for it in the results. */
 const char *steering(const struct options *options);
 void pin_to_cpu(long cpu);
+/* Have this thread be in the network namespace of that file; NULL: where it is. */
+void enter_namespace(const char *path);
 /* Start the peer; n_descriptors is what each side needs at most. */
 void pair_open(struct pair *pair, const struct options *options, long n_descriptors);
 void pair_close(struct pair *pair);
@@ -293,5 +296,6 @@ void bench_handover(const struct options *options);
 void bench_spawn(const struct options *options);
 void bench_rings(const struct options *options);
 void bench_ended(const struct options *options);
+void bench_gaps(const struct options *options);
 
 #endif

@@ -40,13 +40,16 @@ static const struct number_option numbers[] = {
 struct text_option {
     const char *name;
     size_t offset;
+    unsigned bit; /* 0: every bench takes it */
     const char *meaning;
 };
 
 static const struct text_option texts[] = {
-    {"--server-netns", offsetof(struct options, server_netns), "file of its network namespace"},
-    {"--peer-netns", offsetof(struct options, peer_netns), "file of its network namespace"},
-    {"--server-address", offsetof(struct options, server_address), "IPv4 address to listen on"},
+    {"--server-netns", offsetof(struct options, server_netns), 0, "file of its network namespace"},
+    {"--peer-netns", offsetof(struct options, peer_netns), 0, "file of its network namespace"},
+    {"--server-address", offsetof(struct options, server_address), 0, "IPv4 address to listen on"},
+    {"--recording", offsetof(struct options, recording), TAKES_RECORDING,
+     "file for the times and lengths of long gaps"},
 };
 
 enum { N_NUMBERS = sizeof numbers / sizeof numbers[0], N_TEXTS = sizeof texts / sizeof texts[0] };
@@ -133,6 +136,9 @@ static void read_option(struct options *options, const char *name, const char *w
     for (size_t i = 0; i < N_TEXTS; i++) {
         if (strcmp(name, texts[i].name) != 0) {
             continue;
+        }
+        if (texts[i].bit != 0 && (bench->takes & texts[i].bit) == 0) {
+            fail_usage("%s does not take %s", bench->name, name);
         }
         *(const char **)(void *)((char *)options + texts[i].offset) = word;
         return;

@@ -30,7 +30,7 @@ void pin_to_cpu(long cpu)
     }
 }
 
-static void enter_namespace(const char *path)
+void enter_namespace(const char *path)
 {
     if (path == NULL) {
         return;

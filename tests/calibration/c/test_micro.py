@@ -8,6 +8,7 @@ import json
 import math
 import os
 import shutil
+import struct
 import subprocess
 from pathlib import Path
 
@@ -51,9 +52,10 @@ OPTIONS = {
     "interrupt_posted": "--burst 2",
     "ring_calls": "--batch 4",
     "close_ended": "--batch 4",
+    "gaps": "--pause-us 1000",
 }
 BENCHES = [
-    *("floor", "clock", "spin", "memory", "select_scan", "poll_scan", "select_sparse"),
+    *("floor", "clock", "spin", "memory", "gaps", "select_scan", "poll_scan", "select_sparse"),
     *("select_first", "poll_first", "select_ready", "poll_ready", "epoll_wait_ready"),
     *("epoll_recheck", "epoll_add", "epoll_mod", "epoll_del", "watch_calls", "wait_ready"),
     *("wait_listed", "wait_told", "wait_vain", "wait_recovers", "signals_flushed"),
@@ -230,6 +232,7 @@ def test_some_benches_have_more_fields(micro: Path, bench: str, fields: set[str]
         (["lift"], "unknown bench 'lift' (try --list)"),
         (["floor", "--speed", "3"], "unknown option '--speed' (try --help)"),
         (["floor", "--n", "3"], "floor does not take --n"),
+        (["floor", "--recording", "x"], "floor does not take --recording"),
         (["floor", "--mechanism", "poll"], "floor does not take --mechanism"),
         (["poll_scan", "--n"], "--n needs a value (try --help)"),
         (["poll_scan", "--n", "3x"], "--n must be a whole number, got '3x'"),
@@ -324,3 +327,28 @@ def test_a_cpu_that_is_not_there_is_one_line(micro: Path) -> None:
     done = run(micro, "poll_scan", "--peer-cpu", "1000")
     assert done.returncode == 1
     assert done.stderr == "micro: cannot run on CPU 1000: Invalid argument\n"
+
+
+def test_gaps_are_recorded_with_their_times(micro: Path, tmp_path: Path) -> None:
+    file = tmp_path / "gaps"
+    done = run(micro, "gaps", "--milliseconds", "300", "--recording", str(file))
+    assert (done.returncode, done.stderr) == (0, "")
+    result = json.loads(done.stdout)
+    words = struct.unpack(f"<{file.stat().st_size // 8}q", file.read_bytes())
+    at_ns, length_ns = words[::2], words[1::2]
+    assert list(at_ns) == sorted(at_ns)
+    assert all(length > result["above_ns"] == 5000 for length in length_ns)
+    # No two overlap, all are within the run, and all of them are among those that were counted.
+    ends_ns = [at + length for at, length in zip(at_ns, length_ns, strict=True)]
+    rounding_ns = 2
+    assert all(end <= at + rounding_ns for end, at in zip(ends_ns, at_ns[1:], strict=False))
+    assert not ends_ns or ends_ns[-1] <= result["elapsed_ns"] + rounding_ns
+    assert len(at_ns) <= result["operations"]
+    assert sum(length_ns) <= result["lost_ns"] < result["elapsed_ns"]
+    assert max(length_ns, default=0) <= result["worst_ns"]
+
+
+def test_a_recording_that_cannot_be_written_is_one_line(micro: Path) -> None:
+    done = run(micro, "gaps", "--milliseconds", "1", "--recording", "/no/file")
+    assert done.returncode == 1
+    assert done.stderr == "micro: --recording /no/file: No such file or directory\n"

@@ -1,0 +1,186 @@
+"""Recordings of gaps: when a program that spins on a CPU did not run, in gaps.jsonl of a machine.
+
+    spins ████████   ███████████████████  ████████
+                  gap                   gap
+
+A recording keeps the long gaps with their times, so that trains of them are kept. What the timer
+tick of the guest takes is a gap as any other.
+
+See also: cyclictest, hwlatdetect, Linux Documentation/trace/osnoise-tracer.rst.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...sim.files.tables import Column, Table
+from ...sim.state.units import MICROSECOND_NS, MILLISECOND_NS, SECOND_NS
+from .measured_runs import Frozen, Gaps
+
+GAPS_FILE = "gaps.jsonl"
+Side = Literal["server", "client"]
+Beside = Literal["nothing", "spinning", "packets"]
+SIDES: tuple[Side, ...] = get_args(Side)
+LOST_MOST = 0.05
+"""Share of a CPU's time in gaps above which nothing else that is measured there means much."""
+
+_TICKS_NS = tuple(SECOND_NS // hz for hz in (1000, 300, 250, 100))  # CONFIG_HZ
+_NEAR_NS = 50 * MICROSECOND_NS  # that a tick comes too early or too late
+_COUNTED_ABOVE_NS = tuple(us * MICROSECOND_NS for us in (20, 50, 100, 300, 1000))
+_PART_NS = 100 * MILLISECOND_NS  # in which gaps are counted
+
+
+class GapsRecord(Frozen):
+    """The gaps of one CPU, in `elapsed_ns` of spinning.
+
+    `machine` is the id of its machine.json, `cpu` whose CPU of the testbed it was, and `beside`
+    what went on meanwhile: nothing, another program that spins on the other CPU, or packets that
+    came to the server's CPU. Lengths of the quantiles are over all gaps above 1 us.
+    """
+
+    format: Literal["dispatchsim-gaps/1"] = "dispatchsim-gaps/1"
+    date: str
+    code: str
+    machine: str
+    cpu: Side
+    beside: Beside
+    elapsed_ns: int
+    median_ns: float
+    p90_ns: float
+    worst_ns: int
+    gaps: Gaps
+
+    @property
+    def name(self) -> str:
+        """The name by which a scenario takes it, such as "server beside packets"."""
+        return self.cpu if self.beside == "nothing" else f"{self.cpu} beside {self.beside}"
+
+    @property
+    def lost_share(self) -> float:
+        """Share of the CPU's time that gaps took."""
+        return self.gaps.lost_ns / self.elapsed_ns
+
+    @property
+    def accepted(self) -> bool:
+        """True: it is noise that was measured."""
+        return True
+
+    @property
+    def reason(self) -> str:
+        """Empty, as it is accepted."""
+        return ""
+
+    @property
+    def of_task(self) -> tuple[int, str]:
+        """One recording each: which one."""
+        return 0, self.name
+
+    @property
+    def p99_ns(self) -> float:
+        """The length that a hundredth of all gaps exceed, or NaN where such were not kept."""
+        n_longer = self.gaps.n // 100
+        longest = sorted(self.gaps.length_ns, reverse=True)
+        return float(longest[n_longer]) if n_longer < len(longest) else float("nan")
+
+    def per_second_above(self, length_ns: int) -> float:
+        """Return how many gaps longer than *length_ns* there were a second."""
+        n = sum(length > length_ns for length in self.gaps.length_ns)
+        return n * SECOND_NS / self.elapsed_ns
+
+
+def periodic(gaps: Gaps) -> tuple[int, NDArray[np.bool_]]:
+    """Return the period of the timer tick in ns, and which of the recorded gaps come with it.
+
+    Such a gap has another one a period before or behind it, to 50 us. The period is that of the
+    usual CONFIG_HZ with most such gaps, the shortest of those within a tenth of it; 0 where fewer
+    than half of all gaps have a neighbour. Few gaps have one by chance: 280 a second, 3% of them.
+    """
+    at_ns = np.array(gaps.at_ns, np.int64)
+    found = {period_ns: _has_neighbour(at_ns, period_ns) for period_ns in _TICKS_NS}
+    most = max((int(which.sum()) for which in found.values()), default=0)
+    if 2 * most < at_ns.size or most == 0:
+        return 0, np.zeros(at_ns.size, np.bool_)
+    return next((p, which) for p, which in found.items() if which.sum() >= 0.9 * most)
+
+
+def _has_neighbour(at_ns: NDArray[np.int64], period_ns: int) -> NDArray[np.bool_]:
+    found = np.zeros(at_ns.size, np.bool_)
+    for shift_ns in (-period_ns, period_ns):
+        first = np.searchsorted(at_ns, at_ns + shift_ns - _NEAR_NS)
+        found |= np.searchsorted(at_ns, at_ns + shift_ns + _NEAR_NS, side="right") > first
+    return found
+
+
+def clustering(at_ns: Iterable[int], elapsed_ns: int) -> float:
+    """Return variance over mean of the numbers of gaps in 100 ms: 1 if they are independent.
+
+    It is above 1 where they come in trains, below where they are regular; NaN without two parts or
+    without a gap.
+    """
+    n_parts = elapsed_ns // _PART_NS
+    parts = np.fromiter(at_ns, np.int64) // _PART_NS
+    numbers = np.bincount(parts[parts < n_parts], minlength=n_parts)
+    if n_parts < 2 or not numbers.any():
+        return float("nan")
+    return float(numbers.var(ddof=1) / numbers.mean())
+
+
+def gaps_table(records: Iterable[GapsRecord]) -> Table:
+    """Return a row a recording: how many gaps, how long, which of them are the timer tick's."""
+    columns = [
+        Column("CPU", lambda r: r.name, words=True, whole=True),
+        Column("gaps / s", lambda r: r.gaps.n * SECOND_NS / r.elapsed_ns, "{:.0f}".format),
+        Column("lost", lambda r: r.lost_share, "{:.2%}".format),
+        Column("median", lambda r: r.median_ns, _us),
+        Column("p90", lambda r: r.p90_ns, _us),
+        Column("p99", lambda r: r.p99_ns, _us),
+        Column("worst", lambda r: r.worst_ns, _us),
+        *(
+            Column(f"> {_us(above_ns)}/s", _above(above_ns), "{:.2f}".format)
+            for above_ns in _COUNTED_ABOVE_NS
+        ),
+        Column(
+            "tick",
+            lambda r: periodic(r.gaps)[1].mean() if r.gaps.at_ns else float("nan"),
+            "{:.0%}".format,
+            means="share of recorded gaps (above 5 us) that come with the timer tick",
+        ),
+        Column(
+            "trains",
+            _trains,
+            "{:.1f}".format,
+            means="variance over mean of the numbers of the others in 100 ms; 1: independent",
+        ),
+    ]
+    return Table.of("Gaps of each CPU", list(records), columns)
+
+
+def _us(ns: float) -> str:
+    return f"{ns / MICROSECOND_NS:.0f} us"
+
+
+def _above(length_ns: int) -> Callable[[GapsRecord], float]:
+    return lambda record: record.per_second_above(length_ns)
+
+
+def _trains(record: GapsRecord) -> float:
+    of_tick = periodic(record.gaps)[1]
+    at_ns = np.array(record.gaps.at_ns, np.int64)[~of_tick]
+    return clustering(at_ns, record.elapsed_ns)
+
+
+def noise_problem(records: Iterable[GapsRecord]) -> str:
+    """Return the sentence about a machine too noisy to measure; empty if it is quiet enough."""
+    worst = max(records, key=lambda record: record.lost_share, default=None)
+    if worst is None or worst.lost_share <= LOST_MOST:
+        return ""
+    return (
+        f"the machine is too noisy to measure: of the {worst.cpu}'s CPU {worst.lost_share:.1%} are "
+        f"lost in {len(worst.gaps.at_ns)} gaps above {worst.gaps.above_ns // MICROSECOND_NS} us "
+        f"(worst {worst.worst_ns / MILLISECOND_NS:.1f} ms), at most {LOST_MOST:.0%} may be: end "
+        "other programs, on the host too, or measure at another hour"
+    )
