@@ -122,7 +122,7 @@ def missing_commands(micro: Sequence[MicroResult]) -> list[str]:
     True
     """
     counted = any((row.model_extra or {}).get("steering") == "emulated" for row in micro)
-    found = {row.command.removesuffix(hardware.QUICK) for row in micro}
+    found = {row.in_full for row in micro}
     if counted:
         commands = bench_commands()
     else:

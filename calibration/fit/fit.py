@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from ..points.point import Point
 from ..points.points import FIT_POINTS_OF, KEPT_FIT_POINT, RATE_POINTS
 from ..profiles.cost import REQUEST, Cost, unit_of
-from ..profiles.cost_profile import Fact, Profile
+from ..profiles.cost_profile import MEASURED, QUICKLY, Fact, Profile
 from ..records.flood_records import FloodRecord
 from ..records.measured_runs import MicroResult, RunRecord
 from ..records.noise import NoiseLimits
@@ -94,6 +94,8 @@ def fit_profile(
         "date": max(row.date for rows in (micro, fit_runs, floods) for row in rows),
         "command": command,
     }
+    if all(row.is_quick for row in micro):
+        facts[MEASURED] = QUICKLY
     profile = Profile(
         name=name or str(machine.get("id", "machine")),
         machine=facts,

@@ -15,14 +15,12 @@ from pydantic import ValidationError
 
 from ..points.point import BLOCKING
 from ..points.points import IO_URING, STOCK_MECHANISMS
-from ..records.measured_runs import MicroResult
+from ..records.measured_runs import QUICK, MicroResult
 from ..testbed.c_build import Programs
 from ..testbed.processes import PRIORITY_HIGHEST, Child, RunError
 from ..testbed.testbed import Testbed
 
 _BENCH_SECONDS_MAX = 120
-QUICK = " --milliseconds 50"
-"""What makes a bench brief: its length without its preparation."""
 
 SIZES = (10, 100, 500, 1000, 2000, 4000, 6000, 10_000)
 SIZES_FEW = (100, 1000, 6000)

@@ -54,6 +54,8 @@ _FOLDER = Path(__file__).parent
 Prices = Literal["measured", "lent", "none"]
 PRICES: tuple[Prices, ...] = get_args(Prices)
 _COUNTED = "counted-"  # so begin the names of emulated targets
+MEASURED, QUICKLY = "measured", "quickly"
+"""The fact of a profile that says how long was measured, and what it says after two minutes."""
 _DEFAULT = "epyc-family26-2cpu-linux-6.18"  # of the quietest machine
 
 

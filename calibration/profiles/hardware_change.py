@@ -105,6 +105,22 @@ def changed(profile: Profile, change: HardwareChange) -> Profile:
     return profile.model_copy(update={"name": name, "machine": facts, "cost": tables})
 
 
+def _factors(clock: float) -> tuple[float, float]:
+    """Return the least and the most that a cost is multiplied by at a clock that is *clock* x."""
+    least, most = sorted((1 / clock, (1 + 1 / clock) / 2))
+    return least, most
+
+
+def clock_factor(clock: float) -> float:
+    """Return the factor in the middle by which costs change at a clock that is *clock* x as fast.
+
+    >>> clock_factor(1.0)
+    1.0
+    """
+    least, most = _factors(clock)
+    return math.sqrt(least * most)
+
+
 def _crossings(table: str, name: str, costs: dict[str, Cost]) -> int:
     if name in _CHANGES:
         return 0 if "entry_ns" in costs else 1
@@ -115,8 +131,8 @@ def _crossings(table: str, name: str, costs: dict[str, Cost]) -> int:
 
 def _changed(cost: Cost, crossings: int, more_ns: tuple[float, float, float], clock: float) -> Cost:
     """Return *cost* with a difference a crossing (least, middle, most), at another clock."""
-    least, most = sorted((1 / clock, (1 + 1 / clock) / 2))
-    middle, doubt = math.sqrt(least * most), math.log(most / least) / 2
+    least, most = _factors(clock)
+    middle, doubt = clock_factor(clock), math.log(most / least) / 2
     columns: list[tuple[float, float, float]] = []
     for value, low, high in zip(cost.value, cost.low, cost.high, strict=True):
         # What the crossing was is known no better than the cost: its doubt is added to both ends.

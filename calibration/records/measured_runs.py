@@ -49,6 +49,10 @@ class Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+QUICK = " --milliseconds 50"
+"""What makes a bench brief: its length without its preparation."""
+
+
 class MicroResult(Frozen):
     """The price of one operation as one microbenchmark saw it in one round.
 
@@ -84,6 +88,16 @@ class MicroResult(Frozen):
     def of_task(self) -> tuple[int, str]:
         """The round, and the command line of the bench."""
         return self.round, self.command
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether the bench was brief."""
+        return self.command.endswith(QUICK)
+
+    @property
+    def in_full(self) -> str:
+        """The command line of the bench where it is not brief."""
+        return self.command.removesuffix(QUICK)
 
 
 class ErrorCounts(Frozen):

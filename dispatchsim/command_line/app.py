@@ -85,6 +85,7 @@ LAB = {
     "call-counts": "lab.call_counts",
     "ablation": "lab.ablation",
     "misses": "lab.misses",
+    "what-measuring-buys": "lab.what_measuring_buys",
     "coverage": "lab.coverage",
     "reported": "lab.reported",
     "impatient": "lab_measuring.impatient",

@@ -167,6 +167,62 @@ def misses(
     Console(width=_WIDTH).print(rich_table(coverage_table(shipped_misses())))
 
 
+def what_measuring_buys(
+    folder: Folder,
+    *,
+    quick: Annotated[
+        Path, typer.Option(metavar="PROFILE", help="Of `measure --quick` on the same machine.")
+    ],
+    borrow: Annotated[
+        str, typer.Option(metavar="MACHINE", help="A shipped machine whose profile is scaled.")
+    ],
+    profile: Annotated[
+        str | None,
+        typer.Option(help="Of all that was measured; if absent, the shipped one of FOLDER's name."),
+    ] = None,
+    workers: Annotated[int, typer.Option(min=1, help="Threads to simulate in.")] = 1,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Let `capacity` count with what is found.")
+    ] = False,
+) -> None:
+    """Forecast the same runs from another machine's costs, from two minutes and from all of them.
+
+    Of the other machine's costs those that compute, wait for memory or enter the kernel are scaled
+    by what this machine takes for that.
+    """
+    from rich.console import Console
+
+    from ..calibration.profiles.cost_profile import Profile
+    from ..sim.files.tables import rich_table
+    from ..validation.report.what_measuring_buys import (
+        borrowed,
+        bought,
+        buying_table,
+        forecast_from,
+    )
+    from ..validation.scoring.misses import BORROWED, QUICK, misses_of_scores, write_misses
+    from .demonstration import measured_folder
+    from .door import progress_bar
+
+    micro = "micro.jsonl"
+    full = _read_profile(profile or folder.resolve().name)
+    profiles = {
+        "another machine's, scaled": borrowed(
+            _read_profile(borrow), measured_folder() / borrow / micro, folder / micro
+        ),
+        "two minutes": Profile.read(quick),
+        "all of it": full,
+    }
+    with progress_bar("forecasting") as progress:
+        scores = forecast_from(folder, profiles, workers=workers, progress=progress)
+    rows = [bought(way, profiles[way], own) for way, own in scores.items()]
+    Console(width=_WIDTH).print(rich_table(buying_table(rows)))
+    if keep:
+        for way, kind in zip(profiles, (BORROWED, QUICK), strict=False):
+            path = write_misses(f"{full.name}{kind}", misses_of_scores(scores[way]))
+            typer.echo(f"{path}: {len(scores[way])} points")
+
+
 def coverage(
     *,
     experiments: Annotated[int, typer.Option(min=1, help="Of each case.")] = 2_000,

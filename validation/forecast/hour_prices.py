@@ -15,7 +15,6 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from ...calibration.measure.microbenchmarks import QUICK
 from ...calibration.measure.surroundings import BENCHES, REFERENCE
 from ...calibration.profiles.cost import Cost
 from ...calibration.profiles.cost_profile import Profile
@@ -42,7 +41,7 @@ def calibration_prices(micro: Iterable[MicroResult]) -> Mapping[str, float]:
     names = {command: name for name, command in BENCHES.items()}
     sums: dict[tuple[str, int], float] = {}
     for row in micro:
-        name = names.get(row.command.removesuffix(QUICK))
+        name = names.get(row.in_full)
         if name is not None:
             sums[name, row.round] = sums.get((name, row.round), 0.0) + row.median
     rounds: dict[str, list[float]] = {}

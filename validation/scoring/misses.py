@@ -25,17 +25,20 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
-from ...calibration.profiles.cost_profile import Profile, ProfileError
+from ...calibration.profiles.cost_profile import MEASURED, QUICKLY, Profile, ProfileError
 from ...calibration.profiles.hardware_change import CHANGED_FROM
 from ...scenario.metrics import METRICS
 from ...sim.files.tables import Column, Table
 from ...sim.files.whole_files import write_whole
+from .scoring import PointScore
 
 FORMAT = "dispatchsim-misses/2"
 BUSY = 0.85
 """Utilisation, as forecast, from which on a point is near or past its capacity."""
 LEVEL = 0.9
 _FOLDER = Path(__file__).parents[1] / "misses"
+QUICK, BORROWED = ".quick", ".borrowed"
+"""Ends of the names of profiles that were measured quickly, or scaled from another machine's."""
 
 FIGURES = {
     "throughput_per_s": "throughput_per_s",
@@ -120,6 +123,22 @@ def misses_of(scores: Mapping[str, Any]) -> dict[str, list[Miss]]:
     return found
 
 
+def misses_of_scores(scores: Iterable[PointScore]) -> list[Miss]:
+    """Return the misses of *scores*: of points that no fit has seen."""
+    return [
+        _miss(
+            {
+                "role": entry.role,
+                "point": {"mechanism": entry.measured.point.server.mechanism},
+                "measured": {"median": entry.measured.median._asdict()},
+                "forecast": {"central": entry.forecast.central._asdict()},
+            }
+        )
+        for entry in scores
+        if entry.role != "fit"
+    ]
+
+
 def _miss(entry: Mapping[str, Any]) -> Miss:
     measured, forecast = entry["measured"]["median"], entry["forecast"]["central"]
     of = {}
@@ -165,8 +184,16 @@ def read_file(path: Path) -> list[Miss]:
 
 
 def shipped_misses() -> dict[str, list[Miss]]:
-    """Return all shipped misses, by profile."""
-    return {path.stem: read_file(path) for path in sorted(_FOLDER.glob("*.json"))}
+    """Return all shipped misses of profiles that were measured in full, by profile."""
+    return {
+        path.stem: read_file(path)
+        for path in sorted(_FOLDER.glob("*.json"))
+        if not path.stem.endswith((QUICK, BORROWED))
+    }
+
+
+def _of_kind(kind: str) -> list[Miss]:
+    return [miss for path in sorted(_FOLDER.glob(f"*{kind}.json")) for miss in read_file(path)]
 
 
 def misses_for(
@@ -175,12 +202,23 @@ def misses_for(
     """Return the misses to count with in a forecast by *profile*, and what to know of them.
 
     Those *given*, or else the shipped ones of its machine; of a machine that was never validated
-    those of all others.
+    those of all others. A profile that was measured quickly, or scaled from another machine's, has
+    those of such profiles.
     """
     if given is not None:
         return list(given), []
     measured = str(profile.machine.get(CHANGED_FROM, profile.name))
     own = read_misses(measured)
+    if profile.machine.get(MEASURED) == QUICKLY and (quick := _of_kind(QUICK)):
+        return quick, [
+            f"{profile.name} was measured quickly: past misses are those of such profiles "
+            "(`dispatchsim measure` without --quick narrows them)"
+        ]
+    if measured != profile.name and (scaled := _of_kind(BORROWED)):
+        return scaled, [
+            f"nobody has measured such hardware: past misses are those of profiles scaled from "
+            f"another machine's, as this one is from {measured}"
+        ]
     if own and measured != profile.name:
         return own, [f"nobody has measured such hardware: past misses are those of {measured}"]
     if own:

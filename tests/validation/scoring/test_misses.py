@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.lab import lab
+from tests.validation.synthetic_runs import toy_profile
 
 from dispatchsim.calibration.profiles.cost_profile import ProfileError
 from dispatchsim.validation.report.reported import reported_scores
@@ -20,6 +21,7 @@ from dispatchsim.validation.scoring.misses import (
     Miss,
     allowance,
     coverage,
+    misses_for,
     misses_of,
     read_file,
     shipped_misses,
@@ -142,3 +144,35 @@ def test_the_coverage_is_printed() -> None:
     printed = lab("misses").stdout
     assert all(name[:20] in printed for name in shipped_misses())
     assert "% of 180" in printed
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder that stands for that of the shipped misses."""
+    monkeypatch.setattr("dispatchsim.validation.scoring.misses._FOLDER", tmp_path)
+    for name, error in (("a", 0.1), ("b", 0.2), ("b.quick", 0.3), ("b.borrowed", 0.4)):
+        write_misses(name, [Miss("poll", 0.5, {"cpu_busy": error})], tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("name", "facts", "errors", "words"),
+    [
+        ("a", {}, [0.1], ""),
+        ("c", {}, [0.1, 0.2], "past misses are those of other machines"),
+        ("a", {"measured": "quickly"}, [0.3], "a was measured quickly"),
+        ("a, clock x 2", {"changed_from": "a"}, [0.4], "profiles scaled from another machine's"),
+    ],
+)
+def test_a_profile_has_the_misses_of_its_kind(
+    folder: Path, name: str, facts: dict[str, str], errors: list[float], words: str
+) -> None:
+    assert set(shipped_misses()) == {"a", "b"}
+    profile = toy_profile(name=name).model_copy(update={"machine": facts})
+    found, notes = misses_for(profile)
+    assert [miss.of["cpu_busy"] for miss in found] == errors
+    assert words in " ".join(notes)
+    for kind in ("quick", "borrowed"):
+        (folder / f"b.{kind}.json").unlink()
+    # Before any of these kinds was scored, the misses are those of the machine that was.
+    assert misses_for(profile)[0] == (shipped_misses()["a"] if name != "c" else found)

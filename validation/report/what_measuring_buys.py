@@ -1,0 +1,166 @@
+"""What does measuring buy? The same held-out runs, forecast from three profiles.
+
+    another machine's, scaled by this one's clock, memory and crossing (seconds) ─┐
+    measure --quick (two minutes) ────────────────────────────────────────────────┼─► errors
+    measure (90 minutes) ─────────────────────────────────────────────────────────┘
+
+    dispatchsim lab what-measuring-buys FOLDER --quick FOLDER --borrow MACHINE
+
+A borrowed profile knows of this machine three numbers that any computer tells in seconds: how fast
+it computes, how long a step through memory takes, and the way into the kernel and back.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from ...calibration.profiles.cost_profile import Profile
+from ...calibration.profiles.hardware_change import HardwareChange, changed, clock_factor
+from ...calibration.records.measured_runs import MicroResult, read_rows
+from ...scenario.formats import share_text
+from ...sim.engine.workers import workers_for
+from ...sim.files.tables import DASH, Column, Table
+from ...sim.state.units import MILLISECOND_NS
+from ..forecast.forecast import Lengths, Request, forecasts
+from ..forecast.hour_prices import HourPrices, at_hour
+from ..forecast.provenance import read_machine_runs
+from ..points.measured_points import group
+from ..scoring.knee import knee_errors, knees, regime_errors
+from ..scoring.scoring import PointScore, score
+from ..scoring.targets import Capacity
+from .hardware_section import unknown
+
+SPIN, MEMORY, CROSSING = "spin", "memory", "floor"
+"""The benches whose results a borrowed profile is scaled by."""
+SEEDS = 2
+"""Arrivals simulated at a point: what differs here is the costs."""
+_KNEE_NS = 20 * MILLISECOND_NS
+Progress = Callable[[int, int], None]
+
+
+class MissingBenchError(ValueError):
+    """A machine's folder lacks a bench; the message names both."""
+
+
+class Bought(NamedTuple):
+    """Median absolute errors of the forecasts from one profile; None where nothing is scored.
+
+    Those of response times are of loads without a queue; `knee` is the shift of the load at which
+    p99 passes 20 ms; `cpu` is in shares of a CPU.
+    """
+
+    way: str
+    profile: str
+    n_points: int
+    capacity: float | None
+    worst: float | None
+    cpu: float | None
+    p50: float | None
+    p99: float | None
+    knee: float | None
+
+
+def borrowed(lender: Profile, lender_micro: Path, own_micro: Path) -> Profile:
+    """Return *lender*'s profile scaled to the machine whose benches are in *own_micro*.
+
+    Raises
+    ------
+    MissingBenchError
+        If one of the two files lacks a bench.
+    """
+    theirs, ours = (_prices(path) for path in (lender_micro, own_micro))
+    clock = theirs[SPIN] / ours[SPIN]
+    # A change states the crossing before the clock is changed.
+    change = HardwareChange(clock=clock, crossing_ns=ours[CROSSING] / clock_factor(clock))
+    # What a scan waits for is memory, which has no part in the clock.
+    scan = ours[MEMORY] / theirs[MEMORY] / clock_factor(clock)
+    return at_hour(changed(lender, change), HourPrices(calls=1.0, scan=scan, interrupt=1.0))
+
+
+def _prices(path: Path) -> dict[str, float]:
+    found: dict[str, list[float]] = {SPIN: [], MEMORY: [], CROSSING: []}
+    for row in read_rows(path, MicroResult).rows:
+        command = row.in_full or row.bench
+        if command in found:
+            found[command].append(row.median)
+    for bench, values in found.items():
+        if not values:
+            raise MissingBenchError(f"{path}: must hold the bench {bench}, got none")
+    return {bench: statistics.median(values) for bench, values in found.items()}
+
+
+def forecast_from(
+    folder: Path,
+    profiles: Mapping[str, Profile],
+    *,
+    workers: int = 1,
+    progress: Progress | None = None,
+) -> dict[str, list[PointScore]]:
+    """Return the scores of the runs in *folder*, by the name of each of *profiles*.
+
+    Raises
+    ------
+    ValueError
+        If the folder has no runs.
+    """
+    measured = group(read_machine_runs(folder).all)
+    found = {}
+    with workers_for("auto", workers) as executor:
+        for way, profile in profiles.items():
+            requests = [
+                Request(e.point, e.seeds[:SEEDS], 0, Lengths(e.warm_up_ns, e.window_ns))
+                for e in measured
+                if e.measured and unknown(profile, e.point) is None
+            ]
+            made = forecasts(requests, profile, executor=executor, progress=progress)
+            found[way] = score(measured, {request.point: own for request, own in made}, {})
+    return found
+
+
+def bought(way: str, profile: Profile, scores: Sequence[PointScore]) -> Bought:
+    """Return the errors of *scores*, forecast from *profile*."""
+    capacity = Capacity.of(scores)
+    cpu = [abs(s.errors.cpu) for s in scores if s.role != "fit" and s.errors.cpu is not None]
+    times = {row.figure: row.median for row in regime_errors(scores) if "no queue" in row.regime}
+    shifts = [
+        row.median for row in knee_errors(knees(scores)) if row.bound_ns == _KNEE_NS and row.n
+    ]
+    return Bought(
+        way,
+        profile.name,
+        sum(s.role != "fit" for s in scores),
+        capacity.median,
+        capacity.worst,
+        float(np.median(cpu)) if cpu else None,
+        times.get("p50_ns"),
+        times.get("p99_ns"),
+        shifts[0] if shifts else None,
+    )
+
+
+def buying_table(rows: Sequence[Bought]) -> Table:
+    """Return the table of the errors side by side."""
+
+    def share(value: float | None) -> str:
+        return DASH if value is None else share_text(value)
+
+    columns: list[Column[Bought]] = [
+        Column("costs from", lambda b: b.way, words=True),
+        Column("points", lambda b: b.n_points),
+        Column("capacity", lambda b: b.capacity, share),
+        Column("worst", lambda b: b.worst, share),
+        Column("CPU", lambda b: b.cpu, share, means="in shares of a CPU"),
+        Column("p50", lambda b: b.p50, share),
+        Column("p99", lambda b: b.p99, share),
+        Column("knee, 20 ms", lambda b: b.knee, share),
+    ]
+    note = (
+        "Medians of absolute errors over the points that no fit has seen. p50 and p99: up to 80% "
+        "of the capacity. Knee: how far off the load is at which p99 passes 20 ms."
+    )
+    return Table.of("What measuring buys", rows, columns, note)
