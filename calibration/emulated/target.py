@@ -117,6 +117,10 @@ class EmulatedTarget:
         ]
         return points[::10] if quick else points
 
+    def offers(self, rate_per_s: float) -> float:
+        """Return 1: the guest's time stands still while its clients work."""
+        return 1.0
+
     def recall(self, runs: Iterable[RunRecord]) -> None:
         """Forget them: no run depends on an earlier one."""
 

@@ -39,7 +39,7 @@ from .campaign import (
     note_machine,
 )
 from .flood_run import run_flood
-from .impatient_run import IMPATIENT_FILE, run_impatient
+from .impatient_run import IMPATIENT_FILE, OFFERED_LEAST, run_impatient
 from .kept_run import KEPT_FILE, run_kept
 from .overload_run import run_overload
 from .target import Stage, Target
@@ -76,6 +76,7 @@ def run_campaign(
     quick: bool = False,
     within: float | None = None,
     budget_s: float = math.inf,
+    anyway: bool = False,
     progress: ProgressCallback | None = None,
     seed: int = 1,
 ) -> CampaignSummary:
@@ -100,6 +101,8 @@ def run_campaign(
         not measured in further rounds; None: all have as many rounds.
     budget_s
         No run begins after this; what is left is measured by the next call.
+    anyway
+        Measure loads beyond what the load generator can offer, too; their runs are rejected.
     seed
         Orders the tasks within a round; arrivals depend on the point and the round only.
 
@@ -115,7 +118,7 @@ def run_campaign(
     with alone():
         stages = _Stages(target, output, progress, budget_s)
         with stages.campaign.working():
-            stages.run(kind, repeats, quick=quick, within=within, seed=seed)
+            stages.run(kind, repeats, quick=quick, within=within, anyway=anyway, seed=seed)
     return stages.campaign.summary
 
 
@@ -172,13 +175,22 @@ class _Stages:
         return [Task(self._files[stage], number, what) for what in things]
 
     def run(
-        self, kind: Kind, repeats: int, *, quick: bool, within: float | None, seed: int
+        self,
+        kind: Kind,
+        repeats: int,
+        *,
+        quick: bool,
+        within: float | None,
+        anyway: bool,
+        seed: int,
     ) -> None:
         """Plan the rounds, once the capacity that some points need is known, and run them."""
         stages = _STAGES.get(kind) or tuple(_PARTS)
         capacity = self._capacity() if "heldout" in stages else None
         self.campaign.summary.capacity_per_s = capacity.new_per_s if capacity else 0.0
         part = self._name_of(stages)
+        if capacity and not anyway:
+            self._check_generator(self._held_out(0, capacity, quick=quick))
 
         def rounds() -> Iterator[list[Task]]:
             for index in range(repeats):
@@ -189,9 +201,7 @@ class _Stages:
                     numbers = self._target.fit_repeats(index, alone=kind == "fit")
                     planned += [("fit", number, self._target.fit_points) for number in numbers]
                 if capacity:
-                    points = self._target.held_out(
-                        index, capacity.new_per_s, kept_per_s=capacity.kept_per_s, quick=quick
-                    )
+                    points = self._held_out(index, capacity, quick=quick)
                     if within is not None and index:
                         points = self._unsure(points, index, within, part)
                     planned.append(("heldout", index, points))
@@ -206,6 +216,25 @@ class _Stages:
             self.campaign.run(rounds(), part, seed=str(seed), n_rounds=repeats)
             if capacity:
                 self._note_precision(within)
+
+    def _held_out(self, index: int, capacity: _Capacity, *, quick: bool) -> Sequence[Point]:
+        return self._target.held_out(
+            index, capacity.new_per_s, kept_per_s=capacity.kept_per_s, quick=quick
+        )
+
+    def _check_generator(self, points: Sequence[Point]) -> None:
+        """Refuse loads that the load generator cannot offer on this machine."""
+        most_per_s = max((p.rate_per_s for p in points if not p.keeps), default=0.0)
+        if most_per_s == 0:
+            return
+        share = self._target.offers(most_per_s)
+        if share < OFFERED_LEAST:
+            raise CampaignError(
+                f"held-out points go up to {most_per_s:.0f}/s, of which the load generator begins "
+                f"{share:.0%} on this machine, and at least {OFFERED_LEAST:.0%} must be: measure "
+                "with --steering far_end, whose clients cost less, or with --anyway, which rejects "
+                "such runs"
+            )
 
     def _name_of(self, stages: Sequence[Stage]) -> str:
         return ", ".join(_PARTS[stage] for stage in stages)
@@ -260,12 +289,12 @@ def kept_per_s(rates: Mapping[Point, float]) -> float | None:
     """Return the requests a second over kept connections that *rates* of the fit points imply.
 
     A reply takes request + connection at the first, and request + connection / n where a
-    connection has n requests. None if one was not measured, or the two contradict each other.
+    connection has n requests. None if one has no replies, or the two contradict each other.
 
     >>> round(kept_per_s({FIT_POINT: 20_000.0, KEPT_FIT_POINT: 32_000.0}))
     40000
     """
-    if FIT_POINT not in rates or KEPT_FIT_POINT not in rates:
+    if not rates.get(FIT_POINT) or not rates.get(KEPT_FIT_POINT):
         return None
     n = KEPT_FIT_POINT.load.requests
     request_s = (n / rates[KEPT_FIT_POINT] - 1 / rates[FIT_POINT]) / (n - 1)

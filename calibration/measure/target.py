@@ -13,7 +13,7 @@ import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, Protocol
 
-from ..points.point import Point, Steering
+from ..points.point import Point, Steering, point_at
 from ..points.points import FIT_POINTS, IO_URING, STOCK_MECHANISMS, held_out_points
 from ..records.measured_runs import MicroResult, RunRecord
 from ..records.noise import Series
@@ -22,12 +22,15 @@ from ..testbed.machine_facts import SAME_MACHINE, Fact, machine_facts
 from ..testbed.processes import RunError
 from ..testbed.testbed import Steering as HardwareSteering
 from ..testbed.testbed import Testbed, open_testbed
+from .impatient_run import OFFERED_LEAST, offered_share
 from .kept_run import run_kept
 from .macro import Timing, run_point
 from .microbenchmarks import bench_commands, run_bench
+from .surroundings import TIMING as BRIEF
 from .surroundings import Surroundings, beside
 
 FIT_REPEATS_PER_ROUND = 3
+_OFFERS_TRIES = 3
 _BRIEF_RING, _REFUSED = "ring_block --milliseconds 1", "micro: io_uring:"
 
 Stage = Literal["micro", "fit", "heldout"]
@@ -86,6 +89,15 @@ class Target(Protocol):
         """Return the points of round *index* that a fit may not see.
 
         *kept_per_s* is what the server answers over connections that are kept, None: as much.
+        """
+
+    def offers(self, rate_per_s: float) -> float:
+        """Return which share of so many connections a second its load generator begins.
+
+        Raises
+        ------
+        RunError
+            If a part of the run fails.
         """
 
     def recall(self, runs: Iterable[RunRecord]) -> None:
@@ -166,6 +178,24 @@ class HardwareTarget:
         return held_out_points(
             capacity_per_s, kept_per_s=kept_per_s, quick=quick, mechanisms=self._mechanisms
         )
+
+    def offers(self, rate_per_s: float) -> float:
+        """Return the best of some brief runs: a pause of the host is no limit of the generator."""
+        point = point_at(mechanism="epoll_level", loop="open", rate_per_s=rate_per_s)
+        shares = []
+        for repeat in range(_OFFERS_TRIES):
+            run = run_point(
+                point,
+                repeat,
+                testbed=self._testbed,
+                programs=self._programs,
+                series=Series(),
+                timing=BRIEF,
+            )
+            shares.append(offered_share(run))
+            if shares[-1] >= OFFERED_LEAST:
+                break
+        return max(shares)
 
     def recall(self, runs: Iterable[RunRecord]) -> None:
         """Continue the series of calibrations of earlier runs."""

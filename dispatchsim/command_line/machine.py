@@ -117,6 +117,13 @@ def measure(
         str | None,
         typer.Option(help="Of hardware, separated by commas; all that every Linux runs if absent."),
     ] = None,
+    anyway: Annotated[
+        bool,
+        typer.Option(
+            "--anyway",
+            help="Measure loads beyond the load generator, too; their runs are rejected.",
+        ),
+    ] = False,
     black_box: of_server.ServerOptions,
 ) -> None:
     """Measure a machine with real C servers (90 minutes; every finished run is on disk).
@@ -161,6 +168,7 @@ def measure(
                 machine,
                 output=folder,
                 quick=quick,
+                anyway=anyway,
                 progress=progress,
                 **_plan(kind, target, repeats, quick=quick, minutes=minutes, within=within),
             )

@@ -10,6 +10,7 @@ import pytest
 from tests.calibration.fit.synthetic_micro import micro_rounds
 
 from dispatchsim.calibration.emulated.microbenchmarks import missing_commands
+from dispatchsim.calibration.measure import surroundings
 from dispatchsim.calibration.measure import target as hardware
 from dispatchsim.calibration.measure.campaign import (
     CampaignError,
@@ -58,6 +59,8 @@ def _tiny(monkeypatch: pytest.MonkeyPatch, c_programs: Programs) -> None:
     monkeypatch.setattr(hardware, "FIT_REPEATS_PER_ROUND", 0)
     monkeypatch.setattr(hardware, "held_out_points", lambda *_, **__: list(SMALL))
     monkeypatch.setattr(hardware, "bench_commands", lambda **_: ["floor --milliseconds 5"])
+    monkeypatch.setattr(surroundings, "TIMING", TIMING)
+    monkeypatch.setattr(surroundings, "BENCHES", {"calls": "floor"})
     monkeypatch.setattr(hardware.HardwareTarget, "capacity_repeats", 1)
 
 
@@ -67,7 +70,9 @@ def campaign(
     progress: Callable[[CampaignProgress], None] | None = None,
 ) -> CampaignSummary:
     with hardware.hardware_target(timing=TIMING, steering="loopback") as target:
-        return run_campaign(target, kind=kind, output=output, repeats=1, progress=progress)
+        return run_campaign(
+            target, kind=kind, output=output, repeats=1, anyway=True, progress=progress
+        )
 
 
 @pytest.mark.usefixtures("_tiny")
@@ -81,6 +86,9 @@ def test_a_campaign_measures_everything_once_and_resumes(tmp_path: Path) -> None
     assert {run.point for run in fits} == set(FIT_POINTS)
     held_out = read_rows(tmp_path / "heldout.jsonl", RunRecord).rows
     assert {run.point for run in held_out} == set(SMALL)
+    assert all(set(run.around or {}) <= {"calls", surroundings.REFERENCE} for run in held_out)
+    assert all(run.around and run.around["calls"][0] > 0 for run in held_out)
+    assert all(run.around is None for run in fits)
     for run in [*fits, *held_out]:
         assert run.steering == "loopback"
         assert run.seed == run.point.seed(run.repeat)

@@ -1,0 +1,67 @@
+"""A campaign on a machine that is made up: which points it repeats, which loads it refuses."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from tests.calibration.records.test_precision import runs
+
+from dispatchsim.calibration.measure import target as hardware
+from dispatchsim.calibration.measure.campaign import CampaignError
+from dispatchsim.calibration.measure.machine_campaigns import run_campaign
+from dispatchsim.calibration.measure.macro import Timing
+from dispatchsim.calibration.points.point import Point, point_at
+from dispatchsim.calibration.records.measured_runs import RunRecord, read_rows
+from dispatchsim.calibration.testbed.c_build import Programs
+from dispatchsim.calibration.testbed.testbed import Testbed
+
+QUIET = point_at(mechanism="poll", users=16)
+NOISY = point_at(mechanism="poll", loop="open", rate_per_s=20_000)
+
+
+class MadeUp(hardware.HardwareTarget):
+    """A machine whose runs are made up: those of NOISY scatter by a tenth."""
+
+    def __init__(self, offered: float = 1.0) -> None:
+        testbed = Testbed("loopback", "127.0.0.1")
+        super().__init__(testbed, Programs(Path(), ""), Timing(), ("poll",))
+        self.offered = offered
+        self.asked_per_s = 0.0
+
+    def held_out(self, *_: object, **__: object) -> list[Point]:
+        return [QUIET, NOISY]
+
+    def offers(self, rate_per_s: float) -> float:
+        self.asked_per_s = rate_per_s
+        return self.offered
+
+    def run_point(self, point: Point, repeat: int) -> RunRecord:
+        replied = 10_000 + (1000 * (repeat % 3 - 1) if point == NOISY else 0)
+        (run,) = runs(replied)
+        return run.model_copy(update={"point": point, "repeat": repeat, "steering": "loopback"})
+
+
+def test_a_point_that_is_known_is_measured_no_further(tmp_path: Path) -> None:
+    summary = run_campaign(MadeUp(), kind="heldout", output=tmp_path, repeats=6, within=0.03)
+    measured = Counter(run.point for run in read_rows(tmp_path / "heldout.jsonl", RunRecord).rows)
+    assert measured == {QUIET: 3, NOISY: 6}
+    assert summary.notices[-1].startswith("1 of 2 points are known to 3%; half of the others need ")
+    again = run_campaign(MadeUp(), kind="heldout", output=tmp_path, repeats=6, within=0.03)
+    assert again.measured == 0
+
+
+def test_without_a_bound_all_points_have_all_rounds(tmp_path: Path) -> None:
+    run_campaign(MadeUp(), kind="heldout", output=tmp_path, repeats=4)
+    measured = Counter(run.point for run in read_rows(tmp_path / "heldout.jsonl", RunRecord).rows)
+    assert measured == {QUIET: 4, NOISY: 4}
+
+
+def test_loads_beyond_the_generator_are_refused_unless_asked_for(tmp_path: Path) -> None:
+    slow = MadeUp(offered=0.6)
+    message = r"^held-out points go up to 20000/s, of which the load generator begins 60% on"
+    with pytest.raises(CampaignError, match=message):
+        run_campaign(slow, kind="heldout", output=tmp_path, repeats=1)
+    assert slow.asked_per_s == 20_000
+    assert not (tmp_path / "heldout.jsonl").exists()
+    run_campaign(slow, kind="heldout", output=tmp_path, repeats=1, anyway=True)
+    assert len(read_rows(tmp_path / "heldout.jsonl", RunRecord).rows) == 2
