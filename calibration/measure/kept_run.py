@@ -14,11 +14,11 @@ from dataclasses import replace
 from math import inf
 
 from ..points.point import Point
+from ..records.generator_gate import rejected
 from ..records.measured_runs import RunRecord
 from ..records.noise import Series, limits_for
 from ..testbed.c_build import Programs
 from ..testbed.testbed import Testbed
-from .impatient_run import counted_if_offered, rejected
 from .macro import Timing, run_point
 
 KEPT_FILE = "kept.jsonl"
@@ -55,7 +55,7 @@ def run_kept(
         timing=timing,
         limits=limits,
     )
-    return counted_if_kept(counted_if_offered(run))
+    return counted_if_kept(run)
 
 
 def counted_if_kept(run: RunRecord) -> RunRecord:

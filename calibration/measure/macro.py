@@ -17,10 +17,12 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ...sim.load.workload import Trace
 from ..points.point import FDS_MAX, Point, server_options, trace_to_replay
-from ..records.measured_runs import CpuTimes, Noise, RunRecord, RunResult
+from ..records.generator_gate import judged
+from ..records.measured_runs import CpuTimes, Gaps, Noise, RunRecord, RunResult
 from ..records.noise import NoiseLimits, Series, delay_share, judge, limits_for
 from ..records.run_result import (
     LEVELS,
@@ -28,6 +30,7 @@ from ..records.run_result import (
     Window,
     difference,
     n_failed,
+    read_gaps,
     read_records,
     result_of,
 )
@@ -44,6 +47,7 @@ from ..testbed.processes import (
     schedule_times,
     sleep_until,
 )
+from ..testbed.resolved import limits_in_force
 from ..testbed.testbed import Testbed
 
 _FDS_SPARE = 64  # a program needs some descriptors that are not connections
@@ -128,12 +132,13 @@ def run_point(
     timing = timing or Timing()
     seed = point.seed(repeat)
     trace = trace_to_replay(point, seed, timing.run_seconds(point))
-    _records, window, result, noise = run_trace(
+    replayed = run_trace(
         point, trace, testbed=testbed, programs=programs, series=series, timing=timing
     )
+    window, result, noise = replayed.window, replayed.result, replayed.noise
     lag_p50_ns = result.client.lag_p50_ns if point.load.loop == "open" else 0
     accepted, reason = judge(noise, lag_p50_ns=lag_p50_ns, limits=limits or limits_for(point))
-    return RunRecord(
+    run = RunRecord(
         date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         code=programs.code,
         steering=testbed.steering,
@@ -146,7 +151,22 @@ def run_point(
         noise=noise,
         accepted=accepted,
         reason=reason,
+        client_gaps=replayed.gaps,
+        resolved=replayed.resolved,
     )
+    return judged(run)
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """All that was seen of a replay; the records are of connections, or of kept ones' requests."""
+
+    records: Records
+    window: Window
+    result: RunResult
+    noise: Noise
+    gaps: Gaps
+    resolved: dict[str, int | str]
 
 
 def run_trace(
@@ -158,10 +178,8 @@ def run_trace(
     series: Series,
     timing: Timing,
     load_options: tuple[str, ...] = (),
-) -> tuple[Records, Window, RunResult, Noise]:
+) -> Replayed:
     """Have *trace* replayed against the server of *point*; return all that was seen.
-
-    The records are those of connections, or of requests where connections are kept.
 
     Raises
     ------
@@ -175,11 +193,13 @@ def run_trace(
     with tempfile.TemporaryDirectory(prefix="dispatchsim-run-") as scratch_name:
         setup = Setup(point, testbed, programs, timing, Path(scratch_name), load_options)
         trace.write(setup.scratch / "trace")
-        window, before, after = _measure(setup)
+        seen = _measure(setup)
+        window = seen.window
+        gaps = read_gaps(setup.scratch / "gaps", seen.summary["gaps"])
         records = connections = read_records(setup.scratch / "records")
         if point.keeps:
             records = read_records(setup.scratch / "requests")
-    spent = after.since(before)
+    spent = seen.after.since(seen.before)
     noise = _noise(spent, window, calibrations, series)
     result = result_of(
         records,
@@ -195,7 +215,7 @@ def run_trace(
         requests=point.replies_each,
         connections_failed=n_failed(connections) if point.keeps else None,
     )
-    return records, window, result, noise
+    return Replayed(records, window, result, noise, gaps, seen.resolved)
 
 
 def _noise(
@@ -215,18 +235,30 @@ def _noise(
     )
 
 
-def _measure(setup: Setup) -> tuple[Window, Snapshot, Snapshot]:
-    """Do the run; return its window on the clock of the records, and the two snapshots."""
+@dataclass(frozen=True)
+class _Seen:
+    """The window on the clock of the records, what was read at its ends, and what load printed."""
+
+    window: Window
+    before: Snapshot
+    after: Snapshot
+    resolved: dict[str, int | str]
+    summary: dict[str, Any]
+
+
+def _measure(setup: Setup) -> _Seen:
+    """Do the run."""
     timing, testbed = setup.timing, setup.testbed
     names = setup.programs.list_output("server", "--counters-layout")
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(_server(setup))
         port = server.read_number("ready", timeout_s=10)
-        if setup.point.idle.connections:
+        resolved = limits_in_force(testbed, server.pid, port)
+        if setup.point.idle.connections and not testbed.far_end:
             stack.enter_context(idle_holder(setup, port)).read_line(timeout_s=IDLE_SECONDS_MAX)
             _await_open(setup, names, setup.point.idle.connections)
         load = stack.enter_context(load_generator(setup, port))
-        if setup.point.keeps:
+        if _is_held(setup):
             load.read_number("opened", timeout_s=IDLE_SECONDS_MAX)
             _await_open(setup, names, setup.point.n_open)
             load.write_line()
@@ -247,8 +279,31 @@ def _measure(setup: Setup) -> tuple[Window, Snapshot, Snapshot]:
             before = snapshot()
             sleep_until(begin_ns + round(timing.window_s * 1e9))
             after = snapshot()
-        load.read_all(timeout_s=timing.after_s + 10)
-        return Window(before.at_ns - start_ns, after.at_ns - start_ns), before, after
+        summary = _summary(load.read_all(timeout_s=timing.after_s + 10))
+        window = Window(before.at_ns - start_ns, after.at_ns - start_ns)
+        return _Seen(window, before, after, resolved, summary)
+
+
+def _is_held(setup: Setup) -> bool:
+    """Tell whether the load begins by a line, once what it has opened is accepted."""
+    return setup.point.keeps or bool(setup.testbed.far_end and setup.point.idle.connections)
+
+
+def _summary(lines: list[str]) -> dict[str, Any]:
+    """Return what a load generator printed at the end.
+
+    Raises
+    ------
+    RunError
+        If idle connections of a far end were lost: its point was another one then.
+    """
+    try:
+        summary: dict[str, Any] = json.loads(lines[-1])
+    except (ValueError, IndexError) as error:
+        raise RunError(f"load must print a result, got {lines[-1:]}") from error
+    if n_lost := summary.get("packets", {}).get("idle_lost", 0):
+        raise RunError(f"the server closed {n_lost} idle connections")
+    return summary
 
 
 def _server(setup: Setup) -> Child:
@@ -257,7 +312,7 @@ def _server(setup: Setup) -> Child:
     seconds_max = 2 * IDLE_SECONDS_MAX + setup.timing.run_seconds(point) + 30
     command = testbed.on_server(
         setup.programs.path("server"), "--address", testbed.address,
-        "--port", str(_PORT if testbed.steering == "namespaces" else 0),
+        "--port", str(0 if testbed.steering == "loopback" else _PORT),
         *server_options(point), "--fd-limit", str(min(point.server.descriptors, _fd_limit())),
         "--counters", str(setup.counters),
         "--seconds-max", f"{seconds_max:.0f}",
@@ -268,13 +323,18 @@ def _server(setup: Setup) -> Child:
 def load_generator(setup: Setup, port: int) -> Child:
     """Start the load generator, which begins at once, or by a line once what is kept is open."""
     testbed = setup.testbed
+    idle = str(setup.point.idle.connections)
     command = testbed.on_client(
-        setup.programs.path("load"), "--address", testbed.address, "--port", str(port),
+        setup.programs.path("far_end" if testbed.far_end else "load"),
+        "--address", testbed.address, "--port", str(port),
         "--trace", str(setup.scratch / "trace"),
         "--seconds", f"{setup.timing.run_seconds(setup.point):.3f}",
         "--timeout-ms", str(setup.point.load.timeout // 1_000_000),
         "--fd-limit", str(_fd_limit()), "--records", str(setup.scratch / "records"),
-        *(["--held", "--requests", str(setup.scratch / "requests")] if setup.point.keeps else []),
+        "--gaps", str(setup.scratch / "gaps"),
+        *([*testbed.far_end, "--idle", idle] if testbed.far_end else []),
+        *(["--held"] if _is_held(setup) else []),
+        *(["--requests", str(setup.scratch / "requests")] if setup.point.keeps else []),
         *setup.load_options,
     )  # fmt: skip
     return Child("load", command, cpu=testbed.client_cpu, priority=PRIORITY_HIGHEST)

@@ -68,10 +68,10 @@ def run_overload(
     def capacity() -> float:
         closed = point.capacity_point()
         trace = trace_to_replay(closed, 1, capacity_timing.run_seconds(closed))
-        _records, window, result, _noise = run_trace(
+        replayed = run_trace(
             closed, trace, testbed=testbed, programs=programs, series=series, timing=capacity_timing
         )
-        return replies_per_s(result, window, closed)
+        return replies_per_s(replayed.result, replayed.window, closed)
 
     set_client(testbed, point.linear_syn_timeouts)
     before_per_s = capacity()
@@ -79,7 +79,7 @@ def run_overload(
     opened = point.at_rate(rate_per_s)
     run_ns = round(timing.run_seconds(opened) * SECOND_NS)
     counted = _kernel_counts(testbed)
-    records, window, result, noise = run_trace(
+    replayed = run_trace(
         opened,
         opened.trace(seed, run_ns / SECOND_NS),
         testbed=testbed,
@@ -88,6 +88,8 @@ def run_overload(
         timing=timing,
         load_options=point.load_options(),
     )
+    records, window, result = replayed.records, replayed.window, replayed.result
+    noise = replayed.noise
     kernel = difference(counted, _kernel_counts(testbed))
     after_per_s = capacity()
     limits = replace(
@@ -144,7 +146,7 @@ def set_client(testbed: Testbed, linear_syn_timeouts: int) -> None:
     A range whose half is taken makes connect() search long: Linux looks at the ports of one parity
     first.
     """
-    if testbed.steering != "namespaces":
+    if testbed.steering == "loopback":
         raise RunError(
             "overload is measured in network namespaces, whose SYN time-outs can be set: "
             f"got {testbed.steering}, which root is not needed for"

@@ -6,7 +6,7 @@ intended ──► started ──► connected ──► done          offered: 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,9 +14,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..testbed.processes import RunError
-from .measured_runs import ClientTimes, CpuTimes, ErrorCounts, Latency, ReplyRate, RunResult
+from .measured_runs import (
+    ClientTimes,
+    CpuTimes,
+    ErrorCounts,
+    Gaps,
+    Latency,
+    ReplyRate,
+    RunResult,
+)
 
+P999_REPLIES_LEAST = 10_000
+"""Fewer replies leave ten or less beyond p99.9, which is then the luck of a few."""
 INTERVAL_NS = 100_000_000  # of the reply rate's statistics; httperf takes 5 s of much longer runs
+_GAP_BYTES = 16
 _COLUMNS = ("intended_ns", "started_ns", "connected_ns", "done_ns", "status")
 LEVELS = ("connections_open",)
 """Counters that are levels: a difference of two means nothing."""
@@ -84,6 +95,27 @@ def read_records(path: Path) -> Records:
     return Records(*(table[:, column] for column in range(len(_COLUMNS))))
 
 
+def read_gaps(path: Path, counted: Mapping[str, int]) -> Gaps:
+    """Return the gaps that a generator wrote to *path*; *counted* is what it printed of them.
+
+    Raises
+    ------
+    RunError
+        If the file is not whole.
+    """
+    content = path.read_bytes() if path.is_file() else b"-"
+    if len(content) % _GAP_BYTES:
+        raise RunError(f"the file of gaps must hold rows of {_GAP_BYTES} bytes, got {len(content)}")
+    rows = np.frombuffer(content, dtype="<i8").reshape(-1, 2)
+    return Gaps(
+        above_ns=counted["above_ns"],
+        n=counted["n"],
+        lost_ns=counted["lost_ns"],
+        at_ns=rows[:, 0].tolist(),
+        length_ns=rows[:, 1].tolist(),
+    )
+
+
 def result_of(
     records: Records,
     window: Window,
@@ -122,11 +154,17 @@ def result_of(
         cpu=cpu,
         client=ClientTimes(
             cpu_ns=client_cpu_ns,
-            lag_p50_ns=int(np.median(lag_ns)) if lag_ns.size else 0,
-            lag_max_ns=int(lag_ns.max()) if lag_ns.size else 0,
+            **_lags(lag_ns),
         ),
         connections_failed=connections_failed,
     )
+
+
+def _lags(lag_ns: NDArray[np.int64]) -> dict[str, int]:
+    """Return how late the generator was, as fields of `ClientTimes`; 0 where nothing was due."""
+    names = ("lag_p50_ns", "lag_p99_ns", "lag_p999_ns", "lag_max_ns")
+    values = np.quantile(lag_ns, (0.5, 0.99, 0.999, 1)) if lag_ns.size else np.zeros(len(names))
+    return {name: int(value) for name, value in zip(names, values, strict=True)}
 
 
 def n_failed(records: Records) -> int:
@@ -144,6 +182,9 @@ def _latency(latency_ns: NDArray[np.int64]) -> Latency | None:
         p50=float(p50),
         p90=float(p90),
         p99=float(p99),
+        p999=float(np.quantile(latency_ns, 0.999))
+        if latency_ns.size >= P999_REPLIES_LEAST
+        else None,
         max=float(latency_ns.max()),
     )
 

@@ -26,6 +26,7 @@ SOURCE_FOLDER = Path(__file__).resolve().parents[1]
 PROGRAM_NAMES = (
     "server",
     "load",
+    "far_end",
     "idle",
     "micro",
     "flood",
@@ -65,7 +66,7 @@ class Programs:
 def source_files(folder: Path = SOURCE_FOLDER) -> list[Path]:
     """Return the files that decide what is built, in a fixed order."""
     sources = [folder / "c/Makefile"]
-    for part in ("servers", "load", "micro", "flood", "keeper", "rules", "memory"):
+    for part in ("servers", "load", "far_end", "micro", "flood", "keeper", "rules", "memory"):
         sources += (folder / "c" / part).rglob("*.[ch]")
     # what the server and modules of the kernel agree on
     sources += (folder / "emulated" / "kernel_mechanisms").rglob("*.h")

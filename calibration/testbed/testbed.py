@@ -4,6 +4,9 @@
          server, CPU 0   10.213.0.1 ◄──── veth ────► 10.213.0.2   load, idle, CPU 1
          rps_cpus 1: received on CPU 0              rps_cpus 0: received on the sending CPU
 
+With the steering `far_end` the clients are packets of a program at the client's end of the link,
+from addresses that no kernel owns; all else is as with namespaces.
+
 On plain loopback the sender's CPU does the receiving, so the client saturates before the server;
 where namespaces cannot be made the testbed falls back to it, and its runs say `loopback`.
 """
@@ -19,13 +22,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-Steering = Literal["namespaces", "loopback"]
+Steering = Literal["namespaces", "far_end", "loopback"]
 
 SERVER_CPU = 0
 CLIENT_CPU = 1
 _PREFIX = "dispatchsim-"
 _SERVER_ADDRESS = "10.213.0.1"
 _CLIENT_ADDRESS = "10.213.0.2"
+_SERVER_MAC = "02:d5:00:00:00:01"
+_CLIENT_MAC = "02:d5:00:00:00:02"
+_FAR_MAC = "02:d5:00:00:00:03"
+"""Of no interface: the client's kernel drops packets to it at once (ip_rcv, PACKET_OTHERHOST)."""
+_FAR_ADDRESSES = [f"10.213.0.{last}" for last in range(16, 32)]
+"""Of the far end: no kernel owns them, so that none resets what it does not know."""
 _SYSCTLS = {
     "net/ipv4/tcp_syncookies": "0",
     "net/core/somaxconn": "65535",
@@ -54,6 +63,8 @@ class Testbed:
     notice: str = ""
     server_cpu: int = SERVER_CPU
     client_cpu: int = field(default=CLIENT_CPU)
+    far_end: tuple[str, ...] = ()
+    """How the program `far_end` reaches the server; empty: clients have sockets."""
 
     def on_server(self, *command: str) -> list[str]:
         """Return the command line that runs *command* on the server's side."""
@@ -92,8 +103,8 @@ def open_testbed(steering: Steering | None = None) -> Iterator[Testbed]:
     Parameters
     ----------
     steering
-        `namespaces` fails where they cannot be made, `loopback` does not try;
-        None tries and falls back with a notice.
+        `namespaces` and `far_end` fail where they cannot be made, `loopback` does not try;
+        None tries `namespaces` and falls back with a notice.
     """
     cpus = sorted(os.sched_getaffinity(0))
     if len(cpus) < 2:
@@ -101,15 +112,15 @@ def open_testbed(steering: Steering | None = None) -> Iterator[Testbed]:
             f"a testbed needs 2 CPUs, one for the server and one for the client, got {len(cpus)}"
         )
     reason = "asked for" if steering == "loopback" else why_no_namespaces()
-    if reason and steering == "namespaces":
+    if reason and steering is not None and steering != "loopback":
         raise TestbedError(f"network namespaces cannot be made: {reason}")
     if not reason:
         sweep_stale_namespaces()
         try:
-            yield from _namespaces(cpus[0], cpus[1])
+            yield from _namespaces(cpus[0], cpus[1], has_far_end=steering == "far_end")
             return
         except _SetupError as error:
-            if steering == "namespaces":
+            if steering is not None:
                 raise TestbedError(str(error)) from error
             reason = str(error)
     yield Testbed(
@@ -126,7 +137,7 @@ class _SetupError(RuntimeError):
     """A command that makes the namespaces failed."""
 
 
-def _namespaces(server_cpu: int, client_cpu: int) -> Iterator[Testbed]:
+def _namespaces(server_cpu: int, client_cpu: int, *, has_far_end: bool) -> Iterator[Testbed]:
     """Make the two namespaces and the link between them, yield, remove them."""
     server, client = (f"{_PREFIX}{os.getpid()}-{side}" for side in ("server", "client"))
     server_link, client_link = (f"ds{os.getpid()}{side}" for side in "sc")
@@ -135,8 +146,8 @@ def _namespaces(server_cpu: int, client_cpu: int) -> Iterator[Testbed]:
             _ip("netns", "add", name)
             _ip("-n", name, "link", "set", "lo", "up")
             _set_sysctls(name)
-        _ip("link", "add", server_link, "netns", server, "type", "veth",
-            "peer", "name", client_link, "netns", client)  # fmt: skip
+        _ip("link", "add", server_link, "netns", server, "address", _SERVER_MAC, "type", "veth",
+            "peer", "name", client_link, "netns", client, "address", _CLIENT_MAC)  # fmt: skip
         for name, link, address in (
             (server, server_link, _SERVER_ADDRESS),
             (client, client_link, _CLIENT_ADDRESS),
@@ -145,11 +156,18 @@ def _namespaces(server_cpu: int, client_cpu: int) -> Iterator[Testbed]:
             _ip("-n", name, "link", "set", link, "up")
         _steer(server, server_link, 1 << server_cpu)
         _steer(client, client_link, 0)
+        for address in _FAR_ADDRESSES if has_far_end else ():
+            _ip("-n", server, "neigh", "add", address, "lladdr", _FAR_MAC, "dev", server_link)
+        far_end = (
+            "--interface", client_link, "--mac", _FAR_MAC, "--server-mac", _SERVER_MAC,
+            "--source", _FAR_ADDRESSES[0], "--sources", str(len(_FAR_ADDRESSES)),
+        )  # fmt: skip
         yield Testbed(
-            steering="namespaces",
+            steering="far_end" if has_far_end else "namespaces",
             address=_SERVER_ADDRESS,
             server_prefix=("ip", "netns", "exec", server),
             client_prefix=("ip", "netns", "exec", client),
+            far_end=far_end if has_far_end else (),
             server_cpu=server_cpu,
             client_cpu=client_cpu,
         )

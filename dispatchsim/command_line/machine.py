@@ -53,6 +53,7 @@ class SteeringChoice(StrEnum):
     """Where server and client run."""
 
     NAMESPACES = "namespaces"
+    FAR_END = "far_end"
     LOOPBACK = "loopback"
 
 
@@ -111,7 +112,10 @@ def measure(
     ] = 0.03,
     steering: Annotated[
         SteeringChoice | None,
-        typer.Option(help="namespaces need root; without, loopback, which says less."),
+        typer.Option(
+            help="namespaces and far_end (clients without a TCP stack) need root; without, "
+            "loopback, which says less."
+        ),
     ] = None,
     mechanisms: Annotated[
         str | None,
@@ -145,6 +149,8 @@ def measure(
 
     if black_box.is_asked:
         _check_only_server(kind, target, mechanisms, quick=quick)
+        if steering is SteeringChoice.FAR_END:
+            raise UserError("--steering: a server is measured over sockets, got far_end")
         where = None if steering is None else steering.value
         of_server.measure_black_box(black_box, output, repeats, cast("Steering | None", where))
         return

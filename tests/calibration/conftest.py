@@ -21,7 +21,9 @@ FORBIDDEN = ("Operation not permitted", "Permission denied", "Function not imple
 @pytest.fixture(scope="session")
 def programs() -> Path:
     """Return the folder of the programs, built with sanitizers."""
-    return sanitized("server", "load", "idle", "flood", "progress", "keeper")
+    return sanitized(
+        "server", "load", "far_end", "read_segments", "idle", "flood", "progress", "keeper"
+    )
 
 
 @pytest.fixture

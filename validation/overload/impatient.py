@@ -20,11 +20,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ...calibration.measure.impatient_run import OFFERED_LEAST, offered_share
 from ...calibration.measure.macro import Timing
 from ...calibration.points.point import Point
 from ...calibration.points.points import IMPATIENT
 from ...calibration.profiles.cost_profile import Profile
+from ...calibration.records.generator_gate import OFFERED_LEAST, offered_share
 from ...calibration.records.measured_runs import RunRecord
 from ...calibration.running.preparation import job_of, run_job
 from ...scenario.formats import rate_text, share_text

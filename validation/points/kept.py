@@ -16,11 +16,11 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from ...calibration.measure.impatient_run import OFFERED_LEAST, offered_share
 from ...calibration.measure.macro import Timing
 from ...calibration.points.point import Point, point_at
 from ...calibration.points.points import KEPT
 from ...calibration.profiles.cost_profile import Profile
+from ...calibration.records.generator_gate import OFFERED_LEAST, offered_share
 from ...calibration.records.measured_runs import RunRecord
 from ...calibration.running.preparation import job_of, run_job
 from ...scenario.formats import rate_text, share_text, time_text

@@ -2,10 +2,6 @@
 #include "replay_state.h"
 
 #include <errno.h>
-#include <string.h>
-#include <sys/epoll.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 enum status status_of_error(int error)
 {
@@ -27,7 +23,7 @@ enum status status_of_error(int error)
     }
 }
 
-static void send_request(struct replay *replay, int fd)
+size_t conversation_request(struct replay *replay, int fd)
 {
     struct connection *connection = &replay->connections[fd];
     const struct request request = {
@@ -36,17 +32,22 @@ static void send_request(struct replay *replay, int fd)
         .number = (uint64_t)connection->record + connection->n_requests_done,
     };
     const struct replay_options *options = replay->options;
-    size_t n_bytes =
-        options->protocol->write_request(&options->protocol_options, &request, replay->request);
+    return options->protocol->write_request(&options->protocol_options, &request, replay->request);
+}
+
+static void send_request(struct replay *replay, int fd)
+{
+    struct connection *connection = &replay->connections[fd];
+    size_t n_bytes = conversation_request(replay, fd);
     connection->phase = PHASE_SENDING;
     while (connection->n_sent < n_bytes) {
-        ssize_t n_sent = send(fd, replay->request + connection->n_sent,
-                              n_bytes - connection->n_sent, MSG_NOSIGNAL);
+        ssize_t n_sent = transport_send(replay, fd, replay->request + connection->n_sent,
+                                        n_bytes - connection->n_sent);
         if (n_sent < 0 && errno == EINTR) {
             continue;
         }
         if (n_sent < 0 && errno == EAGAIN) {
-            return; /* the edge of EPOLLOUT brings us back */
+            return; /* conversation_go_on brings us back */
         }
         if (n_sent < 0) {
             connection_finish(replay, fd, status_of_error(errno));
@@ -56,6 +57,13 @@ static void send_request(struct replay *replay, int fd)
     }
     connection->answer = (struct answer_state){0};
     connection->phase = PHASE_RECEIVING;
+}
+
+void conversation_go_on(struct replay *replay, int fd)
+{
+    if (replay->connections[fd].phase == PHASE_SENDING) {
+        send_request(replay, fd);
+    }
 }
 
 void conversation_ask(struct replay *replay, int fd, int64_t due_ns)
@@ -115,8 +123,7 @@ static bool conclude_answer(struct replay *replay, int fd, enum answer answer)
     }
 }
 
-/* Nothing comes any more: either that was the end of the answer, or it will never be whole. */
-static void conclude_close(struct replay *replay, int fd, int error)
+void conversation_close(struct replay *replay, int fd, int error)
 {
     struct connection *connection = &replay->connections[fd];
     enum answer answer = ANSWER_PARTIAL;
@@ -140,36 +147,16 @@ static void conclude_close(struct replay *replay, int fd, int error)
     connection_finish(replay, fd, STATUS_RESET);
 }
 
-/* Read until the reply is in or nothing is left; *ending*: the server has closed its side. */
-static void receive(struct replay *replay, int fd, bool ending)
+bool conversation_hear(struct replay *replay, int fd, const char *bytes, size_t n_bytes)
 {
     struct connection *connection = &replay->connections[fd];
-    for (;;) {
-        ssize_t n_read = read(fd, replay->received, sizeof replay->received);
-        if (n_read < 0 && errno == EINTR) {
-            continue;
-        }
-        if (n_read < 0 && errno == EAGAIN) {
-            return;
-        }
-        if (n_read <= 0) {
-            conclude_close(replay, fd, n_read < 0 ? errno : 0);
-            return;
-        }
-        /* Whoever speaks without being asked does not follow the protocol. */
-        enum answer answer = ANSWER_INVALID;
-        if (connection->phase == PHASE_RECEIVING) {
-            answer = replay->options->protocol->hear(&connection->answer, connection->row,
-                                                     replay->received, (size_t)n_read);
-        }
-        if (!conclude_answer(replay, fd, answer)) {
-            return;
-        }
-        /* A short read emptied the socket: what comes later makes a new edge. */
-        if ((size_t)n_read < sizeof replay->received && !ending) {
-            return;
-        }
+    /* Whoever speaks without being asked does not follow the protocol. */
+    enum answer answer = ANSWER_INVALID;
+    if (connection->phase == PHASE_RECEIVING) {
+        answer =
+            replay->options->protocol->hear(&connection->answer, connection->row, bytes, n_bytes);
     }
+    return conclude_answer(replay, fd, answer);
 }
 
 void conversation_open(struct replay *replay, int fd)
@@ -180,34 +167,5 @@ void conversation_open(struct replay *replay, int fd)
         kept_connected(replay, fd);
     } else {
         conversation_ask(replay, fd, record->intended_ns);
-    }
-}
-
-void conversation_continue(struct replay *replay, uint64_t key, uint32_t events)
-{
-    int fd = (int)(uint32_t)key;
-    struct connection *connection = &replay->connections[fd];
-    if (connection->phase == PHASE_FREE || event_key(fd, connection->record) != key) {
-        return;
-    }
-    if (connection->phase == PHASE_CONNECTING) {
-        int error = 0;
-        socklen_t error_bytes = sizeof error;
-        if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &error_bytes) != 0) {
-            fail("getsockopt of SO_ERROR: %s", strerror(errno));
-        }
-        if (error != 0) {
-            connection_finish(replay, fd, status_of_error(error));
-        } else if (events & EPOLLOUT) {
-            conversation_open(replay, fd);
-        }
-    } else if (connection->phase == PHASE_SENDING && (events & EPOLLOUT)) {
-        send_request(replay, fd);
-    }
-    uint32_t ending = events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR);
-    bool ours = connection->phase != PHASE_FREE && connection->phase != PHASE_CONNECTING &&
-                event_key(fd, connection->record) == key;
-    if (ours && (ending || (events & EPOLLIN))) {
-        receive(replay, fd, ending != 0);
     }
 }

@@ -71,7 +71,8 @@ void kept_open_all(struct replay *replay)
         for (; n_started < n_users && n_started - kept->n_settled < BATCH; n_started++) {
             kept_start(replay, 0, n_started);
         }
-        handle_events(replay);
+        transport_flush(replay);
+        transport_handle_events(replay);
     } while (kept->n_settled < n_users && !replay->result.truncated && !stop_requested() &&
              now_ns(replay) < limit_ns);
     give_up_connecting(replay);

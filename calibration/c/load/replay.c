@@ -4,18 +4,14 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
-enum {
-    FDS_SPARE = 32,  /* descriptors that are not connections */
-    EVENTS_MAX = 64, /* of one wait */
-    STARTS_MAX = 8,  /* connections begun before the next wait, or a late start would starve it */
-};
+/* Connections begun before events are handled again, or a late start would starve these. */
+enum { STARTS_MAX = 8 };
 
 /* Arrivals are checked this long after the start line is printed: printing must not delay them. */
 static const int64_t head_start_ns = 2 * NS_PER_MS;
@@ -56,9 +52,7 @@ void connection_finish(struct replay *replay, int fd, enum status status)
 {
     struct connection *connection = &replay->connections[fd];
     assert(connection->phase != PHASE_FREE);
-    if (close(fd) != 0 && errno == EBADF) {
-        fail("descriptor %d was not open", fd);
-    }
+    transport_close(replay, fd);
     *(connection->older == NONE ? &replay->oldest : &replay->connections[connection->older].newer) =
         connection->newer;
     *(connection->newer == NONE ? &replay->newest : &replay->connections[connection->newer].older) =
@@ -66,39 +60,6 @@ void connection_finish(struct replay *replay, int fd, enum status status)
     connection->phase = PHASE_FREE;
     replay->n_open--;
     conclude(replay, connection->record, status);
-}
-
-/* Begin to connect. Return the descriptor, or -1 with errno set; EINPROGRESS in *pending*. */
-static int begin_connect(struct replay *replay, struct record *record, bool *pending)
-{
-    const struct linger reset_on_close = {.l_onoff = 1, .l_linger = 0};
-    if (replay->n_open >= replay->options->fds_max) {
-        errno = EMFILE;
-        return -1;
-    }
-    int64_t started_ns = now_ns(replay);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd < 0) {
-        return -1;
-    }
-    if (fd >= replay->options->fds_max + FDS_SPARE) {
-        fail("descriptor %d is beyond the limit", fd);
-    }
-    record->started_ns = started_ns;
-    if (setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset_on_close, sizeof reset_on_close) != 0) {
-        fail("setsockopt of SO_LINGER: %s", strerror(errno));
-    }
-    const struct sockaddr *address = (const struct sockaddr *)&replay->options->address;
-    int error = connect(fd, address, sizeof replay->options->address) == 0 ? 0 : errno;
-    *pending = error == EINPROGRESS || error == EINTR;
-    if (error == 0 || *pending) {
-        return fd;
-    }
-    if (close(fd) != 0) {
-        fail("close: %s", strerror(errno));
-    }
-    errno = error;
-    return -1;
 }
 
 static void enlist(struct replay *replay, int fd, int64_t index, const struct trace_row *row)
@@ -127,18 +88,18 @@ int connection_start(struct replay *replay, int64_t intended_ns, struct attempt 
     *record = (struct record){intended_ns, NOT_REACHED, NOT_REACHED, NOT_REACHED, STATUS_OPEN};
     replay->records->n++;
     bool pending = false;
-    int fd = begin_connect(replay, record, &pending);
+    int fd = -1;
+    errno = EMFILE;
+    if (replay->n_open < replay->options->fds_max) {
+        fd = transport_open(replay, record, &pending);
+    }
     if (fd < 0) {
         replay->result.n_ports += errno == EADDRNOTAVAIL;
         conclude(replay, index, status_of_error(errno));
         return NONE;
     }
     enlist(replay, fd, index, attempt.row);
-    struct epoll_event wanted = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET,
-                                 .data.u64 = event_key(fd, index)};
-    if (epoll_ctl(replay->epoll_fd, EPOLL_CTL_ADD, fd, &wanted) != 0) {
-        fail("epoll_ctl: %s", strerror(errno));
-    }
+    transport_watch(replay, fd, index);
     if (!pending) {
         conversation_open(replay, fd);
     }
@@ -193,8 +154,7 @@ static int64_t next_of_trace_ns(const struct replay *replay)
     return rows_left ? trace->rows[replay->next_row].at_ns : INT64_MAX;
 }
 
-/* Start what has fallen due, at most STARTS_MAX of it, in the order of its times. */
-static void start_due(struct replay *replay)
+void start_due(struct replay *replay)
 {
     for (int n_started = 0; n_started < STARTS_MAX; n_started++) {
         int64_t now = now_ns(replay);
@@ -209,6 +169,7 @@ static void start_due(struct replay *replay)
         } else {
             start_next(replay, next_ns);
         }
+        piece_ends(replay, PIECE_START, 1);
     }
 }
 
@@ -247,14 +208,22 @@ static bool is_over(const struct replay *replay)
 }
 
 /* The server has yet to accept the last of the connections: only its own side can say when it has.
+ * Meanwhile the connections are there, and answer.
  */
-static void hold(const struct replay *replay)
+static void hold(struct replay *replay)
 {
+    struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
     char byte = 0;
-    if (printf("opened %lld\n", (long long)replay->n_open) < 0 || fflush(stdout) != 0) {
+    if (printf("opened %lld\n", (long long)(replay->n_open + transport_n_idle(replay))) < 0 ||
+        fflush(stdout) != 0) {
         fail("cannot print: %s", strerror(errno));
     }
     while (byte != '\n' && !stop_requested()) {
+        transport_handle_events(replay);
+        int n_ready = poll(&input, 1, 1);
+        if (n_ready == 0 || (n_ready < 0 && errno == EINTR)) {
+            continue;
+        }
         ssize_t n_read = read(STDIN_FILENO, &byte, 1);
         if (n_read == 0 || (n_read < 0 && errno != EINTR)) {
             return;
@@ -273,32 +242,20 @@ static void set_time_zero(struct replay *replay)
     }
 }
 
-void handle_events(struct replay *replay)
-{
-    struct epoll_event events[EVENTS_MAX];
-    int n_events = epoll_wait(replay->epoll_fd, events, EVENTS_MAX, 0);
-    if (n_events < 0 && errno != EINTR) {
-        fail("epoll_wait: %s", strerror(errno));
-    }
-    for (int i = 0; i < n_events; i++) {
-        conversation_continue(replay, events[i].data.u64, events[i].events);
-        start_due(replay);
-    }
-}
-
 static void spin(struct replay *replay)
 {
     while (!is_over(replay)) {
         start_due(replay);
+        transport_flush(replay);
         expire(replay);
-        handle_events(replay);
+        transport_handle_events(replay);
     }
 }
 
 struct replay_result replay(const struct trace *trace, const struct replay_options *options,
-                            struct records *records, struct replies *replies,
-                            struct records *requests)
+                            struct outputs *outputs)
 {
+    struct records *records = &outputs->records;
     struct replay *state = calloc(1, sizeof *state);
     if (state == NULL) {
         fail("out of memory");
@@ -306,22 +263,22 @@ struct replay_result replay(const struct trace *trace, const struct replay_optio
     state->trace = trace;
     state->options = options;
     state->records = records;
-    state->replies = replies;
+    state->replies = &outputs->replies;
+    state->gaps = &outputs->gaps;
     state->oldest = state->newest = NONE;
-    limit_descriptors(options->fds_max + FDS_SPARE);
-    state->connections = calloc((size_t)(options->fds_max + FDS_SPARE), sizeof *state->connections);
+    state->zero_ns = clock_ns(CLOCK_MONOTONIC_RAW);
+    transport_prepare(state);
+    state->connections = calloc((size_t)state->n_fds, sizeof *state->connections);
     state->attempts = calloc((size_t)records->n_max, sizeof *state->attempts);
-    state->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    if (state->connections == NULL || state->attempts == NULL || state->epoll_fd < 0) {
-        fail("cannot begin the replay: %s", strerror(errno));
+    if (state->connections == NULL || state->attempts == NULL) {
+        fail("out of memory for %lld connections", (long long)options->fds_max);
     }
     if (trace->loop == LOOP_KEPT) {
-        state->kept = kept_prepare(trace, requests);
-        state->zero_ns = clock_ns(CLOCK_MONOTONIC_RAW);
+        state->kept = kept_prepare(trace, &outputs->requests);
         kept_open_all(state);
-        if (options->held) {
-            hold(state);
-        }
+    }
+    if (options->held) {
+        hold(state);
     }
     for (int64_t i = 0; trace->loop == LOOP_CLOSED && i < trace->n_users; i++) {
         due_add(&state->due, 0, DUE_USER, 0);
@@ -331,15 +288,14 @@ struct replay_result replay(const struct trace *trace, const struct replay_optio
         kept_begin(state);
     }
     int64_t cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+    gaps_begin(state->gaps, now_ns(state));
     spin(state);
     state->result.wall_ns = now_ns(state);
     state->result.cpu_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID) - cpu_ns;
     while (state->oldest != NONE) {
         connection_finish(state, state->oldest, STATUS_OPEN);
     }
-    if (close(state->epoll_fd) != 0) {
-        fail("close: %s", strerror(errno));
-    }
+    transport_end(state);
     state->result.n_waited = state->kept.n_waited;
     struct replay_result result = state->result;
     kept_free(&state->kept);

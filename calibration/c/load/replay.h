@@ -9,6 +9,7 @@
 #ifndef CALIBRATION_REPLAY_H
 #define CALIBRATION_REPLAY_H
 
+#include "gaps.h"
 #include "protocol.h"
 #include "records.h"
 #include "replies.h"
@@ -18,16 +19,38 @@
 #include <netinet/in.h>
 #include <stdbool.h>
 
+struct far_options;
+
 struct replay_options {
     struct sockaddr_in address;
     int64_t run_ns;
     int64_t timeout_ns; /* from the intended start of a connection to its last byte; of kept ones
                          * from when a request was due */
     int64_t fds_max;    /* connections open at once */
-    bool held;          /* kept ones are open: a line of standard input begins */
+    bool held;          /* what stays open is open: a line of standard input begins */
     struct retry_options retry;
     const struct protocol *protocol;
     struct protocol_options protocol_options;
+    const struct far_options *far; /* of packets; NULL: sockets */
+};
+
+struct outputs {
+    struct records records;
+    struct replies replies;
+    struct records requests; /* of kept connections */
+    struct gaps gaps;
+};
+
+/* What a far end without sockets counts. */
+struct packet_counts {
+    int64_t n_sent;
+    int64_t n_flushes; /* calls that sent them */
+    int64_t n_received;
+    int64_t n_dropped; /* found no room in the receive ring */
+    int64_t n_syn_repeated;
+    int64_t n_data_repeated;
+    int64_t n_idle;
+    int64_t n_idle_lost; /* closed or reset by the server */
 };
 
 struct replay_result {
@@ -42,13 +65,15 @@ struct replay_result {
     int64_t wall_ns;
     int64_t cpu_ns;
     int64_t start_monotonic_ns; /* time zero of the records on CLOCK_MONOTONIC */
+    bool has_packets;
+    struct packet_counts packets;
 };
 
 /* Print `start CLOCK_MONOTONIC_NS` and replay *trace* until it or the time is over. Connections that
- * are kept are opened before that, held if they are to be; *requests* has room for their requests.
+ * are kept are opened before that, held if they are to be; outputs->requests has room for their
+ * requests.
  */
 struct replay_result replay(const struct trace *trace, const struct replay_options *options,
-                            struct records *records, struct replies *replies,
-                            struct records *requests);
+                            struct outputs *outputs);
 
 #endif

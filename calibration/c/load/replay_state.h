@@ -1,13 +1,18 @@
 /* The state of a replay, shared by its parts: replay.c says when a connection begins and ends,
- * conversation.c what is said on it in between, kept.c when requests of kept connections are sent.
+ * conversation.c what is said on it in between, kept.c when requests of kept connections are sent,
+ * and a transport how it all reaches the server.
  */
 #ifndef CALIBRATION_REPLAY_STATE_H
 #define CALIBRATION_REPLAY_STATE_H
 
 #include "../servers/program.h"
 #include "due.h"
+#include "gaps.h"
 #include "kept.h"
 #include "replay.h"
+#include "transport.h"
+
+struct far;
 
 enum { NONE = -1 /* no descriptor */, RECEIVE_BYTES = 65536 };
 
@@ -44,9 +49,12 @@ struct replay {
     const struct replay_options *options;
     struct records *records;
     struct replies *replies;
+    struct gaps *gaps;
     struct replay_result result;
     int64_t zero_ns; /* time zero on CLOCK_MONOTONIC_RAW */
-    int epoll_fd;
+    int epoll_fd;      /* of sockets */
+    struct far *far;   /* of packets */
+    int64_t n_fds;     /* connections are known by numbers below this */
     int64_t n_open;
     int64_t next_row;         /* the next connection's, whose first try it will be */
     struct attempt *attempts; /* by record */
@@ -65,10 +73,12 @@ static inline int64_t now_ns(const struct replay *replay)
     return clock_ns(CLOCK_MONOTONIC_RAW) - replay->zero_ns;
 }
 
-/* An event carries descriptor and record: one that outlived its connection is recognised. */
-static inline uint64_t event_key(int fd, int64_t index)
+/* A piece of the loop has ended, in which *n_done* things were done. */
+static inline void piece_ends(struct replay *replay, enum piece piece, int64_t n_done)
 {
-    return (uint64_t)index << 32 | (uint64_t)(uint32_t)fd;
+    if (replay->gaps->rows != NULL) {
+        gaps_see(replay->gaps, piece, n_done, now_ns(replay));
+    }
 }
 
 enum status status_of_error(int error);
@@ -76,10 +86,8 @@ enum status status_of_error(int error);
 /* Begin a connection that was due at *intended_ns*; return its descriptor, or NONE if it failed. */
 int connection_start(struct replay *replay, int64_t intended_ns, struct attempt attempt);
 
-/* Handle what has happened on the connections, without waiting; between two of them start what has
- * fallen due.
- */
-void handle_events(struct replay *replay);
+/* Start what has fallen due, not too much of it, in the order of its times. */
+void start_due(struct replay *replay);
 
 /* Close the connection on *fd* and write down how it ended. */
 void connection_finish(struct replay *replay, int fd, enum status status);
@@ -90,7 +98,18 @@ void conversation_open(struct replay *replay, int fd);
 /* Send the next request of a connection, which was to be sent at *due_ns*. */
 void conversation_ask(struct replay *replay, int fd, int64_t due_ns);
 
-/* Handle what epoll says of a connection; *events* as in struct epoll_event. */
-void conversation_continue(struct replay *replay, uint64_t key, uint32_t events);
+/* The text of the request that the connection is at goes to replay->request; return its length. */
+size_t conversation_request(struct replay *replay, int fd);
+
+/* More of a request can be sent. */
+void conversation_go_on(struct replay *replay, int fd);
+
+/* Take what came; return whether more may come on this connection now. */
+bool conversation_hear(struct replay *replay, int fd, const char *bytes, size_t n_bytes);
+
+/* Nothing comes any more, for an error or for none: either that was the end of the answer, or it
+ * will never be whole.
+ */
+void conversation_close(struct replay *replay, int fd, int error);
 
 #endif

@@ -13,7 +13,7 @@ import socket
 import struct
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -68,7 +68,14 @@ class UnavailableError(RuntimeError):
 class Server:
     """A running server, its port and its counters."""
 
-    def __init__(self, programs: Path, folder: Path, mechanism: str, *options: str) -> None:
+    def __init__(
+        self,
+        programs: Path,
+        folder: Path,
+        mechanism: str,
+        *options: str,
+        prefix: Sequence[str] = (),
+    ) -> None:
         self.counters_path = folder / "counters"
         binary = str(programs / "server")
         layout = subprocess.run(
@@ -77,7 +84,7 @@ class Server:
         self.names = layout.stdout.split()
         self.process = subprocess.Popen(
             [
-                *(binary, "--mechanism", mechanism, "--port", "0", "--seconds-max", "60"),
+                *(*prefix, binary, "--mechanism", mechanism, "--port", "0", "--seconds-max", "60"),
                 *("--fd-limit", "1024", "--counters", str(self.counters_path), *options),
             ],
             stdout=subprocess.PIPE,
@@ -140,13 +147,13 @@ def read_records(path: Path) -> list[Record]:
 
 
 def run_load(
-    programs: Path, port: int, trace: Path, *options: str
+    programs: Path, port: int, trace: Path, *options: str, program: Sequence[str] = ()
 ) -> tuple[dict[str, Any], list[Record]]:
-    """Replay *trace*; return the summary and the records."""
+    """Replay *trace*, by `load` or the command *program*; return the summary and the records."""
     records = trace.with_suffix(".records")
     finished = subprocess.run(
         [
-            *(str(programs / "load"), "--port", str(port), "--trace", str(trace)),
+            *(*(program or [str(programs / "load")]), "--port", str(port), "--trace", str(trace)),
             *("--seconds", "30", "--fd-limit", "512", "--records", str(records), *options),
         ],
         capture_output=True,

@@ -12,6 +12,7 @@ import json
 import random
 import signal
 import socket
+import struct
 import subprocess
 from pathlib import Path
 
@@ -378,3 +379,20 @@ def test_comments_blank_lines_and_carriage_returns_are_no_content(
     summary, rows = run_load(programs, server.port, trace)
     assert_all_replied(summary, rows, replies=2)
     assert_counters_agree(server.stop(), connections=2, requests=2)
+
+
+def test_the_gaps_of_a_generator_lie_in_its_run(
+    serve: Serve, programs: Path, tmp_path: Path
+) -> None:
+    server = serve("epoll_level")
+    trace = write_trace(tmp_path / "t.trace", [(100_000 * i, 1, 64, 64, 0) for i in range(500)])
+    path = tmp_path / "gaps"
+    summary, _ = run_load(programs, server.port, trace, "--gaps", str(path))
+    rows = list(struct.iter_unpack("<2q", path.read_bytes()))
+    gaps = summary["gaps"]
+    assert gaps["above_ns"] == 20_000
+    assert len(rows) <= gaps["n"]
+    assert sum(length_ns for _, length_ns in rows) <= gaps["lost_ns"] <= summary["wall_ns"]
+    for (begin_ns, length_ns), (later_ns, _) in itertools.pairwise([*rows, (2**62, 0)]):
+        assert length_ns > 20_000
+        assert begin_ns + length_ns <= later_ns

@@ -11,12 +11,12 @@ from tests.validation.synthetic_runs import SHORT, synthetic_run, toy_profile
 from dispatchsim.calibration.measure import impatient_run
 from dispatchsim.calibration.measure.impatient_run import (
     IMPATIENT_FILE,
-    offered_share,
     run_impatient,
 )
 from dispatchsim.calibration.measure.machine_campaigns import measure_points
 from dispatchsim.calibration.points.point import Point, point_at
 from dispatchsim.calibration.points.points import IMPATIENT
+from dispatchsim.calibration.records.generator_gate import judged, offered_share
 from dispatchsim.calibration.records.measured_runs import RunRecord, read_rows
 from dispatchsim.calibration.records.noise import NoiseLimits
 
@@ -65,7 +65,7 @@ def test_a_run_counts_if_its_generator_offered_enough(
 
     def measured(point: Point, repeat: int, **told: Any) -> RunRecord:
         limits.append(told["limits"])
-        return run_of(point, repeat, missing=missing)
+        return judged(run_of(point, repeat, missing=missing))
 
     monkeypatch.setattr(impatient_run, "set_client", lambda *_: None)
     monkeypatch.setattr(impatient_run, "run_point", measured)

@@ -10,11 +10,11 @@ import pytest
 from tests.validation.synthetic_runs import synthetic_run, toy_profile
 
 from dispatchsim.calibration.measure import kept_run
-from dispatchsim.calibration.measure.impatient_run import offered_share
 from dispatchsim.calibration.measure.kept_run import run_kept
 from dispatchsim.calibration.measure.macro import Timing, run_point
 from dispatchsim.calibration.points.point import Point, point_at
 from dispatchsim.calibration.points.points import KEPT
+from dispatchsim.calibration.records.generator_gate import judged, offered_share
 from dispatchsim.calibration.records.measured_runs import RunRecord
 from dispatchsim.calibration.records.noise import NoiseLimits, Series
 from dispatchsim.calibration.testbed.c_build import Programs
@@ -71,7 +71,8 @@ def test_a_run_counts_if_all_was_offered_over_all_connections(
         limits.append(others["limits"])
         run = run_of(point, repeat, missing=missing, failed=failed)
         calls = run.result.calls | {"connections_open": n_open}
-        return run.model_copy(update={"result": run.result.model_copy(update={"calls": calls})})
+        result = run.result.model_copy(update={"calls": calls})
+        return judged(run.model_copy(update={"result": result}))
 
     monkeypatch.setattr(kept_run, "run_point", measured)
     others: dict[str, Any] = {"testbed": None, "programs": None, "series": None}

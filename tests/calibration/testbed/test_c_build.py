@@ -16,7 +16,18 @@ from dispatchsim.calibration.testbed.c_build import BuildError, Programs, build
 from dispatchsim.sim.native import cache
 from dispatchsim.sim.native.cache import CacheWarning
 
-NAMES = ("server", "load", "idle", "micro", "flood", "progress", "keeper", "rules", "memory")
+NAMES = (
+    "server",
+    "load",
+    "far_end",
+    "idle",
+    "micro",
+    "flood",
+    "progress",
+    "keeper",
+    "rules",
+    "memory",
+)
 # `make` that only copies a program, and notes that it was asked to.
 MAKEFILE = """\
 all:

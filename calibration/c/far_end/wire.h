@@ -1,0 +1,77 @@
+/* One end of a link, without a network stack: frames in, frames out, of one interface.
+ *
+ *   in:  a ring that the kernel fills; only the headers of TCP from one address and port get there
+ *   out: frames gather until they are flushed, many a call, past the queueing discipline
+ *
+ * Sources: packet(7); Documentation/networking/packet_mmap.rst; net/packet/af_packet.c
+ * (tpacket_rcv, packet_snd, packet_direct_xmit); virtio_net.h (a checksum that is left to the card).
+ */
+#ifndef CALIBRATION_WIRE_H
+#define CALIBRATION_WIRE_H
+
+#include "segment.h"
+
+#include <linux/filter.h>
+#include <linux/virtio_net.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+enum {
+    WIRE_BATCH = 32,             /* frames that one call sends */
+    WIRE_CAPTURED = 160,         /* bytes of a frame that are looked at: headers, and some data */
+    WIRE_FRAME = 256,            /* room for these and what the kernel writes before them */
+    WIRE_FRAMES = 1 << 15, /* as many packets arrive within some 30 ms of a million a second */
+};
+
+struct wire {
+    int in_fd;
+    int out_fd;
+    uint8_t *ring;
+    size_t slot; /* the next frame of the ring */
+    int n_queued;
+    int64_t n_sent;
+    int64_t n_flushes;
+    int64_t n_received;
+    struct {
+        struct virtio_net_hdr virtio;
+        uint8_t frame[SEGMENT_BYTES_MAX];
+    } queued[WIRE_BATCH];
+    int64_t *stamped[WIRE_BATCH]; /* where the time of sending goes, or NULL */
+    struct iovec vectors[WIRE_BATCH];
+    struct mmsghdr messages[WIRE_BATCH];
+};
+
+/* Open *interface*, or refuse it; only TCP from this address and port is received. */
+void wire_open(struct wire *wire, const char *interface, uint32_t from_ip, uint16_t from_port);
+
+/* The next frame that has arrived, and how much of it is there; NULL if there is none. It is the
+ * kernel's again after wire_done.
+ */
+const uint8_t *wire_next(struct wire *wire, size_t *n_captured);
+void wire_done(struct wire *wire);
+
+/* Room for a frame; a full queue is to be flushed before. */
+static inline uint8_t *wire_room(struct wire *wire)
+{
+    return wire->queued[wire->n_queued].frame;
+}
+
+static inline bool wire_is_full(const struct wire *wire)
+{
+    return wire->n_queued == WIRE_BATCH;
+}
+
+/* Put the frame in wire_room off until the flush, which notes its time in *stamped*. */
+void wire_queue(struct wire *wire, size_t n_bytes, int64_t *stamped);
+
+/* Send what was put off. Return how many frames there were. */
+int wire_flush(struct wire *wire, int64_t now_ns);
+
+/* Frames that found no room in the ring since the last question. */
+int64_t wire_dropped(const struct wire *wire);
+
+void wire_close(struct wire *wire);
+
+#endif
