@@ -22,6 +22,7 @@ from typing import Protocol, TypeVar
 
 from ..points.point import FDS_MAX, Point, Steering
 from ..points.points import EMULATED, EMULATED_FIT_POINTS, FIT_POINTS_OF
+from ..records.gap_records import GapsRecord
 from ..records.measured_runs import MicroResult, RunRecord
 from ..records.noise import QUIET
 from ..testbed.machine_facts import Fact, now_text, version_of
@@ -116,6 +117,10 @@ class EmulatedTarget:
             if point not in FIT_POINTS_OF[self.steering]
         ]
         return points[::10] if quick else points
+
+    def gaps(self, *, quick: bool) -> list[GapsRecord]:
+        """Return none: the guest's time stands still while the host does something else."""
+        return []
 
     def offers(self, rate_per_s: float) -> float:
         """Return 1: the guest's time stands still while its clients work."""

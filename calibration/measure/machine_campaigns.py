@@ -21,7 +21,15 @@ from ..points.overload_points import overload_points
 from ..points.point import Point
 from ..points.points import FIT_POINT, KEPT_FIT_POINT
 from ..records.flood_records import FLOOD_FILE, FloodRecord
-from ..records.measured_runs import Measured, MeasuredRun, MicroResult, RunRecord, read_rows
+from ..records.gap_records import GAPS_FILE, GapsRecord, lost_text, noise_problem
+from ..records.measured_runs import (
+    Measured,
+    MeasuredRun,
+    MicroResult,
+    RunRecord,
+    append,
+    read_rows,
+)
 from ..records.noise import Series
 from ..records.overload_records import OVERLOAD_FILE, OverloadRecord
 from ..records.precision import by_point, noise_text, widest
@@ -102,7 +110,8 @@ def run_campaign(
     budget_s
         No run begins after this; what is left is measured by the next call.
     anyway
-        Measure loads beyond what the load generator can offer, too; their runs are rejected.
+        Measure a machine whose host keeps too much of its CPUs, and loads beyond what the load
+        generator can offer; their runs are rejected.
     seed
         Orders the tasks within a round; arrivals depend on the point and the round only.
 
@@ -118,6 +127,8 @@ def run_campaign(
     with alone():
         stages = _Stages(target, output, progress, budget_s)
         with stages.campaign.working():
+            if kind in ("profile", "all"):
+                stages.record_gaps(output / GAPS_FILE, quick=quick, anyway=anyway)
             stages.run(kind, repeats, quick=quick, within=within, anyway=anyway, seed=seed)
     return stages.campaign.summary
 
@@ -216,6 +227,21 @@ class _Stages:
             self.campaign.run(rounds(), part, seed=str(seed), n_rounds=repeats)
             if capacity:
                 self._note_precision(within)
+
+    def record_gaps(self, path: Path, *, quick: bool, anyway: bool) -> None:
+        """Record the gaps of the machine's CPUs in *path* if it has none, and say what they are."""
+        self.campaign.drop_torn_lines(path)
+        records = read_rows(path, GapsRecord).rows
+        if not records:
+            self.campaign.say("gaps of the host", "spinning on each CPU", "")
+            records = self._target.gaps(quick=quick)
+            if problem := noise_problem(records):
+                if not anyway:
+                    raise CampaignError(f"{problem}; --anyway measures it all the same")
+                self.campaign.summary.notices.append(problem)
+            append(path, *records)
+        if records:
+            self.campaign.say("gaps of the host", "recorded", lost_text(records))
 
     def _held_out(self, index: int, capacity: _Capacity, *, quick: bool) -> Sequence[Point]:
         return self._target.held_out(

@@ -15,6 +15,7 @@ from typing import Literal, Protocol
 
 from ..points.point import Point, Steering, point_at
 from ..points.points import FIT_POINTS, IO_URING, STOCK_MECHANISMS, held_out_points
+from ..records.gap_records import GapsRecord
 from ..records.measured_runs import MicroResult, RunRecord
 from ..records.noise import Series
 from ..testbed.c_build import Programs, build
@@ -22,6 +23,7 @@ from ..testbed.machine_facts import SAME_MACHINE, Fact, machine_facts
 from ..testbed.processes import RunError
 from ..testbed.testbed import Steering as HardwareSteering
 from ..testbed.testbed import Testbed, open_testbed
+from .gaps import SECONDS, measure_gaps
 from .impatient_run import OFFERED_LEAST, offered_share
 from .kept_run import run_kept
 from .macro import Timing, run_point
@@ -31,6 +33,7 @@ from .surroundings import Surroundings, beside
 
 FIT_REPEATS_PER_ROUND = 3
 _OFFERS_TRIES = 3
+_QUICK_GAPS_S = 2.5
 _BRIEF_RING, _REFUSED = "ring_block --milliseconds 1", "micro: io_uring:"
 
 Stage = Literal["micro", "fit", "heldout"]
@@ -89,6 +92,15 @@ class Target(Protocol):
         """Return the points of round *index* that a fit may not see.
 
         *kept_per_s* is what the server answers over connections that are kept, None: as much.
+        """
+
+    def gaps(self, *, quick: bool) -> list[GapsRecord]:
+        """Return recordings of when the host keeps the CPUs from it; none where it cannot.
+
+        Raises
+        ------
+        RunError
+            If the bench fails.
         """
 
     def offers(self, rate_per_s: float) -> float:
@@ -178,6 +190,11 @@ class HardwareTarget:
         return held_out_points(
             capacity_per_s, kept_per_s=kept_per_s, quick=quick, mechanisms=self._mechanisms
         )
+
+    def gaps(self, *, quick: bool) -> list[GapsRecord]:
+        """Return the gaps of both CPUs, each alone, beside the other and beside packets."""
+        seconds = _QUICK_GAPS_S if quick else SECONDS
+        return measure_gaps(self._testbed, self._programs, seconds=seconds)
 
     def offers(self, rate_per_s: float) -> float:
         """Return the best of some brief runs: a pause of the host is no limit of the generator."""

@@ -184,3 +184,14 @@ def noise_problem(records: Iterable[GapsRecord]) -> str:
         f"(worst {worst.worst_ns / MILLISECOND_NS:.1f} ms), at most {LOST_MOST:.0%} may be: end "
         "other programs, on the host too, or measure at another hour"
     )
+
+
+def lost_text(records: Iterable[GapsRecord]) -> str:
+    """Return in words what the host kept of each CPU while nothing else ran on the machine."""
+    return "; ".join(
+        f"the host keeps the {record.cpu}'s CPU for {record.lost_share:.1%} of the time, "
+        f"in gaps of {record.median_ns / MICROSECOND_NS:.0f} us in the median and "
+        f"{record.worst_ns / MILLISECOND_NS:.1f} ms at worst"
+        for record in records
+        if record.beside == "nothing"
+    )

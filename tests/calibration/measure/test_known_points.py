@@ -4,14 +4,17 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from tests.calibration.records.test_gap_records import gaps, record
 from tests.calibration.records.test_precision import runs
+from tests.validation.forecast.test_hour_prices import micro
 
 from dispatchsim.calibration.measure import target as hardware
-from dispatchsim.calibration.measure.campaign import CampaignError
+from dispatchsim.calibration.measure.campaign import CampaignError, CampaignProgress
 from dispatchsim.calibration.measure.machine_campaigns import run_campaign
 from dispatchsim.calibration.measure.macro import Timing
 from dispatchsim.calibration.points.point import Point, point_at
-from dispatchsim.calibration.records.measured_runs import RunRecord, read_rows
+from dispatchsim.calibration.records.gap_records import GAPS_FILE, GapsRecord
+from dispatchsim.calibration.records.measured_runs import MicroResult, RunRecord, read_rows
 from dispatchsim.calibration.testbed.c_build import Programs
 from dispatchsim.calibration.testbed.testbed import Testbed
 
@@ -27,9 +30,18 @@ class MadeUp(hardware.HardwareTarget):
         super().__init__(testbed, Programs(Path(), ""), Timing(), ("poll",))
         self.offered = offered
         self.asked_per_s = 0.0
+        self.lost_ns = 2_000_000
+        self.quickly: bool | None = None
 
     def held_out(self, *_: object, **__: object) -> list[Point]:
         return [QUIET, NOISY]
+
+    def gaps(self, *, quick: bool) -> list[GapsRecord]:
+        self.quickly = quick
+        return [record(gaps([10**6], [self.lost_ns])), record(gaps([10**6], [10**6]))]
+
+    def run_bench(self, command: str, round_number: int) -> list[MicroResult]:
+        return [micro(command, 1.0, round_number=round_number)]
 
     def offers(self, rate_per_s: float) -> float:
         self.asked_per_s = rate_per_s
@@ -65,3 +77,30 @@ def test_loads_beyond_the_generator_are_refused_unless_asked_for(tmp_path: Path)
     assert not (tmp_path / "heldout.jsonl").exists()
     run_campaign(slow, kind="heldout", output=tmp_path, repeats=1, anyway=True)
     assert len(read_rows(tmp_path / "heldout.jsonl", RunRecord).rows) == 2
+
+
+def test_gaps_are_recorded_once_and_said(tmp_path: Path) -> None:
+    said: list[CampaignProgress] = []
+    first, again = MadeUp(), MadeUp()
+    run_campaign(
+        first, kind="profile", output=tmp_path, repeats=1, quick=True, progress=said.append
+    )
+    assert first.quickly
+    assert any("the host keeps the server's CPU for 0.2% of the time" in p.note for p in said)
+    assert len(read_rows(tmp_path / GAPS_FILE, GapsRecord).rows) == 2
+    run_campaign(again, kind="profile", output=tmp_path, repeats=1)
+    assert again.quickly is None
+    of_micro = MadeUp()
+    run_campaign(of_micro, kind="micro", output=tmp_path / "other", repeats=1)
+    assert of_micro.quickly is None
+
+
+def test_a_machine_that_its_host_keeps_is_refused_unless_asked_for(tmp_path: Path) -> None:
+    slow = MadeUp()
+    slow.lost_ns = 80_000_000
+    message = r"^the machine is too noisy to measure: of the server's CPU 8.0% are lost .*--anyway"
+    with pytest.raises(CampaignError, match=message):
+        run_campaign(slow, kind="profile", output=tmp_path, repeats=1)
+    assert not (tmp_path / GAPS_FILE).exists()
+    summary = run_campaign(slow, kind="profile", output=tmp_path, repeats=1, anyway=True)
+    assert summary.notices[0].startswith("the machine is too noisy")
