@@ -22,6 +22,7 @@ from ..points.point import Point
 from ..points.points import FIT_POINT, KEPT_FIT_POINT
 from ..records.flood_records import FLOOD_FILE, FloodRecord
 from ..records.gap_records import GAPS_FILE, GapsRecord, lost_text, noise_problem
+from ..records.generator_gate import OFFERED_LEAST
 from ..records.measured_runs import (
     Measured,
     MeasuredRun,
@@ -47,7 +48,7 @@ from .campaign import (
     note_machine,
 )
 from .flood_run import run_flood
-from .impatient_run import IMPATIENT_FILE, OFFERED_LEAST, run_impatient
+from .impatient_run import IMPATIENT_FILE, run_impatient
 from .kept_run import KEPT_FILE, run_kept
 from .overload_run import run_overload
 from .target import Stage, Target

@@ -16,6 +16,7 @@ from typing import Literal, Protocol
 from ..points.point import Point, Steering, point_at
 from ..points.points import FIT_POINTS, IO_URING, STOCK_MECHANISMS, held_out_points
 from ..records.gap_records import GapsRecord
+from ..records.generator_gate import OFFERED_LEAST, offered_share
 from ..records.measured_runs import MicroResult, RunRecord
 from ..records.noise import Series
 from ..testbed.c_build import Programs, build
@@ -24,7 +25,6 @@ from ..testbed.processes import RunError
 from ..testbed.testbed import Steering as HardwareSteering
 from ..testbed.testbed import Testbed, open_testbed
 from .gaps import SECONDS, measure_gaps
-from .impatient_run import OFFERED_LEAST, offered_share
 from .kept_run import run_kept
 from .macro import Timing, run_point
 from .microbenchmarks import bench_commands, run_bench
