@@ -240,6 +240,8 @@ _CPU = {
     "ksoftirqd": "a thread of the kernel that handles packets",
     "other": "another process, or nobody: the CPU is away",
     "interrupt_other": "interrupts stolen from these",
+    "host": "gaps of the host, taken from the running server",
+    "host_other": "gaps of the host while it did not run",
 }
 _PER_REPLY = {
     "waits": "calls that waited for events",

@@ -313,6 +313,10 @@ class Scenario(Section):
             beside = path.parent / machine["profile"]
             if beside.suffix == ".toml":  # otherwise it is the name of a shipped one
                 machine["profile"] = str(beside)
+        if isinstance(machine, dict) and isinstance(machine.get("noise"), str):
+            beside = path.parent / machine["noise"]
+            if beside.suffix == ".jsonl":  # otherwise it is a word, or the name of a recording
+                machine["noise"] = str(beside)
         return cls.check(content, str(path))
 
     def with_values(self, **sections: dict[str, Any]) -> Self:

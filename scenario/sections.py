@@ -140,6 +140,13 @@ class Machine(SettingsSection, settings=(MachineSettings, KernelSettings, Memory
         default="free",
         description="free: clients on machines of their own; generator: the testbed's.",
     )
+    noise: StrictStr = Field(
+        default="none",
+        description="Gaps in which the host runs none of the machine's CPUs. none: a quiet "
+        "machine; as measured: those that were recorded on the profile's machine, on every CPU of "
+        "the server, and on the clients' where machine.clients is generator; or the name of one of "
+        "the profile's recordings, or a .jsonl file of `lab gaps` beside the scenario file.",
+    )
     role: Literal["server", "client"] = Field(
         default="server",
         description="Which side of the connections the machine is. client: one process that asks "

@@ -25,6 +25,7 @@ from dispatchsim.sim.state.client_settings import (
 )
 from dispatchsim.sim.state.costs import NO_CLIENT, ApplicationCosts, ClientCosts, Costs, Curve, flat
 from dispatchsim.sim.state.family_settings import Recovery, Threads
+from dispatchsim.sim.state.host_gaps import HostGaps
 from dispatchsim.sim.state.kernel_settings import EVERY_CPU, Packets
 from dispatchsim.sim.state.kinds import NONE
 from dispatchsim.sim.state.laws import Counts, Law, Laws, ReplyMix
@@ -411,6 +412,25 @@ def _faults(draw: st.DrawFn, cpus: int) -> tuple[Fault, ...]:
     )
 
 
+def _with_gaps(draw: st.DrawFn, run: RunSettings) -> RunSettings:
+    """Draw gaps of the host on the CPUs of server and clients, some hundreds in the run at most."""
+    period_ns = draw(st.sampled_from([15_000, 200_000]))
+    period_ns = max(period_ns, run.duration_ns // 100)
+    pauses = st.sampled_from([0, 1, 40, 700, 3_000])
+    lengths = st.sampled_from([1, 30, 700, 5_000])
+    recordings = []
+    for _ in range(2):
+        at_ns, length_ns, end_ns = [], [], 0
+        for pause, length in draw(st.lists(st.tuples(pauses, lengths), max_size=5)):
+            if end_ns + pause + length < period_ns:
+                at_ns.append(end_ns + pause)
+                length_ns.append(length)
+                end_ns += pause + length
+        is_drawn = draw(st.booleans())
+        recordings.append(HostGaps(tuple(at_ns), tuple(length_ns), period_ns, is_drawn))
+    return run._replace(server_gaps=recordings[0], client_gaps=recordings[1])
+
+
 @st.composite
 def retries(draw: st.DrawFn) -> dict[str, int]:
     """Draw clients who try again."""
@@ -510,6 +530,8 @@ def scenes(
     if classes and draw(st.integers(0, 3)) == 0:
         scene = draw(with_classes(scene))
     scene = _with_backend(draw, scene, always=asks)
+    if draw(st.integers(0, 2)) == 0:
+        scene = scene._replace(run=_with_gaps(draw, scene.run))
     waits_long = scene.run.backend.connections > 0 or bool(scene.run.classes)
     if lacks_fds and waits_long and scene.run.duration_ns > 2_000_000:
         # It tries to accept again and again while those that it has accepted pause, or wait.

@@ -178,6 +178,14 @@ class CostSource(Protocol):
         """One-way delay of the testbed in which the costs were measured."""
 
     @property
+    def noise_file(self) -> str:
+        """The file with recordings of the machine's gaps; empty if there is none."""
+
+    @property
+    def machine_id(self) -> str:
+        """The id of the machine in which they were measured; empty if nobody knows."""
+
+    @property
     def kernel(self) -> str:
         """Version of the kernel in which they were measured; empty if nobody knows."""
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import fnmatch
 import functools
+import hashlib
 import json
 import re
 import tomllib
@@ -72,6 +73,13 @@ class _Range(Frozen):
     open_connections_max: _Count
 
 
+class Noise(Frozen):
+    """The recordings of the host's gaps: a file beside the profile, and the hash of its bytes."""
+
+    recordings: _Text
+    sha256: _Text
+
+
 class Profile(Frozen):
     """The costs of one machine.
 
@@ -83,6 +91,7 @@ class Profile(Frozen):
     machine: dict[str, Fact] = Field(default_factory=dict)
     range: _Range
     cost: dict[str, dict[str, Cost]]
+    noise: Noise | None = None
     _file: str = PrivateAttr("")  # it was read from, for messages
     _tables: tuple[object, dict[str, Mapping[str, Cost]]] = PrivateAttr((None, {}))
 
@@ -264,6 +273,37 @@ class Profile(Frozen):
         return round_ns(self.cost["network"]["delay_ns"].value[0])
 
     @property
+    def noise_file(self) -> str:
+        """The file with recordings of the machine's gaps (`[noise]`); empty if there is none.
+
+        Raises
+        ------
+        ProfileError
+            If the file is not there, or is another one than the profile was made with.
+        """
+        if self.noise is None:
+            return ""
+        path = Path(self._file).parent / self.noise.recordings
+        try:
+            found = hashlib.sha256(path.read_bytes()).hexdigest()
+        except OSError as error:
+            raise ProfileError(
+                f"{self._file or self.name}: noise.recordings: must be a file beside the profile, "
+                f'got "{self.noise.recordings}" ({error.strerror})'
+            ) from error
+        if found != self.noise.sha256:
+            raise ProfileError(
+                f"{self._file or self.name}: noise.sha256: must be that of "
+                f"{self.noise.recordings} ({found[:12]}...), got {self.noise.sha256[:12]}..."
+            )
+        return str(path)
+
+    @property
+    def machine_id(self) -> str:
+        """The id of the machine; empty if the profile does not say."""
+        return str(self.machine.get("id", ""))
+
+    @property
     def kernel(self) -> str:
         """The version of the machine's kernel; empty if the profile does not say."""
         return str(self.machine.get("kernel", ""))
@@ -430,6 +470,9 @@ def toml_of(profile: Profile) -> str:
         "[range]",
         f"open_connections_max = {profile.range.open_connections_max}",
     ]
+    if profile.noise is not None:
+        lines += ["", "[noise]"]
+        lines += [f"{key} = {_literal(entry)}" for key, entry in profile.noise]
     for table in TABLES:
         for name, cost in profile.cost.get(table, {}).items():
             lines += ["", f"[cost.{table}.{name}]"]

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from ...sim.files.tables import Column, Table
 from ...sim.state.units import MICROSECOND_NS, MILLISECOND_NS, SECOND_NS
+from ..profiles.gap_recordings import recording_name
 from .measured_runs import Frozen, Gaps
 
 GAPS_FILE = "gaps.jsonl"
@@ -57,7 +58,7 @@ class GapsRecord(Frozen):
     @property
     def name(self) -> str:
         """The name by which a scenario takes it, such as "server beside packets"."""
-        return self.cpu if self.beside == "nothing" else f"{self.cpu} beside {self.beside}"
+        return recording_name(self.cpu, self.beside)
 
     @property
     def lost_share(self) -> float:

@@ -37,6 +37,7 @@ from ...sim.state.mechanism import Program, Trait
 from ...sim.state.settings import RunSettings
 from ...sim.state.units import SECOND_NS
 from ..profiles.cost import CostSource
+from .noise import BothSides, gaps_of, noise_warning
 
 if TYPE_CHECKING:
     from ..profiles.cost_profile import Profile
@@ -71,6 +72,7 @@ class Job(NamedTuple):
     kernel: str
     seed: int
     draw: int | None = None  # of the costs; None: the central ones
+    gaps: BothSides = BothSides()
 
 
 class Replication(NamedTuple):
@@ -160,6 +162,7 @@ def warnings_of(scenario: Scenario, profile: CostSource) -> list[str]:
         _connects_in_window(scenario),
         profile.outside_range(open_connections(scenario)),
         profile.not_measured(server.mechanism, _costs_of_some(server)),
+        noise_warning(machine.noise, profile),
     ):
         if warning:
             found.append(warning)
@@ -251,7 +254,14 @@ def job_of(scenario: Scenario, profile: CostSource, seed: int, *, draw: int | No
         profile.kernel,
         seed,
         draw,
+        gaps_of(scenario.machine.noise, profile),
     )
+
+
+def settings_of_job(job: Job) -> RunSettings:
+    """Return the settings of *job*, the gaps of the host included."""
+    settings = settings_at(job.scenario, job.network_delay_ns, job.seed, kernel=job.kernel)
+    return settings._replace(server_gaps=job.gaps.server, client_gaps=job.gaps.client)
 
 
 def settings_at(
@@ -281,7 +291,7 @@ def run_job(job: Job, *, extend: Extension | None = None) -> Replication:
         If the scenario asks for the fast engine and it cannot be had.
     """
     scenario = job.scenario
-    settings = settings_at(scenario, job.network_delay_ns, job.seed, kernel=job.kernel)
+    settings = settings_of_job(job)
     drawn = scenario.load.trace is None and scenario.load.connections is None
     if drawn and _connections(scenario) > _STREAMED_FROM:
         streamed = _streamed(job, settings)
@@ -313,7 +323,7 @@ def record_job(job: Job) -> tuple[Trace, Outcome]:
         On Ctrl-C in the fast engine.
     """
     scenario = job.scenario
-    settings = settings_at(scenario, job.network_delay_ns, job.seed, kernel=job.kernel)
+    settings = settings_of_job(job)
     rows, requests_max = first_rows(scenario), first_requests(scenario)
     while True:
         trace = trace_of(scenario, job.seed, rows)

@@ -214,6 +214,7 @@ def _calibrate_machine(folder: Path, output: Path | None) -> None:
     from ..calibration.emulated.microbenchmarks import missing_commands
     from ..calibration.fit.fit import fit_profile
     from ..calibration.fit.medians import FitError
+    from ..calibration.fit.noise_section import with_noise
     from ..calibration.records.flood_records import FLOOD_FILE, FloodRecord
     from ..calibration.records.measured_runs import MicroResult, RunRecord, read_rows
     from ..calibration.running.preparation import find_profile
@@ -249,6 +250,7 @@ def _calibrate_machine(folder: Path, output: Path | None) -> None:
         ) from None
     instead = ", instead of the one before" if target.exists() else ""
     target.parent.mkdir(parents=True, exist_ok=True)
+    profile = with_noise(profile, folder, target)
     profile.write(target)
     people().print(f"{target}: profile {profile.name}{instead}", markup=False)
 

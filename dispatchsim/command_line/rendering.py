@@ -82,6 +82,7 @@ def print_result(console: Console, result: Result) -> None:
         console.print(
             "95% intervals: ± of the mean over replications, draws of one run at uncertain costs."
         )
+    _print_host(console, result.replications)
     _print_workers(console, result.worker_shares)
     _print_groups(console, result)
     _print_errors(console, result.replications)
@@ -97,6 +98,15 @@ def _metric_column(scenario: Scenario) -> Column[str]:
     """Return the column of the names of metrics, where the machine has its role."""
     role = scenario.machine.role
     return Column("", lambda name: METRICS[name].label.replace("server", role), words=True)
+
+
+def _print_host(console: Console, replications: Sequence[Replication]) -> None:
+    """Print which share of the server's CPUs the host took, if it took any."""
+    times = [replication.summary.cpu for replication in replications]
+    taken_ns = sum(cpu.by_activity_ns[name] for cpu in times for name in ("host", "host_other"))
+    if taken_ns:
+        share = taken_ns / sum(cpu.busy_ns + cpu.idle_ns for cpu in times)
+        console.print(f"time the host took from the server's CPUs: {share_text(share)}")
 
 
 _WORKERS_SHOWN = 16

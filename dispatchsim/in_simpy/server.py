@@ -21,7 +21,7 @@ from ..calibration.running.preparation import (
     job_of,
     profile_of,
     program_of,
-    settings_at,
+    settings_of_job,
     trace_of,
 )
 from ..models.simulate import prepare_world
@@ -115,7 +115,7 @@ class Server:
         clock = HostClock(env, unit, scenario.run.duration)
         seed = scenario.run.seed if seed is None else seed
         job = job_of(scenario, profile or profile_of(scenario), seed)
-        settings = settings_at(scenario, job.network_delay_ns, seed, kernel=job.kernel)
+        settings = settings_of_job(job)
         trace = trace_of(scenario, seed, first_rows(scenario)) if clients else _nobody()
         program = whole_program(program_of(scenario))
         self.world: World = prepare_world(program, trace, job.costs, settings, n_led=connections)

@@ -43,6 +43,7 @@ CPU_PARTS: Mapping[str, Part] = {
         "#AA4499", ("interrupt", "interrupt_idle", "interrupt_other", "ksoftirqd")
     ),
     "threads and others": Part("#BBBBBB", ("spawn", "connect", "other")),
+    "the host": Part("#7A0019", ("host", "host_other")),
 }
 """What a processor's time goes to, by the activities that are counted."""
 FATE_PARTS: Mapping[str, Part] = {

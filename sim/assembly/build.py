@@ -29,6 +29,7 @@ from ..state.world import COLUMNS, Cpu, InterestSet, Listener, Worker, World
 from ..wire.link import PERIODS
 from ..wire.paths import loss_draws
 from .checks import check, check_backend, fds_needed_by, has_siblings, has_timers
+from .host import first_gaps, gap_columns, gap_numbers
 
 _OF_CLASSES = ("class_requests", "class_request_bytes", "class_reply_bytes", "class_path")
 _SPARE_FDS = 12  # besides those that are counted
@@ -103,8 +104,9 @@ def build_world(
             ledger_mark_ns=column(len(Activity), 0, I64),
             packets=column(power_of_two(kernel.receive_queue), NONE, I64),
             asks_after=asks_after(kernel, costs),
+            **gaps_of_cpu,
         )
-        for k in range(machine.cpus)
+        for k, gaps_of_cpu in enumerate(first_gaps(settings))
     ]
     sets = [
         InterestSet(
@@ -145,7 +147,7 @@ def build_world(
     workers = [thread(w, cpus[w % machine.cpus], n_events) for w in range(n_threads)]
     others = [thread(n_threads + i, cpus[i % machine.cpus], 1) for i in range(n_others)]
 
-    draws = _draws(trace, settings)
+    draws = _draws(trace, settings, costs)
     requests = draws["class_requests"] if trace.user_class.size else trace.requests
     sizes = {
         Per.CONNECTION: c,
@@ -240,13 +242,14 @@ def build_world(
         up_bits_per_s=network.up_bits_per_s,
         down_bits_per_s=network.down_bits_per_s,
         signals_elsewhere=settings.signals.signals_elsewhere,
+        **gap_numbers(settings, costs),
         sample_every_ns=settings.sample_every_ns,
         next_row=n_idle,
         oldest=n_idle,
     )
 
 
-def _draws(trace: Trace, settings: RunSettings) -> dict[str, NDArray[np.int64]]:
+def _draws(trace: Trace, settings: RunSettings, costs: Costs) -> dict[str, Any]:
     """Return the columns that are drawn, or looked up by class, by name."""
     seed, client, classes = settings.seed, settings.client, settings.classes
     _check_classes(trace, len(classes))
@@ -261,6 +264,7 @@ def _draws(trace: Trace, settings: RunSettings) -> dict[str, NDArray[np.int64]]:
             seed, "backend share", is_drawn=settings.backend.connections > 0
         ),
         "flood_gap_ns": gaps_ns(settings.flood, seed),
+        **gap_columns(settings, costs),
         "class_of_user": trace.user_class,
         **dict.fromkeys(_OF_CLASSES, np.zeros(0, np.int64)),
         **class_tables(classes, seed, of_users=trace.users > 0),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..state.client_classes import CLASSES_MAX
 from ..state.client_settings import Closing, NetworkSettings
 from ..state.family_settings import Recovery, SignalSettings
+from ..state.host_gaps import gaps_problem
 from ..state.kernel_settings import Packets
 from ..state.kinds import NONE
 from ..state.mechanism import Mechanism, Program, Trait
@@ -67,6 +68,9 @@ def check(settings: RunSettings, own_fds: int = 1, *, one_at_a_time: bool = Fals
         )
     _check_paths(network)
     _check_classes(settings)
+    for name in ("server_gaps", "client_gaps"):
+        if problem := gaps_problem(getattr(settings, name)):
+            raise ValueError(f"{name}: {problem}")
     for fault in settings.faults:
         _check_fault(fault, settings.machine.cpus)
     _check_workers(settings, own_fds, one_at_a_time=one_at_a_time)

@@ -30,6 +30,7 @@ from ..wire.retransmission import syn_retries_max
 from ..wire.way import round_trip_ns
 from .asking import has_room, n_of_attempts_before, new_request
 from .classes import are_of_users, drawn_of_class, due_user, take_class
+from .client_gaps import after_gaps_ns, out_of_gap_ns
 from .kept import keep_open, keeps, send_next
 from .retries import earn_retries, tries_again
 from .slow_clients import pieces_of
@@ -39,16 +40,15 @@ def client_turn(world: World, at_ns: int, cost_ns: int) -> int:
     """Spend *cost_ns* of the clients' CPU, from *at_ns* or when it is free; return the end."""
     if world.free_clients:
         return at_ns
-    world.client_free_ns = max(at_ns, world.client_free_ns) + cost_ns
+    begin_ns = max(at_ns, world.client_free_ns)
+    world.client_free_ns = after_gaps_ns(world, begin_ns, cost_ns)
     return world.client_free_ns
 
 
 def sent_interrupt(world: World) -> None:
     """Have the clients' CPU, on the server's machine, take the time of interrupting the server."""
     if world.delivers_own:
-        world.client_free_ns = (
-            max(world.now_ns, world.client_free_ns) + world.costs.client.interrupt_ns
-        )
+        client_turn(world, world.now_ns, world.costs.client.interrupt_ns)
 
 
 def user_is_due(world: World, at_ns: int, client_class: int) -> None:
@@ -106,7 +106,9 @@ def first_syn_sent(world: World, c: int) -> None:
 
 def open_connection(world: World, c: int, at_ns: int) -> None:
     """Have the client of *c* call connect() at *at_ns*, or when it has the CPU."""
-    world.started_ns[c] = at_ns if world.free_clients else max(at_ns, world.client_free_ns)
+    world.started_ns[c] = at_ns
+    if not world.free_clients:
+        world.started_ns[c] = out_of_gap_ns(world, max(at_ns, world.client_free_ns))
     if c >= world.n_idle:
         if world.n_open >= world.client.fd_limit:
             client_lost(world, c, status.DESCRIPTORS, at_ns)

@@ -21,6 +21,7 @@ from ..state.kinds import activity, count, occurrence, packet_connection, packet
 from ..state.units import MICROSECOND_NS, PERMILLE
 from ..state.world import Cpu, World
 from ..wire.way import flow_hash
+from .gaps import host_takes_from, taken_after_ns, through_gaps_ns
 from .processor import is_other, progress_ns, thread_of
 
 _BACKEND_FLOWS = 1 << 30
@@ -66,9 +67,9 @@ def interrupt_cpu(world: World, cpu: Cpu, packet_ns: int, by_itself: bool) -> in
 
     An interrupt *by_itself* pays for entering, even if others are being handled.
     """
-    begin_ns = cpu.irq_free_ns
+    begin_ns = max(cpu.irq_free_ns, cpu.gap_until_ns)
     cost_ns = packet_ns
-    if begin_ns < world.now_ns:
+    if cpu.irq_free_ns < world.now_ns:
         begin_ns = _out_of_idleness_ns(world, cpu)
         if not delivers_own(world, cpu):
             cost_ns += _entry_ns(world, begin_ns - cpu.irq_free_ns)
@@ -78,23 +79,24 @@ def interrupt_cpu(world: World, cpu: Cpu, packet_ns: int, by_itself: bool) -> in
     elif by_itself:
         cost_ns += world.costs.interrupt.entry_ns
         world.counts[count.INTERRUPTS] += 1
-    end_ns = begin_ns + cost_ns
     if cpu.idle:
         cpu.ledger_ns[activity.IDLE] += begin_ns - cpu.idle_from_ns
         cpu.idle_from_ns = begin_ns
     _steal(world, cpu, cost_ns)
-    cpu.irq_free_ns = end_ns
+    cpu.irq_free_ns = through_gaps_ns(world, cpu, begin_ns, cost_ns)
     world.waker = cpu.number
-    return end_ns
+    return cpu.irq_free_ns
 
 
 def _out_of_idleness_ns(world: World, cpu: Cpu) -> int:
     """Return when *cpu* begins to handle what interrupts it now: it may be idle."""
+    from_ns = max(world.now_ns, cpu.gap_until_ns)
     if not cpu.idle:
-        return world.now_ns
+        return from_ns
     if cpu.n_runnable > 0:
-        return max(world.now_ns, cpu.runnable_ns)  # it is on its way out of idleness already
-    return world.now_ns + world.costs.interrupt.idle_exit_ns
+        left_ns = max(0, cpu.runnable_ns - from_ns)  # it is on its way out of idleness already
+        return through_gaps_ns(world, cpu, from_ns, left_ns)
+    return through_gaps_ns(world, cpu, from_ns, world.costs.interrupt.idle_exit_ns)
 
 
 def _entry_ns(world: World, since_ns: int) -> int:
@@ -156,8 +158,8 @@ def lengthen_interrupt(world: World, cost_ns: int) -> None:
         # It was a thread of the kernel that handled the packet: this begins now.
         cpu.irq_begin_ns = world.now_ns
         cpu.irq_free_ns = world.now_ns
-    cpu.irq_free_ns += cost_ns
     _steal(world, cpu, cost_ns)
+    cpu.irq_free_ns = through_gaps_ns(world, cpu, cpu.irq_free_ns, cost_ns)
 
 
 def seen_at_once(world: World, kind: int, c: int, handled_ns: int) -> bool:
@@ -182,15 +184,22 @@ def handled_connection(world: World, subject: int) -> int:
 def take_ledger(world: World, cpu: Cpu, into_ns: list[int]) -> None:
     """Write the ledger as of now into *into_ns*: all entries add up to the time elapsed.
 
-    What was charged ahead (an interrupt still running, an idle exit) is taken back to now, and
-    the running step or idleness is charged as far as it has come.
+    What was charged ahead (an interrupt or a gap not yet over, an idle exit) is taken back to now,
+    and the running step or idleness is charged as far as it has come.
     """
     for i in range(len(into_ns)):
         into_ns[i] = cpu.ledger_ns[i]
-    unfinished_ns = max(0, cpu.irq_free_ns - max(world.now_ns, cpu.irq_begin_ns))
+    from_ns = max(world.now_ns, cpu.irq_begin_ns)
+    unfinished_ns = max(0, cpu.irq_free_ns - from_ns)
+    host_ns = 0
+    if cpu.gap_until_ns > world.now_ns:
+        host_ns = taken_after_ns(world, cpu, world.now_ns)
+        into_ns[host_takes_from(world, cpu)] -= host_ns
+        if unfinished_ns > 0:
+            unfinished_ns -= taken_after_ns(world, cpu, from_ns)
     if cpu.idle:
         into_ns[activity.INTERRUPT_IDLE] -= unfinished_ns
-        into_ns[activity.IDLE] += world.now_ns + unfinished_ns - cpu.idle_from_ns
+        into_ns[activity.IDLE] += world.now_ns + unfinished_ns + host_ns - cpu.idle_from_ns
     else:
         into_ns[_stolen_from(world, cpu)] -= unfinished_ns
         into_ns[thread_of(world, cpu.running).activity] += progress_ns(world, cpu)

@@ -48,7 +48,7 @@ def due_ns(cpu: Cpu) -> int:
     if not cpu.idle:
         return cpu.step_begin_ns + cpu.step_ns + cpu.stolen_ns - cpu.step_stolen_ns
     if cpu.n_runnable > 0:
-        return max(cpu.runnable_ns, cpu.irq_free_ns)
+        return max(cpu.runnable_ns, cpu.irq_free_ns, cpu.gap_until_ns)
     return NEVER_NS
 
 
@@ -76,7 +76,7 @@ def step_progress_ns(world: World, worker: Worker) -> int:
 
 
 def progress_ns(world: World, cpu: Cpu) -> int:
-    """Return the CPU time that the running step has had by now, interrupts taken out."""
-    unfinished_ns = max(0, cpu.irq_free_ns - world.now_ns)
+    """Return the CPU time that the running step has had by now, without interrupts and gaps."""
+    unfinished_ns = max(0, max(cpu.irq_free_ns, cpu.gap_until_ns) - world.now_ns)
     stolen_ns = cpu.stolen_ns - cpu.step_stolen_ns - unfinished_ns
     return world.now_ns - cpu.step_begin_ns - stolen_ns

@@ -295,7 +295,7 @@ def _leave_idleness(world: World, cpu: Cpu) -> None:
     """Have *cpu*, if it is idle, come out of it for the first thread that is runnable."""
     if not cpu.idle or cpu.n_runnable > 0:
         return
-    cpu.runnable_ns = world.now_ns
+    cpu.runnable_ns = max(world.now_ns, cpu.gap_until_ns)
     if cpu.number != world.waker and cpu.irq_free_ns <= world.now_ns:
         cpu.runnable_ns += world.costs.interrupt.idle_exit_ns
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from ..clients.classes import first_class
 from ..clients.clients import idle_life, plan_arrival, user_is_due
 from ..clients.kept import begin_kept
+from ..cpu.gaps import plan_gaps
 from ..cpu.scheduling import boot
 from ..kernel.backend_connections import free
 from ..kernel.descriptors import FIRST_FD, open_fd
@@ -49,6 +50,7 @@ def beginning(program: Program) -> Callable[[World, int], None]:
         _connect_all(world)
         begin_flood(world)
         plan_faults(world)
+        plan_gaps(world)
         _begin_measuring(world, warm_up_ns)
         if listens:
             _begin_clients(world)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from ..clients import clients
 from ..clients.backend import count_backend_times
 from ..clients.kept import request_due
+from ..cpu.gaps import gap
 from ..cpu.interrupts import handled_connection, take_ledger
 from ..cpu.receiving import tick
 from ..figures.queue_lengths import take_sample
@@ -134,6 +135,8 @@ def clock_happening(world: World, kind: int, subject: int) -> None:
         tick_of_turns(world, world.cpus[NO_CONNECTION - subject])
     elif kind == occurrence.TIMER:
         timer_expires(world, world.workers[NO_CONNECTION - subject])
+    elif kind == occurrence.GAP:
+        gap(world, world.cpus[NO_CONNECTION - subject])
     elif kind == occurrence.FAULT:
         fault(world, NO_CONNECTION - subject)
     elif kind == occurrence.SAMPLE:

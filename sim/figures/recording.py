@@ -14,9 +14,10 @@ recording, and says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from ..cpu.gaps import host_takes_from
 from ..cpu.processor import due_ns, first_due, is_other, thread_of
 from ..state.event_calendar import first_due_ns
 from ..state.kinds import NONE, activity, count, occurrence, packet_connection, packet_kind
@@ -132,7 +133,7 @@ class NotedColumn(list[int]):
 
 
 class _Stolen(NamedTuple):
-    """An interrupt that a CPU has not been past yet."""
+    """An interrupt, or a gap of the host, that a CPU has not been past yet."""
 
     begin_ns: int
     end_ns: int
@@ -150,6 +151,7 @@ class _Track:
         self.until_ns = 0
         self.irq_begin_ns = NONE
         self.irq_free_ns = NONE
+        self.n_gaps = 0
         self.stolen: list[_Stolen] = []
 
 
@@ -303,11 +305,13 @@ class Recorder:
         n_packets = world.counts[count.PACKETS] - self._n_packets
         self._n_packets = world.counts[count.PACKETS]
         for cpu, track in zip(world.cpus, self._tracks, strict=True):
+            stolen = _gaps_since(world, cpu, track)
             if cpu.irq_free_ns != track.irq_free_ns:
-                stolen = _interrupt_since(world, cpu, track)
-                track.stolen.append(
-                    stolen._replace(kind=kind, connection=connection, found=n_packets)
+                interrupt = _interrupt_since(world, cpu, track)._replace(
+                    kind=kind, connection=connection, found=n_packets
                 )
+                stolen += _between_gaps(world, cpu, interrupt)
+            track.stolen += sorted(stolen)
         if world.now_ns >= self.end_ns:
             self._end(world, self.end_ns)
         elif len(self.spans) + len(self.events) + len(self.lengths) >= self.limit:
@@ -382,6 +386,38 @@ class Recorder:
 def _calls_to_backend(world: World) -> int:
     """Return how many queries were written, and replies read, that are the backend's."""
     return world.counts[count.BACKEND_QUERIES] + world.counts[count.BACKEND_REPLIES]
+
+
+def _taken(world: World, cpu: Cpu, n: int) -> Iterator[tuple[int, int]]:
+    """Yield begin and end of the last *n* gaps of *cpu* that were taken, the last one first."""
+    for k in range(1, n + 1):
+        cycles, i = divmod(cpu.next_gap - k, world.n_server_gaps)
+        shift_ns = cpu.gap_shift_ns + cycles * world.server_gap_period_ns
+        begin_ns = int(world.server_gap_at_ns[i]) + shift_ns
+        yield begin_ns, begin_ns + int(world.server_gap_length_ns[i])
+
+
+def _gaps_since(world: World, cpu: Cpu, track: _Track) -> list[_Stolen]:
+    """Return the gaps of *cpu* that were taken since it was looked at."""
+    n, track.n_gaps = cpu.n_gaps - track.n_gaps, cpu.n_gaps
+    thread = NONE if cpu.idle else cpu.running
+    doing = host_takes_from(world, cpu)
+    return [_Stolen(begin, end, doing, thread) for begin, end in _taken(world, cpu, n)]
+
+
+def _between_gaps(world: World, cpu: Cpu, interrupt: _Stolen) -> list[_Stolen]:
+    """Return the parts of *interrupt* that gaps have left of it, the last one first.
+
+    What it found is of the first part.
+    """
+    parts, end_ns = [], interrupt.end_ns
+    for gap_begin_ns, gap_end_ns in _taken(world, cpu, cpu.n_gaps):
+        if gap_end_ns <= interrupt.begin_ns:
+            break
+        parts.append(interrupt._replace(begin_ns=gap_end_ns, end_ns=end_ns, found=0))
+        end_ns = min(end_ns, gap_begin_ns)
+    parts.append(interrupt._replace(end_ns=max(interrupt.begin_ns, end_ns)))
+    return [part for part in parts if part.begin_ns < part.end_ns]
 
 
 def _interrupt_since(world: World, cpu: Cpu, track: _Track) -> _Stolen:

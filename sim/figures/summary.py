@@ -342,6 +342,7 @@ _OF_OTHERS = [
         Activity.KSOFTIRQD,
         Activity.OTHER,
         Activity.INTERRUPT_OTHER,
+        Activity.HOST_OTHER,
     )
 ]
 

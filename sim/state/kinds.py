@@ -103,6 +103,8 @@ class activity:
     KSOFTIRQD = 16  # a kernel thread handles packets
     OTHER = 17  # a process that is not of the server, or a stall
     INTERRUPT_OTHER = 18  # taken from one of these: billed to no process of the server
+    HOST = 19  # a gap of the host, taken from a thread of the server: sim/cpu/gaps.py
+    HOST_OTHER = 20  # a gap that is taken from none of these, or from nobody
 
 
 class count:
@@ -216,7 +218,8 @@ class occurrence:
     TURN = 29  # a tick at which a CPU may be given to another thread
     REQUEST_DUE = 30  # a client wants to make a request on a kept connection
     BACKEND_REPLY = 31  # a reply of the backend reaches the server
-    END_OF_STEP = 32  # a CPU ends its step: after all else that happens at that nanosecond
+    GAP = 32  # the host takes a CPU
+    END_OF_STEP = 33  # a CPU ends its step: after all else that happens at that nanosecond
 
 
 class stage:

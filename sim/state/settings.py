@@ -10,6 +10,7 @@ from .backend_settings import BackendSettings
 from .client_classes import ClientClass
 from .client_settings import ClientSettings, NetworkSettings
 from .family_settings import CompletionSettings, ScanSettings, SignalSettings, ThreadSettings
+from .host_gaps import NO_GAPS, HostGaps
 from .kernel_settings import KernelSettings, LimitSettings, MachineSettings
 from .laws import Laws
 from .memory_settings import MemorySettings
@@ -77,6 +78,8 @@ class RunSettings(NamedTuple):
     flood: FloodSettings = FloodSettings()
     faults: tuple[Fault, ...] = ()
     laws: Laws = Laws()
+    server_gaps: HostGaps = NO_GAPS  # of each CPU of the server, each begun elsewhere
+    client_gaps: HostGaps = NO_GAPS  # of the clients' CPU, where they share one
     classes: tuple[ClientClass, ...] = ()  # of clients; with users those of the trace
     duration_ns: Annotated[int, Setting(least=1, key=None)] = 2 * SECOND_NS
     warm_up_ns: Annotated[int, Setting(least=0, key=None)] = 0

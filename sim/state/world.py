@@ -140,6 +140,10 @@ class Cpu:
     awaits_tick: bool = False
     awaits_delivery: bool = False
     stalled_until_ns: int = 0
+    next_gap: int = 0  # the first of the recording that has not been taken: sim/cpu/gaps.py
+    gap_shift_ns: int = 0  # from the times of the recording to those of the run
+    gap_until_ns: int = 0  # when the last one ends that was taken
+    n_gaps: int = 0  # that were taken
 
 
 @dataclass(slots=True, eq=False)
@@ -411,6 +415,15 @@ class Disturbances:
     busy_weight: int = WEIGHT  # of each process that computes, by its nice value
     n_others: int = 0  # of the other threads, those that do not sleep
     signals_elsewhere: int = 0  # that another process holds now
+    server_gap_at_ns: Column = per_run(Per.DRAW)  # recording of the host's gaps
+    server_gap_length_ns: Column = per_run(Per.DRAW)
+    server_gap_period_ns: int = 0
+    n_server_gaps: int = 0  # of the recording
+    client_gap_at_ns: Column = per_run(Per.DRAW)  # the same of the clients' CPU
+    client_gap_length_ns: Column = per_run(Per.DRAW)
+    client_gap_period_ns: int = 0
+    client_gaps_from_ns: int = 0  # the time of the recording at which the run begins
+    n_client_gaps: int = 0
 
 
 @dataclass(eq=False, kw_only=True)

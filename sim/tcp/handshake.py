@@ -15,6 +15,7 @@ Documentation/networking/ip-sysctl.rst.
 
 from __future__ import annotations
 
+from ..clients.client_gaps import out_of_gap_ns
 from ..clients.clients import send_reset, syn_ack_received
 from ..cpu.interrupts import interrupt, steered_to
 from ..state.event_calendar import is_led, post, schedule
@@ -59,12 +60,20 @@ def syn_handled(world: World, c: int, handled_ns: int) -> int:
         return NONE
     _becomes_half_open(world, c, listener)
     left_ns = max(world.now_ns, handled_ns - world.costs.interrupt.syn_after_ns)
-    at_client_ns = send_syn_ack(world, c, left_ns)
+    at_client_ns = _seen_ns(world, send_syn_ack(world, c, left_ns))
     if _asks_at_once(world, c) and enters_queue(world, c):
         world.connected_ns[c] = at_client_ns
         interrupt(world, c, world.costs.interrupt.ack_ns)  # what the last packet would have set off
         return occurrence.REQUEST
     return _await_last_packet(world, c, left_ns, at_client_ns, handled_ns)
+
+
+def _seen_ns(world: World, at_client_ns: int) -> int:
+    """Return when clients see what has come at *at_client_ns*: a gap of their CPU may be on.
+
+    On the server's own machine it is the server's CPU that handles what comes to clients.
+    """
+    return at_client_ns if world.network.one_machine else out_of_gap_ns(world, at_client_ns)
 
 
 def _becomes_half_open(world: World, c: int, listener: Listener) -> None:
@@ -123,7 +132,8 @@ def syn_ack_handled(world: World, c: int) -> None:
     The server's own CPU handles this SYN-ACK, and the acknowledgement comes behind what waits
     there: a burst of connection requests is half open as a whole before the first is acknowledged.
     """
-    free_ns = max(world.now_ns, steered_to(world, c).irq_free_ns)
+    cpu = steered_to(world, c)
+    free_ns = max(world.now_ns, cpu.irq_free_ns, cpu.gap_until_ns)
     if world.status[c] != status.OPEN:
         schedule(world, free_ns, occurrence.GONE, c)  # it gave up: a reset
         return
@@ -185,7 +195,7 @@ def syn_ack_timer(world: World, c: int) -> None:
 
 def _answer_again(world: World, c: int) -> None:
     """Repeat the SYN-ACK to *c*: a client acknowledges it again, or resets what it has closed."""
-    at_client_ns = send_syn_ack(world, c, world.now_ns)
+    at_client_ns = _seen_ns(world, send_syn_ack(world, c, world.now_ns))
     if world.connected_ns[c] == NONE:
         schedule(world, at_client_ns, occurrence.SYN_ACK, c)
     elif world.status[c] == status.OPEN:

@@ -70,6 +70,8 @@ _ACTIVITIES = {
     "SPAWN": "#006B4E",
     "CONNECT": "#006B4E",
     "OTHER": "#C8C8C8",
+    "HOST": "#7A0019",
+    "HOST_OTHER": "#7A0019",
 }
 
 

@@ -11,7 +11,7 @@ here, before they are handed out: a forecast does not depend on how many workers
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -19,10 +19,14 @@ from typing import NamedTuple
 from ...calibration.measure.macro import Timing
 from ...calibration.points.point import Point, point_at
 from ...calibration.profiles.cost import CostSource
+from ...calibration.profiles.gap_recordings import in_order
+from ...calibration.records.measured_runs import RunRecord
+from ...calibration.running.noise import AS_MEASURED, BothSides, gaps_of
 from ...calibration.running.preparation import Job, job_of, run_job
 from ...sim.figures.summary import Verdict
 from ...sim.files.parallel import run_all
 from ...sim.output_analysis.interval import prediction_interval
+from ...sim.state.host_gaps import NO_GAPS, HostGaps
 from ...sim.state.units import SECOND_NS, round_ns
 from ..points.measured_points import Figures, figures_of_summary, median
 from .kept_runs import KeptRuns, Result
@@ -38,12 +42,17 @@ class Lengths(NamedTuple):
 
 
 class Request(NamedTuple):
-    """One forecast to make; fields as the arguments of `forecast`."""
+    """One forecast to make; fields as the arguments of `forecast`.
+
+    `own_gaps` holds the seed of each measured run that recorded the gaps of its client's CPU, and
+    these gaps, from the start of the run.
+    """
 
     point: Point
     seeds: tuple[int, ...]
     draws: int
     lengths: Lengths
+    own_gaps: tuple[tuple[int, HostGaps], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -52,6 +61,8 @@ class Forecast:
 
     `central` is the median over seeds at the central costs; `low` and `high` bound 95% of the runs
     over drawn costs and seeds (NaN without draws, or where a figure does not exist).
+    `with_own_gaps` is the median over the measured runs that recorded gaps, each simulated with its
+    own on the client's CPU, and those of the profile, if it has any, on the server's.
     """
 
     point: Point
@@ -61,6 +72,7 @@ class Forecast:
     verdict: Verdict
     seeds: tuple[int, ...]
     draws: int
+    with_own_gaps: Figures | None = None
 
 
 def lengths_of(point: Point) -> Lengths:
@@ -135,7 +147,7 @@ def forecasts(
 
 
 def jobs_of(request: Request, profile: CostSource) -> list[Job]:
-    """Return the runs of a forecast: the central ones by seed, then one for each draw."""
+    """Return the runs of a forecast: the central ones by seed, one a draw, those with own gaps."""
     if not request.seeds:
         raise ValueError("a forecast needs at least one seed, got none")
     if request.draws < 0:
@@ -145,7 +157,22 @@ def jobs_of(request: Request, profile: CostSource) -> list[Job]:
 
     central = [job_of(asked, profile, seed) for seed in seeds]
     drawn = [job_of(asked, profile, seeds[i % len(seeds)], draw=i) for i in range(request.draws)]
-    return central + drawn
+    server = gaps_of(AS_MEASURED, profile).server if profile.noise_file else NO_GAPS
+    own = [
+        job_of(asked, profile, seed)._replace(gaps=BothSides(server, client))
+        for seed, client in request.own_gaps
+    ]
+    return central + drawn + own
+
+
+def own_gaps_of(runs: Iterable[RunRecord], lengths: Lengths) -> tuple[tuple[int, HostGaps], ...]:
+    """Return seed and gaps of each of *runs* that recorded those of its client's CPU."""
+    duration_ns = lengths.warm_up_ns + lengths.window_ns
+    return tuple(
+        (run.seed, in_order(gaps.at_ns, gaps.length_ns, duration_ns, is_drawn=False))
+        for run in runs
+        if (gaps := run.client_gaps) is not None
+    )
 
 
 def neighbours_of(request: Request) -> list[Request]:
@@ -158,7 +185,7 @@ def neighbours_of(request: Request) -> list[Request]:
         return []
     rates = [round(point.rate_per_s * factor) for factor in NEIGHBOURS]
     return [
-        request._replace(point=point_at(point, rate_per_s=rate), draws=0)
+        request._replace(point=point_at(point, rate_per_s=rate), draws=0, own_gaps=())
         for rate in rates
         if rate > 0
     ]
@@ -166,9 +193,11 @@ def neighbours_of(request: Request) -> list[Request]:
 
 def combine(request: Request, results: Sequence[Result]) -> Forecast:
     """Return the forecast from the results of `jobs_of`, in that order."""
-    n_central = len(results) - request.draws
+    n_own = len(request.own_gaps)
+    n_central = len(results) - request.draws - n_own
     central = [figures for figures, _ in results[:n_central]]
-    drawn = [figures for figures, _ in results[n_central:]]
+    drawn = [figures for figures, _ in results[n_central : n_central + request.draws]]
+    own = [figures for figures, _ in results[len(results) - n_own :]]
     severities = sorted((v for _, v in results[:n_central]), key=list(Verdict).index)
     bounds = [prediction_interval(column) for column in zip(*drawn, strict=True)]
     if not bounds:
@@ -181,6 +210,9 @@ def combine(request: Request, results: Sequence[Result]) -> Forecast:
         verdict=severities[len(severities) // 2],
         seeds=request.seeds,
         draws=request.draws,
+        with_own_gaps=Figures(*(median(column) for column in zip(*own, strict=True)))
+        if own
+        else None,
     )
 
 

@@ -40,6 +40,8 @@ _PARTS = {
     "spawn": "other",
     "ksoftirqd": "interrupt",
     "interrupt_other": "interrupt",
+    "host": "other",
+    "host_other": "other",
 }
 
 

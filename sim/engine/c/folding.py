@@ -28,6 +28,8 @@ _OF_WORLD = {
     "World.some_stop_reading": 0,
     "World.rows_each": 1,
     "World.n_paths": 0,
+    "World.n_server_gaps": 0,
+    "World.n_client_gaps": 0,
     "World.n_classes": 1,
     "Cpu.number": 0,
     "len World.cpus": 1,

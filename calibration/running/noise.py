@@ -1,0 +1,74 @@
+"""Gaps of the host in a simulated run: which recording `machine.noise` stands for.
+
+"none"            a quiet machine
+"as measured"     what the profile's machine had: of server and client, each beside the other
+a name            that recording of the profile, on all CPUs ("server beside packets")
+FILE.jsonl        as "as measured", from recordings of `dispatchsim lab gaps`
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ...scenario.errors import UserError
+from ...sim.state.host_gaps import NO_GAPS, HostGaps
+from ..profiles.cost import CostSource
+from ..profiles.gap_recordings import Recording, recordings
+
+QUIET, AS_MEASURED = "none", "as measured"
+
+
+class BothSides(NamedTuple):
+    """The gaps of the CPUs of server and clients."""
+
+    server: HostGaps = NO_GAPS
+    client: HostGaps = NO_GAPS
+
+
+def gaps_of(noise: str, profile: CostSource) -> BothSides:
+    """Return the gaps of a run whose `machine.noise` is *noise*.
+
+    Raises
+    ------
+    UserError
+        If there is no such recording.
+    ProfileError
+        If the file of recordings cannot be read.
+    """
+    if noise == QUIET:
+        return BothSides()
+    from_file = noise.endswith(".jsonl")
+    source = noise if from_file else profile.noise_file
+    if not source:
+        raise UserError(
+            f'machine.noise: must be "{QUIET}" or a file of `dispatchsim lab gaps`: the profile '
+            f'{profile.name} has no recordings, got "{noise}"'
+        )
+    known = recordings(source)
+    if from_file or noise == AS_MEASURED:
+        return BothSides(_first(known, "server", source), _first(known, "client", source))
+    if noise not in known:
+        names = ", ".join(f'"{name}"' for name in (QUIET, AS_MEASURED, *known))
+        raise UserError(f'machine.noise: must be one of {names}, or a .jsonl file, got "{noise}"')
+    return BothSides(known[noise].gaps, known[noise].gaps)
+
+
+def noise_warning(noise: str, profile: CostSource) -> str:
+    """Return the sentence about a recording of another machine than the profile's; else nothing."""
+    if not noise.endswith(".jsonl") or not profile.machine_id:
+        return ""
+    others = {each.machine for each in recordings(noise).values()} - {profile.machine_id}
+    if not others:
+        return ""
+    return (
+        f"machine.noise: {noise} was recorded on {', '.join(sorted(others))}, the costs are those "
+        f"of {profile.machine_id}"
+    )
+
+
+def _first(known: dict[str, Recording], side: str, source: str) -> HostGaps:
+    """Return the gaps of *side* while the other CPU works, or else while it does not."""
+    for name in (f"{side} beside spinning", side):
+        if name in known:
+            return known[name].gaps
+    raise UserError(f"{source}: must hold a recording of the {side}'s CPU, got none")
