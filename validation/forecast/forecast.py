@@ -11,7 +11,7 @@ here, before they are handed out: a forecast does not depend on how many workers
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -19,8 +19,6 @@ from typing import NamedTuple
 from ...calibration.measure.macro import Timing
 from ...calibration.points.point import Point, point_at
 from ...calibration.profiles.cost import CostSource
-from ...calibration.profiles.gap_recordings import in_order
-from ...calibration.records.measured_runs import RunRecord
 from ...calibration.running.noise import AS_MEASURED, BothSides, gaps_of
 from ...calibration.running.preparation import Job, job_of, run_job
 from ...sim.figures.summary import Verdict
@@ -163,16 +161,6 @@ def jobs_of(request: Request, profile: CostSource) -> list[Job]:
         for seed, client in request.own_gaps
     ]
     return central + drawn + own
-
-
-def own_gaps_of(runs: Iterable[RunRecord], lengths: Lengths) -> tuple[tuple[int, HostGaps], ...]:
-    """Return seed and gaps of each of *runs* that recorded those of its client's CPU."""
-    duration_ns = lengths.warm_up_ns + lengths.window_ns
-    return tuple(
-        (run.seed, in_order(gaps.at_ns, gaps.length_ns, duration_ns, is_drawn=False))
-        for run in runs
-        if (gaps := run.client_gaps) is not None
-    )
 
 
 def neighbours_of(request: Request) -> list[Request]:

@@ -18,10 +18,12 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from ...calibration.points.point import Point
+from ...calibration.profiles.gap_recordings import in_order
 from ...calibration.records.measured_runs import RunRecord, read_rows
 from ...sim.figures.summary import Summary, Verdict, verdict_of
 from ...sim.figures.tally import progress_of_totals
 from ...sim.load.streams import generator
+from ...sim.state.host_gaps import HostGaps
 from ...sim.state.units import SECOND_NS
 
 FOREIGN_SHARE_MAX = 0.05
@@ -94,6 +96,7 @@ class MeasuredPoint:
 
     `median` and `spread` are over the accepted repeats (NaN where none was); the lengths are
     medians in whole 10 ms, so that harmless jitter of the harness does not change a simulation.
+    `own_gaps` holds seed and gaps of each run that recorded those of the load generator's CPU.
     """
 
     point: Point
@@ -106,6 +109,7 @@ class MeasuredPoint:
     window_ns: int
     offered_per_s: float
     verdict: Verdict
+    own_gaps: tuple[tuple[int, HostGaps], ...] = ()
 
     @classmethod
     def of(
@@ -195,6 +199,22 @@ def _measured_point(point: Point, runs: Sequence[RunRecord]) -> MeasuredPoint:
         warm_up_ns=whole_ten_ms([run.warm_up_ns for run in used]),
         window_ns=whole_ten_ms([run.window_ns for run in used]),
         offered_per_s=median(offered),
+        own_gaps=own_gaps_of(accepted),
+    )
+
+
+def own_gaps_of(runs: Iterable[RunRecord]) -> tuple[tuple[int, HostGaps], ...]:
+    """Return seed and gaps of each of *runs* that recorded those of the load generator's CPU.
+
+    They are played once, from the start of the run.
+    """
+    return tuple(
+        (
+            run.seed,
+            in_order(gaps.at_ns, gaps.length_ns, run.warm_up_ns + run.window_ns, is_drawn=False),
+        )
+        for run in runs
+        if (gaps := run.client_gaps) is not None
     )
 
 

@@ -156,7 +156,10 @@ def forecast_all(
 ) -> dict[Point, Forecast]:
     """Return the forecasts of all points that *profile* prices, and of open loops around them."""
     requests = [
-        Request(e.point, e.seeds[:SEEDS_MAX], draws, Lengths(e.warm_up_ns, e.window_ns))
+        Request(
+            *(e.point, e.seeds[:SEEDS_MAX], draws, Lengths(e.warm_up_ns, e.window_ns)),
+            own_gaps=e.own_gaps[:SEEDS_MAX],
+        )
         for e in measured
         if unknown(profile, e.point) is None
     ]

@@ -46,6 +46,11 @@ def _state(score: PointScore) -> str:
     return forecast if verdicts_agree(score) else f"{forecast}/{_STATES[score.measured.verdict]}"
 
 
+def _p99_with_gaps(score: PointScore) -> float:
+    found = score.forecast.with_own_gaps
+    return float("nan") if found is None else found.p99_ns
+
+
 def _seen(score: PointScore) -> str:
     return "*" if score.role == "fit" else ""
 
@@ -104,6 +109,17 @@ _COLUMNS: dict[str, Column[PointScore]] = {
         signed,
         means="error of p50 where forecast and measured CPU are equally busy",
     ),
+    "p99": Column("p99 µs", lambda s: s.measured.median.p99_ns, microseconds),
+    "p99 scatter": Column(
+        "±", lambda s: scatter(s.measured.spread.p99_ns, s.measured.median.p99_ns)
+    ),
+    "p99 forecast": Column("fcst", lambda s: s.forecast.central.p99_ns, microseconds),
+    "p99 with its own gaps": Column(
+        "with its own gaps",
+        _p99_with_gaps,
+        microseconds,
+        means="p99 of the runs simulated with the gaps of the host that each has recorded",
+    ),
     "shift": Column(
         "shift",
         lambda s: s.load_shift_p50,
@@ -131,6 +147,7 @@ HARDWARE_OPEN = (
     "rate", "load", "delivered", "cpu", "cpu error", "cpu in", "p50", "p50 scatter",
     "p50 forecast", "p50 error, beside p50", "p50 in", "p50 at equal CPU", "shift", "state",
 )  # fmt: skip
+OWN_GAPS = ("rate", "load", "p99", "p99 scatter", "p99 forecast", "p99 with its own gaps")
 OBSERVED_CLOSED = (
     "runs", "measured", "scatter", "forecast", "interval", "error", "in", "cpu", "cpu error",
     "equal busy",
@@ -146,10 +163,12 @@ Name = Callable[[PointScore], str]
 def score_tables(scores: Sequence[PointScore]) -> list[Table]:
     """Return the tables of all points of a machine: closed loops, open loops, accept limits."""
     free = [s for s in scores if s.measured.point.server.accept_limit == 0]
+    recorded = [s for s in free if s.forecast.with_own_gaps is not None]
     limited = [s for s in scores if s.measured.point.server.accept_limit > 0]
     return [
         *_closed("Closed loop", free, _server_name, ("users", *HARDWARE_CLOSED), _DRIFT),
         *_open(free, _server_name, HARDWARE_OPEN),
+        *_open(recorded, _gaps_name, OWN_GAPS),
         *_closed("Accept limit", limited, _server_name, ("limit", *HARDWARE_CLOSED), _DRIFT),
     ]
 
@@ -217,6 +236,10 @@ def _server_name(score: PointScore) -> str:
     extra += [point.server.threads] if point.blocks else []
     extra += [f"×{point.load.requests}"] if point.load.requests > 1 else []  # noqa: RUF001
     return " ".join([point.server.mechanism, *extra])
+
+
+def _gaps_name(score: PointScore) -> str:
+    return f"{_server_name(score)}, p99 with the host's gaps"
 
 
 def _name_among(score: PointScore, among: Sequence[PointScore]) -> str:

@@ -11,8 +11,10 @@ from tests.validation.synthetic_runs import SHORT, synthetic_run
 
 from dispatchsim.calibration.points.point import Point, point_at
 from dispatchsim.calibration.profiles.cost_profile import Profile
+from dispatchsim.calibration.records.measured_runs import Gaps
 from dispatchsim.calibration.running.preparation import settings_at
 from dispatchsim.sim.figures.summary import Verdict
+from dispatchsim.sim.state.host_gaps import HostGaps
 from dispatchsim.validation.forecast.forecast import (
     Lengths,
     Request,
@@ -23,7 +25,7 @@ from dispatchsim.validation.forecast.forecast import (
     neighbours_of,
     result_of,
 )
-from dispatchsim.validation.points.measured_points import figures_of_run
+from dispatchsim.validation.points.measured_points import figures_of_run, group
 
 CLOSED = point_at(mechanism="poll", idle=200, users=8)
 OPEN = point_at(mechanism="select", idle=50, loop="open", rate_per_s=8_000)
@@ -118,3 +120,35 @@ def test_a_curve_is_forecast_around_its_measured_rates() -> None:
         (8_800, 0),
     ]
     assert neighbours_of(Request(CLOSED, (1,), 9, SHORT)) == []
+
+
+def test_a_run_that_recorded_its_gaps_is_forecast_with_them(profile: Profile) -> None:
+    run = synthetic_run(OPEN, profile)
+    length_ns = [2_000_000] * 8
+    gaps = Gaps(
+        above_ns=5_000,
+        n=8,
+        lost_ns=sum(length_ns),
+        at_ns=[10_000_000 * i for i in range(8)],
+        length_ns=length_ns,
+    )
+    (quiet,) = group([run])
+    (noisy,) = group([run.model_copy(update={"client_gaps": gaps})])
+    assert quiet.own_gaps == ()
+    # The harness's clock says when the run ended: 100 ms and 12345 ns behind its start.
+    assert noisy.own_gaps == (
+        (
+            run.seed,
+            HostGaps(tuple(gaps.at_ns), tuple(length_ns), run.warm_up_ns + run.window_ns, False),
+        ),
+    )
+    request = Request(OPEN, (run.seed,), 2, SHORT)
+    ((_, without),) = forecasts([request], profile)
+    ((_, found),) = forecasts([request._replace(own_gaps=noisy.own_gaps)], profile)
+    assert without.with_own_gaps is None
+    assert (found.central, found.low, found.high) == (without.central, without.low, without.high)
+    # Of each 10 ms requests of 2 ms wait until the gap is over: the last percentile is such a one.
+    assert found.with_own_gaps is not None
+    assert found.with_own_gaps.p99_ns > 1_000_000 > found.central.p99_ns
+    # What is around the point is asked for without gaps.
+    assert {r.own_gaps for r in neighbours_of(request._replace(own_gaps=noisy.own_gaps))} == {()}
