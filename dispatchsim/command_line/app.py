@@ -91,6 +91,7 @@ LAB = {
     "impatient": "lab_measuring.impatient",
     "kept": "lab_measuring.kept",
     "gaps": "lab_measuring.gaps",
+    "far-end": "lab_measuring.far_end",
     "measure-servers": "lab_measuring.measure_servers",
     "report-servers": "lab_measuring.report_servers",
     "measure-unmerged": "lab_measuring.measure_unmerged",

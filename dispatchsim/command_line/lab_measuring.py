@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 REPEATS, QUICK_REPEATS = 4, 1
 BESIDE_REPEATS, BESIDE_WIDTH = 3, 120
+FAR_END_WIDTH = 150
 GAPS_WIDTH = 150
 Servers = Annotated[
     list[str] | None, typer.Option("--server", help="Only this one; again for another.")
@@ -189,6 +190,58 @@ def gaps(
     Console(width=GAPS_WIDTH, highlight=False, markup=False).print(rich_table(gaps_table(records)))
     if problem := noise_problem(records):
         raise UserError(problem)
+
+
+def far_end(
+    *,
+    rounds: Annotated[
+        int,
+        typer.Option(min=1, max=100, help="Repeat the runs that the cost comes from this often."),
+    ] = 6,
+    highest: Annotated[
+        float, typer.Option(min=2_000, max=200_000, help="Ask for no more connections a second.")
+    ] = 200_000,
+) -> None:
+    """Measure how many connections a second the far end and the kernel's client can offer.
+
+    Both load one C server, in turn, as root. What the client's kernel costs the server's CPU comes
+    from rounds of both at loads that both can do.
+    """
+    from rich.console import Console
+
+    from ..calibration.measure.campaign import alone, interruptible
+    from ..calibration.measure.far_end_series import (
+        PAIRED_RATES_PER_S,
+        RATES_PER_S,
+        measure_pairs,
+        measure_series,
+        pairs_table,
+        series_table,
+    )
+    from ..calibration.testbed.c_build import build
+    from ..calibration.testbed.processes import RunError
+    from ..calibration.testbed.testbed import open_testbed
+    from ..sim.files.tables import rich_table
+
+    def telling(text: str) -> None:
+        notes().print(text, markup=False)
+
+    programs = build()
+    series, paired = (
+        [rate for rate in rates if rate <= highest] for rates in (RATES_PER_S, PAIRED_RATES_PER_S)
+    )
+    try:
+        with alone(), interruptible(), open_testbed("far_end") as testbed:
+            runs = measure_series(testbed, programs, rates_per_s=series, progress=telling)
+            pairs = measure_pairs(
+                testbed, programs, rounds=rounds, rates_per_s=paired, progress=telling
+            )
+    except RunError as error:
+        raise UserError(str(error)) from None
+    console = Console(width=FAR_END_WIDTH, highlight=False, markup=False)
+    for table in (series_table(runs), pairs_table(pairs)):
+        console.print(rich_table(table))
+        console.print()
 
 
 def measure_servers(

@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum {
-    FRAMES_MAX = 16, /* handled before the next flush */
+    FRAMES_MAX = 4, /* handled before the next flush: each is answered by two at most */
     IDLE_BATCH = 64, /* under way at once: below any sane backlog */
 };
 
