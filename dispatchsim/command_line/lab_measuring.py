@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 REPEATS, QUICK_REPEATS = 4, 1
 BESIDE_REPEATS, BESIDE_WIDTH = 3, 120
-FAR_END_WIDTH = 150
+FAR_END_WIDTH = 170
 GAPS_WIDTH = 150
 Servers = Annotated[
     list[str] | None, typer.Option("--server", help="Only this one; again for another.")
