@@ -57,6 +57,8 @@ PRICES: tuple[Prices, ...] = get_args(Prices)
 _COUNTED = "counted-"  # so begin the names of emulated targets
 MEASURED, QUICKLY = "measured", "quickly"
 """The fact of a profile that says how long was measured, and what it says after two minutes."""
+NOISY = "noisy"
+"""The fact of a machine that says what disturbed the measurements of it, by whoever made them."""
 _DEFAULT = "epyc-family26-2cpu-linux-6.18"  # of the quietest machine
 
 

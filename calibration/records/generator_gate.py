@@ -10,7 +10,7 @@ Loads of closed loops are what comes of them: only open loops and kept connectio
 from __future__ import annotations
 
 from ...sim.state.units import SECOND_NS
-from ..points.point import trace_to_replay
+from ..points.point import Point, trace_to_replay
 from .measured_runs import RunRecord
 
 OFFERED_LEAST = 0.97
@@ -21,9 +21,14 @@ LAG_SHARE_MOST = 0.1
 
 def judged(run: RunRecord) -> RunRecord:
     """Return *run*, rejected if its load generator offered too little or was too late."""
-    if run.point.load.loop == "closed" and not run.point.keeps:
+    if not is_timed(run.point):
         return run
     return counted_if_punctual(counted_if_offered(run))
+
+
+def is_timed(point: Point) -> bool:
+    """Return whether a load generator begins things at times of its own at *point*."""
+    return point.load.loop == "open" or point.keeps
 
 
 def counted_if_offered(run: RunRecord) -> RunRecord:

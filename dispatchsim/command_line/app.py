@@ -84,6 +84,7 @@ LAB = {
     "overflow-onset": "lab.overflow_onset",
     "call-counts": "lab.call_counts",
     "ablation": "lab.ablation",
+    "forecast-grid": "lab.forecast_grid",
     "misses": "lab.misses",
     "what-measuring-buys": "lab.what_measuring_buys",
     "coverage": "lab.coverage",

@@ -12,6 +12,8 @@ import typer
 
 from ..scenario.errors import UserError
 from ..scenario.examples import example_scenarios, first_sentence
+from ..scenario.formats import share_text
+from ..sim.files.tables import DASH
 from ..sim.files.whole_files import to_json, write_json
 from .door import people
 from .options import AsJson
@@ -110,38 +112,92 @@ def programs(*, as_json: AsJson = False) -> None:
 
 
 def profiles(*, as_json: AsJson = False) -> None:
-    """List the shipped profiles: on which machine the costs were measured."""
+    """List the shipped profiles: what each has measured, and how far its forecasts were off."""
     from ..calibration.profiles.cost_profile import Profile, period_profiles, shipped
 
-    known = shipped() | {name: Profile.read(path) for name, path in period_profiles().items()}
-    rows = {}
-    for name, profile in known.items():
-        facts: dict[str, Any] = {
-            **profile.machine,
-            "open_connections_max": profile.range.open_connections_max,
-        }
-        wanted = ("about", "cpu_model", "kernel", "date", "open_connections_max")
-        rows[name] = "; ".join(
-            (
-                *(f"{key} {facts[key]}" for key in wanted if key in facts),
-                *(f"{prices}: {who}" for prices, who in _priced(profile).items()),
-            )
-        )
-    if not rows:
+    measured = {name: _of_profile(profile) for name, profile in shipped().items()}
+    if not measured:
         raise UserError("profiles: none is shipped with this version: `dispatchsim calibrate`")
-    _tell(rows, as_json=as_json)
+    period = {name: _of_profile(Profile.read(path)) for name, path in period_profiles().items()}
+    if as_json:
+        typer.echo(to_json(measured | period))
+        return
+    _print_matrix("measured machines", measured)
+    people().print(
+        f"borrowed: costs of calls of the same machine that do the same work; {DASH}: none\n"
+        f"the default profile: {next(iter(measured))}\n"
+    )
+    _print_machines(measured)
+    people().print(
+        "errors: medians at points that no fit saw; p50 and p99 up to 80% of the capacity\n"
+        "knee: the load at which p99 passes 20 ms; noisy: other programs disturbed the runs\n"
+    )
+    _print_matrix("machines of papers", period)
 
 
-def _priced(profile: Profile) -> dict[str, str]:
-    """Return the mechanisms by whose prices *profile* has of them."""
-    from ..calibration.profiles.cost_profile import PRICES
+_FACTS = ("about", "cpu_model", "cpu_family", "kernel", "date", "noisy")
+_PRICES_SHOWN = {"measured": "measured", "lent": "borrowed", "none": DASH}
+
+
+def _of_profile(profile: Profile) -> dict[str, Any]:
+    """Return what is known of a profile: its machine, what it has of each mechanism, its errors."""
     from ..models.catalogue import CATALOGUE
+    from ..validation.scoring.misses import read_errors
 
-    who: dict[str, list[str]] = {}
-    for name in CATALOGUE:
-        who.setdefault(profile.prices(name), []).append(name)
-    words = {"measured": "reconstructed"} if profile.machine.get("reconstructed") else {}
-    return {words.get(each, each): ", ".join(who[each]) for each in PRICES if each in who}
+    errors = read_errors(profile.name)
+    return {
+        "machine": {key: profile.machine[key] for key in _FACTS if key in profile.machine},
+        "open_connections_max": profile.range.open_connections_max,
+        "reconstructed": bool(profile.machine.get("reconstructed", False)),
+        "mechanisms": {name: profile.prices(name) for name in CATALOGUE},
+        "errors": errors._asdict() if errors else None,
+    }
+
+
+def _print_matrix(title: str, known: dict[str, dict[str, Any]]) -> None:
+    """Print what each machine has of each mechanism: a row a mechanism, a column a machine."""
+    names = " | ".join([title, *(name.replace("-", " ") for name in known)])
+    first = next(iter(known.values()))
+    _print(
+        names,
+        [
+            (mechanism, *(_prices_shown(each, mechanism) for each in known.values()))
+            for mechanism in first["mechanisms"]
+        ],
+    )
+
+
+def _prices_shown(machine: dict[str, Any], mechanism: str) -> str:
+    prices = machine["mechanisms"][mechanism]
+    if prices == "measured" and machine["reconstructed"]:
+        return "reconstructed"
+    return _PRICES_SHOWN[prices]
+
+
+def _print_machines(known: dict[str, dict[str, Any]]) -> None:
+    """Print each machine with the published errors of its forecasts."""
+    rows = [
+        (
+            f"{name}{' (noisy)' if 'noisy' in each['machine'] else ''}",
+            str(each["machine"].get("kernel", DASH)),
+            str(each["machine"].get("date", DASH))[:10],
+            str(each["open_connections_max"]),
+            *(
+                _error((each["errors"] or {}).get(key))
+                for key in ("capacity", "p50", "p99", "knee")
+            ),
+        )
+        for name, each in known.items()
+    ]
+    _print(
+        "machine | kernel | date | connections up to | "
+        "capacity error | p50 error | p99 error | knee error",
+        rows,
+    )
+
+
+def _error(value: float | None) -> str:
+    return DASH if value is None else share_text(value)
 
 
 def schema(

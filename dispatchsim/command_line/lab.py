@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..scenario.errors import UserError
+from ..sim.files.parallel import cpu_count
+from .door import progress_bar
 from .working import check_folder, check_known
 
 if TYPE_CHECKING:
@@ -139,6 +141,70 @@ def ablation(
     _print(effect_lines(folder, _read_profile(profile), effect or list(EFFECTS), every))
 
 
+def forecast_grid(
+    profile: Annotated[
+        str, typer.Argument(metavar="PROFILE", help="A shipped profile, or a file of one.")
+    ],
+    *,
+    capacity: Annotated[
+        str,
+        typer.Option(help="Of the fit point, as 42000/s: the rates of points are shares of it."),
+    ],
+    kept_capacity: Annotated[
+        str | None,
+        typer.Option(help="Of kept connections, in requests/s; the same if absent."),
+    ] = None,
+    output: Annotated[Path, typer.Option(help="The file, such as a machine's forecast.json.")],
+    quick: Annotated[bool, typer.Option("--quick", help="One point in about eight.")] = False,
+    mechanisms: Annotated[
+        str | None, typer.Option(help="Of these only, between commas; of all if absent.")
+    ] = None,
+    draws: Annotated[int, typer.Option(min=0, max=1000, help="Of the costs.")] = 5,
+    workers: Annotated[
+        int | None, typer.Option(min=1, max=1024, help="Processes; all CPUs if absent.")
+    ] = None,
+) -> None:
+    """Forecast all points of the next campaign on hardware, to be committed before it is measured.
+
+    `dispatchsim validate FOLDER` sets a forecast.json in FOLDER beside what was measured there.
+    """
+    from ..calibration.points.points import STOCK_MECHANISMS
+    from ..calibration.running.preparation import find_profile_path
+    from ..scenario.quantities import parse_rate_per_s
+    from ..validation.forecast.grid_forecast import forecast_grid as forecast_all
+    from ..validation.forecast.grid_forecast import write_forecast
+
+    def rate_per_s(option: str, text: str) -> float:
+        try:
+            return parse_rate_per_s(text)
+        except ValueError as error:
+            raise UserError(f"{option}: {error}") from None
+
+    check_folder("--output", output)
+    names = STOCK_MECHANISMS if mechanisms is None else mechanisms.split(",")
+    for name in names:
+        check_known("--mechanisms", name, STOCK_MECHANISMS)
+    path = find_profile_path(profile)
+    capacity_per_s = rate_per_s("--capacity", capacity)
+    kept_per_s = rate_per_s("--kept-capacity", kept_capacity) if kept_capacity else None
+    try:
+        with progress_bar("forecasting") as progress:
+            forecast = forecast_all(
+                path,
+                capacity_per_s,
+                kept_per_s=kept_per_s,
+                quick=quick,
+                mechanisms=names,
+                draws=draws,
+                workers=workers or cpu_count(),
+                progress=progress,
+            )
+    except ValueError as error:
+        raise UserError(f"forecast-grid: {error}") from None
+    write_forecast(forecast, output)
+    typer.echo(f"{output}: {len(forecast.forecasts)} points")
+
+
 def misses(
     scores: Annotated[
         list[Path] | None,
@@ -152,18 +218,22 @@ def misses(
     from rich.console import Console
 
     from ..sim.files.tables import rich_table
+    from ..validation.scoring.knee import machine_errors
     from ..validation.scoring.misses import coverage_table, misses_of, shipped_misses, write_misses
 
     for path in scores or ():
         try:
-            found = misses_of(json.loads(path.read_text(encoding="utf-8")))
+            content = json.loads(path.read_text(encoding="utf-8"))
+            found = misses_of(content)
+            errors = {s["name"]: machine_errors(s) for s in content["hardware"]}
         except (ValueError, KeyError, TypeError):
             raise UserError(
                 f"SCORES: must be the scores.json of a report that dispatchsim validate made, "
                 f"got {path}"
             ) from None
         for name, of_machine in found.items():
-            typer.echo(f"{write_misses(name, of_machine)}: {len(of_machine)} points")
+            written = write_misses(name, of_machine, errors=errors[name])
+            typer.echo(f"{written}: {len(of_machine)} points")
     Console(width=_WIDTH).print(rich_table(coverage_table(shipped_misses())))
 
 
@@ -199,10 +269,10 @@ def what_measuring_buys(
         bought,
         buying_table,
         forecast_from,
+        misses_of_scores,
     )
-    from ..validation.scoring.misses import BORROWED, QUICK, misses_of_scores, write_misses
+    from ..validation.scoring.misses import BORROWED, QUICK, write_misses
     from .demonstration import measured_folder
-    from .door import progress_bar
 
     micro = "micro.jsonl"
     full = _read_profile(profile or folder.resolve().name)

@@ -9,14 +9,19 @@ import json
 import statistics
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+from dispatchsim.calibration.profiles.cost_profile import NOISY
 from dispatchsim.sim.files.tables import Column, Table, markdown
+from dispatchsim.sim.files.whole_files import write_whole
 from dispatchsim.validation.noise_free.promises import NAMES
-from dispatchsim.validation.report.point_tables import knee_table, regime_table
+from dispatchsim.validation.report.hardware_section import Asked, asked_tables
+from dispatchsim.validation.report.point_tables import FIGURE_NAMES, in_noise, median_size
 from dispatchsim.validation.report.reported import REPORTED
-from dispatchsim.validation.scoring.knee import KneeErrors, RegimeErrors
+from dispatchsim.validation.scoring.knee import ErrorSummary, KneeErrors, RegimeErrors
 from dispatchsim.validation.scoring.targets import OURS
+from dispatchsim.validation.scoring.value_verdicts import signed, unsigned
 
 Section = dict[str, Any]
 """A part of a report, as its file of scores has it."""
@@ -50,15 +55,81 @@ def accuracy_tables() -> str:
 
 
 def asked_of(section: Section) -> list[Table]:
-    """Return the tables of one machine: the knee and response times first, then all targets."""
+    """Return the tables of one machine: the knee and errors by regime first, then all targets."""
+    kept_up = section["kept_up"]
+    tables = asked_tables(asked(section), asked(kept_up), differ=kept_up["left_out"] > 0)
     name = section["name"]
-    knee = knee_table([KneeErrors(**row) for row in section["knees"]])
-    regimes = regime_table([RegimeErrors(**row) for row in section["regimes"]])
+    titles = [f"{name}: {table.title[0].lower()}{table.title[1:]}" for table in tables]
     return [
-        replace(knee, title=f"{name}: the knee"),
-        replace(regimes, title=f"{name}: response times by regime"),
+        *(replace(table, title=title) for table, title in zip(tables, titles, strict=True)),
         hardware_table(section),
     ]
+
+
+def asked(section: Section) -> Asked:
+    """Return the errors of the knee and by regime, as a file of scores has them."""
+    return (
+        [KneeErrors(**row) for row in section["knees"]],
+        [RegimeErrors(**row) for row in section["regimes"]],
+    )
+
+
+BEGIN, END = "<!-- errors: python -m docs.making.accuracy -->", "<!-- end of errors -->"
+"""Around the table in the README."""
+
+
+def errors_table() -> Table:
+    """Return the errors of knee, response times, capacity and CPU of all machines."""
+    sections = scores()["hardware"]
+    rows: dict[tuple[str, str], dict[str, ErrorSummary]] = {}
+    for section in sections:
+        knee, regimes = asked(section)
+        named: list[tuple[str, str, ErrorSummary]] = [
+            *((f"load at which p99 passes {ms(e.bound_ns)}", "", e) for e in knee),
+            *((FIGURE_NAMES[e.figure], e.regime, e) for e in regimes),
+        ]
+        for figure, regime, errors in named:
+            rows.setdefault((figure, regime), {})[section["name"]] = errors
+
+    def of(section: Section) -> Column[tuple[str, str]]:
+        noisy = " (noisy)" if NOISY in section["provenance"]["machine"] else ""
+        return Column(
+            f"{section['name'].split('-2cpu')[0]}{noisy}",
+            lambda row: _summary(rows[row].get(section["name"])),
+            words=True,
+        )
+
+    columns: list[Column[tuple[str, str]]] = [
+        Column("error of", lambda row: row[0], words=True),
+        Column("regime", lambda row: row[1], words=True),
+        *map(of, sections),
+    ]
+    return Table.of("", rows, columns)
+
+
+def ms(value_ns: float) -> str:
+    """Return a time in whole milliseconds."""
+    return f"{value_ns / 1e6:.0f} ms"
+
+
+def _summary(errors: ErrorSummary | None) -> str:
+    """Return the median error, the one with sign, and how many are within 15% and in the noise."""
+    if errors is None or not errors.n:
+        return "-"
+    sizes = f"{median_size(errors)}, {signed(errors.signed)}"
+    return f"{sizes}, {errors.n_within}/{errors.n}, {in_noise(errors)}"
+
+
+def readme_block() -> str:
+    """Return the table of all errors as the README has it, with its marks."""
+    table = markdown(errors_table()).strip()
+    return f"{BEGIN}\n{table}\n{END}"
+
+
+def write_readme(path: Path) -> None:
+    """Put the table of all errors in its place in the README at *path*."""
+    before, _, rest = path.read_text(encoding="utf-8").partition(BEGIN)
+    write_whole(path, f"{before}{readme_block()}{rest.partition(END)[2]}")
 
 
 def hardware_table(section: Section) -> Table:
@@ -78,8 +149,14 @@ def hardware_table(section: Section) -> Table:
         f"{provenance['n_runs']} runs from {provenance['measured_from'][:10]} on, of which "
         f"{provenance['n_rejected']} were rejected as disturbed; forecasts of "
         f"{provenance['date'][:10]}. Only points that no fit has seen count."
+        f"{noisy_text(provenance['machine'])}"
     )
     return Table.of(section["name"], section["targets"], columns, note)
+
+
+def noisy_text(machine: Section) -> str:
+    """Return a sentence if whoever measured a machine says that it was disturbed."""
+    return f" Noisy: {machine[NOISY]}." if NOISY in machine else ""
 
 
 def noise_free_table(section: Section) -> Table:
@@ -133,13 +210,13 @@ def error(value: float | None, unit: str = "relative") -> str:
     """Return an error as a page says it.
 
     >>> error(0.0436), error(1.3), error(0.085, "points"), error(None)
-    ('4.4%', '130%', '8.5 points', '-')
+    ('4.4%', 'x2.3', '8.5 points', '-')
     """
     if value is None:
         return "-"
-    digits = 0 if abs(value) >= 0.0995 else 1
-    number = f"{100 * value:.{digits}f}"
-    return f"{number} points" if unit == "points" else f"{number}%"
+    if unit == "points":
+        return f"{100 * value:.{0 if abs(value) >= 0.0995 else 1}f} points"
+    return unsigned(value)
 
 
 def numbers() -> dict[str, str]:
@@ -169,3 +246,7 @@ def numbers() -> dict[str, str]:
         "n_papers": str(len(papers())),
         "n_measured_runs": f"{sum(s['provenance']['n_runs'] for s in hardware):,}",
     }
+
+
+if __name__ == "__main__":
+    write_readme(Path(__file__).parents[2] / "README.md")

@@ -5,7 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from docs.making.accuracy import error, numbers, scores
+from docs.making.accuracy import (
+    BEGIN,
+    END,
+    accuracy_tables,
+    error,
+    errors_table,
+    numbers,
+    readme_block,
+    scores,
+    write_readme,
+)
 from docs.making.commands import check_command, commands_in
 from docs.making.cost_words import COMMON, OF_TABLE, about_cost
 from docs.making.html_links import broken_links, read_pages
@@ -202,3 +212,20 @@ def test_a_link_to_no_page_or_to_no_place_is_broken(tmp_path: Path) -> None:
     body = "".join(f'<a href="{link}">x</a>' for link in links)
     (tmp_path / "a.html").write_text(f'<p id="here">{body}</p>')
     assert broken_links(read_pages(tmp_path), tmp_path) == ["a.html: b.html#none", "a.html: c.html"]
+
+
+def test_the_readme_has_the_errors_of_the_committed_scores(tmp_path: Path) -> None:
+    readme = Path(__file__).parents[2] / "README.md"
+    assert readme_block() in readme.read_text()
+    path = tmp_path / "README.md"
+    path.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
+    write_readme(path)
+    assert path.read_text() == f"before\n{readme_block()}\nafter\n"
+
+
+def test_a_machine_that_was_disturbed_is_called_noisy() -> None:
+    headings = errors_table().headings
+    assert [heading for heading in headings if "noisy" in heading] == [
+        "xeon-family6-model207 (noisy)"
+    ]
+    assert accuracy_tables().count("Noisy: other work ran beside some of the runs.") == 1

@@ -21,6 +21,7 @@ from dispatchsim.calibration.records.measured_runs import (
 )
 from dispatchsim.calibration.running.preparation import open_connections, settings_at
 from dispatchsim.models.simulate import simulate
+from dispatchsim.sim.figures.outcome import Outcome
 from dispatchsim.sim.figures.summary import Summary, summarise
 from dispatchsim.sim.load.workload import Trace, closed_loop, open_loop
 from dispatchsim.validation.forecast.forecast import Lengths
@@ -94,11 +95,23 @@ def synthetic_run(
     reason: str = "",
 ) -> RunRecord:
     """Return the record of a simulated run; with *reason* it was rejected for it."""
-    seed = point.seed(repeat)
+    outcome = simulated(point, profile, repeat=repeat, lengths=lengths, rng=rng)
+    return record_of(summarise(outcome), point, repeat=repeat, lengths=lengths, reason=reason)
+
+
+def simulated(
+    point: Point,
+    profile: Profile,
+    *,
+    repeat: int = 0,
+    lengths: Lengths = SHORT,
+    rng: np.random.Generator | None = None,
+) -> Outcome:
+    """Return the outcome of a run that is to look measured."""
     costs = profile.costs(point.server.mechanism, open_connections=open_connections(point), rng=rng)
     settings = settings_at(point.lasting(*lengths), profile.network_delay_ns)
-    outcome = simulate(point.server.mechanism, _trace(point, seed, lengths), costs, settings)
-    return record_of(summarise(outcome), point, repeat=repeat, lengths=lengths, reason=reason)
+    trace = _trace(point, point.seed(repeat), lengths)
+    return simulate(point.server.mechanism, trace, costs, settings)
 
 
 def record_of(

@@ -116,7 +116,7 @@ def style() -> Iterator[None]:
 
 def closed_throughput(scores: Sequence[PointScore]) -> Figure:
     """Return throughput against idle connections: a panel a server, a colour a user count."""
-    names = _server_names(scores)
+    names = server_names(scores)
     users = sorted({s.measured.point.users for s in scores})
     n_columns = min(_COLUMNS_MAX, len(names))
     n_rows = -(-len(names) // n_columns)
@@ -126,7 +126,7 @@ def closed_throughput(scores: Sequence[PointScore]) -> Figure:
     for axes in panels.flat[len(names) :]:
         axes.set_visible(False)
     for axes, name in zip(panels.flat, names, strict=False):
-        own = [s for s in scores if _server_name(s) == name]
+        own = [s for s in scores if server_name(s) == name]
         for i, n_users in enumerate(users):
             row = [s for s in own if s.measured.point.users == n_users]
             _draw(
@@ -138,7 +138,7 @@ def closed_throughput(scores: Sequence[PointScore]) -> Figure:
             )
         axes.set(title=name, xlabel="idle connections", yscale="log")
         axes.set_xscale("symlog", linthresh=_IDLE_LINEAR)
-        axes.set_xlim(-0.15 * _IDLE_LINEAR, 1.3 * max(_IDLE_LINEAR, *idle_counts))
+        axes.set_xlim(0, 1.3 * max(_IDLE_LINEAR, *idle_counts))
         axes.set_xticks(idle_counts, [str(n) for n in idle_counts])
         axes.minorticks_off()
         _readable_log(axes)
@@ -148,7 +148,8 @@ def closed_throughput(scores: Sequence[PointScore]) -> Figure:
     return figure
 
 
-def _server_name(score: PointScore) -> str:
+def server_name(score: PointScore) -> str:
+    """Return the name of a server in pictures: its mechanism, and its threads if they block."""
     point = score.measured.point
     return (
         f"{point.server.mechanism}, {point.server.threads}"
@@ -157,11 +158,11 @@ def _server_name(score: PointScore) -> str:
     )
 
 
-def _server_names(scores: Sequence[PointScore]) -> list[str]:
+def server_names(scores: Sequence[PointScore]) -> list[str]:
     """Return the names of the servers, in the order of their mechanisms."""
     order = in_order(s.measured.point.server.mechanism for s in scores)
     ranked = sorted(scores, key=lambda s: order.index(s.measured.point.server.mechanism))
-    return list(dict.fromkeys(map(_server_name, ranked)))
+    return list(dict.fromkeys(map(server_name, ranked)))
 
 
 def open_curves(scores: Sequence[PointScore]) -> Figure:
@@ -246,7 +247,7 @@ def _draw(
         axes.errorbar(
             at, values, yerr=np.nan_to_num(bars), color=look.colour, capsize=2, linestyle="none",
             marker=look.marker, markersize=4, markeredgecolor="white", markeredgewidth=0.5,
-            elinewidth=1,
+            elinewidth=1, clip_on=False,  # a marker at the edge of an axis is whole
         )  # fmt: skip
 
 

@@ -19,8 +19,9 @@ from typing import NamedTuple
 from ...calibration.measure.macro import Timing
 from ...calibration.points.point import Point, point_at
 from ...calibration.profiles.cost import CostSource
+from ...calibration.profiles.cost_profile import Profile
 from ...calibration.running.noise import AS_MEASURED, BothSides, gaps_of
-from ...calibration.running.preparation import Job, job_of, run_job
+from ...calibration.running.preparation import Job, job_of, open_connections, run_job
 from ...sim.figures.summary import Verdict
 from ...sim.files.parallel import run_all
 from ...sim.output_analysis.interval import prediction_interval
@@ -161,6 +162,15 @@ def jobs_of(request: Request, profile: CostSource) -> list[Job]:
         for seed, client in request.own_gaps
     ]
     return central + drawn + own
+
+
+def unknown(profile: Profile, point: Point) -> str | None:
+    """Return why *profile* cannot price *point*, None if it can."""
+    try:
+        profile.costs(point.server.mechanism, open_connections=open_connections(point))
+    except ValueError as error:
+        return str(error)
+    return None
 
 
 def neighbours_of(request: Request) -> list[Request]:

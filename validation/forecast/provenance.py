@@ -14,7 +14,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ...calibration.profiles.cost_profile import Profile
+from ...calibration.profiles.cost_profile import NOISY, Profile
 from ...calibration.records.measured_runs import RunRecord, read_rows
 
 _LIBRARY = Path(__file__).resolve().parents[2]
@@ -120,8 +120,13 @@ def provenance_of(
         n_runs=len(records),
         n_rejected=sum(rejected.values()),
         rejected_by_reason=dict(sorted(rejected.items())),
-        notices=(*_fitted_elsewhere(profile, facts), *notices),
+        notices=(*_noisy(facts), *_fitted_elsewhere(profile, facts), *notices),
     )
+
+
+def _noisy(facts: Mapping[str, object]) -> list[str]:
+    """Return a sentence if whoever measured the machine says that it was disturbed."""
+    return [f"measured on a noisy machine: {facts[NOISY]}"] if NOISY in facts else []
 
 
 def _fitted_elsewhere(profile: Profile, facts: Mapping[str, object]) -> list[str]:

@@ -19,6 +19,7 @@ import numpy as np
 
 from ...calibration.points.point import Point
 from ...calibration.profiles.gap_recordings import in_order
+from ...calibration.records.generator_gate import is_timed, judged, offered_share
 from ...calibration.records.measured_runs import RunRecord, read_rows
 from ...sim.figures.summary import Summary, Verdict, verdict_of
 from ...sim.figures.tally import progress_of_totals
@@ -30,6 +31,8 @@ FOREIGN_SHARE_MAX = 0.05
 """Of other programs on the server's CPU: above it, busy time is not the server's."""
 REACHED, MISSED = "reached", "missed"
 """A bound, by a forecast."""
+P999_REPLIES = 10_000
+"""Of a run: with fewer, p99.9 is one of the ten slowest."""
 _RESAMPLES = 1000
 _NAN = float("nan")
 
@@ -56,9 +59,9 @@ class Figures(NamedTuple):
         Share of the window in which the server's CPU was not idle.
     process_ns_per_request:
         CPU time of the server process, by its own clock, per reply.
-    p50_ns, p99_ns:
+    p50_ns, p99_ns, p999_ns:
         Latency from the intended send time to the last byte of the reply: of connections, or of
-        requests where connections are kept.
+        requests where connections are kept. The last only of `P999_REPLIES` replies or more.
     events_per_wait:
         Events returned per wait: what a wait's cost is shared by.
     """
@@ -69,6 +72,7 @@ class Figures(NamedTuple):
     p50_ns: float
     p99_ns: float
     events_per_wait: float
+    p999_ns: float = _NAN
 
 
 class Spread(NamedTuple):
@@ -77,6 +81,9 @@ class Spread(NamedTuple):
     low: float
     high: float
     cv: float
+
+
+_UNKNOWN = Spread(_NAN, _NAN, _NAN)
 
 
 class Spreads(NamedTuple):
@@ -88,6 +95,28 @@ class Spreads(NamedTuple):
     p50_ns: Spread
     p99_ns: Spread
     events_per_wait: Spread
+    p999_ns: Spread = _UNKNOWN
+
+
+class GeneratorFigures(NamedTuple):
+    """How the load generator kept up over the accepted repeats of a point; NaN: unknown.
+
+    Attributes
+    ----------
+    offered_share:
+        The least share of what was asked that it offered; NaN of a closed loop.
+    lag_p50_ns, lag_p99_ns, lag_max_ns:
+        How late it started connections, or sent requests: medians over repeats, and the worst.
+    n_limited:
+        Repeats in which it was the limit, as the gate of today has it (generator_gate.py), and
+        which were accepted before there was one.
+    """
+
+    offered_share: float
+    lag_p50_ns: float
+    lag_p99_ns: float
+    lag_max_ns: float
+    n_limited: int
 
 
 @dataclass(frozen=True)
@@ -97,6 +126,7 @@ class MeasuredPoint:
     `median` and `spread` are over the accepted repeats (NaN where none was); the lengths are
     medians in whole 10 ms, so that harmless jitter of the harness does not change a simulation.
     `own_gaps` holds seed and gaps of each run that recorded those of the load generator's CPU.
+    `generator` is None where the load was not the project's own.
     """
 
     point: Point
@@ -110,6 +140,7 @@ class MeasuredPoint:
     offered_per_s: float
     verdict: Verdict
     own_gaps: tuple[tuple[int, HostGaps], ...] = ()
+    generator: GeneratorFigures | None = None
 
     @classmethod
     def of(
@@ -141,6 +172,11 @@ class MeasuredPoint:
         """Return whether any repeat was accepted."""
         return self.n_accepted > 0
 
+    @property
+    def kept_up(self) -> bool:
+        """Return whether the load generator was the limit in no accepted repeat."""
+        return self.generator is None or self.generator.n_limited == 0
+
 
 def figures_of_run(record: RunRecord) -> Figures:
     """Return the figures of one measured run."""
@@ -154,6 +190,7 @@ def figures_of_run(record: RunRecord) -> Figures:
         p50_ns=latency.p50 if latency else _NAN,
         p99_ns=latency.p99 if latency else _NAN,
         events_per_wait=ratio(result.calls.get("events", 0), waits),
+        p999_ns=_known(latency.p999) if latency else _NAN,
     )
 
 
@@ -174,6 +211,7 @@ def figures_of_summary(summary: Summary, *, requests: int = 1, keeps: bool = Fal
         p50_ns=latency_ns.p50,
         p99_ns=latency_ns.p99,
         events_per_wait=ratio(summary.calls["events"], summary.calls["waits"]),
+        p999_ns=latency_ns.p999 if replied >= P999_REPLIES else _NAN,
     )
 
 
@@ -200,6 +238,7 @@ def _measured_point(point: Point, runs: Sequence[RunRecord]) -> MeasuredPoint:
         window_ns=whole_ten_ms([run.window_ns for run in used]),
         offered_per_s=median(offered),
         own_gaps=own_gaps_of(accepted),
+        generator=_generator(accepted),
     )
 
 
@@ -216,6 +255,25 @@ def own_gaps_of(runs: Iterable[RunRecord]) -> tuple[tuple[int, HostGaps], ...]:
         for run in runs
         if (gaps := run.client_gaps) is not None
     )
+
+
+def _generator(runs: Sequence[RunRecord]) -> GeneratorFigures | None:
+    """Return how the load generator kept up in *runs*; None without any."""
+    if not runs:
+        return None
+    shares = [offered_share(run) if is_timed(run.point) else _NAN for run in runs]
+    clients = [run.result.client for run in runs]
+    return GeneratorFigures(
+        offered_share=min(shares),
+        lag_p50_ns=median([float(client.lag_p50_ns) for client in clients]),
+        lag_p99_ns=median([_known(client.lag_p99_ns) for client in clients]),
+        lag_max_ns=max(client.lag_max_ns for client in clients),
+        n_limited=sum(run.accepted and not judged(run).accepted for run in runs),
+    )
+
+
+def _known(value: float | None) -> float:
+    return _NAN if value is None else value
 
 
 def verdict_of_run(record: RunRecord) -> Verdict:
@@ -252,7 +310,7 @@ def spread(values: Sequence[float]) -> Spread:
     """Return the 95% interval of the median of *values* and their CV; NaN for less than two."""
     known = np.array([value for value in values if not math.isnan(value)])
     if known.size < 2:
-        return Spread(_NAN, _NAN, _NAN)
+        return _UNKNOWN
     picks = generator(0, "bootstrap").integers(known.size, size=(_RESAMPLES, known.size))
     low, high = np.quantile(np.median(known[picks], axis=1), (0.025, 0.975))
     mean = float(known.mean())

@@ -19,7 +19,8 @@ from ...calibration.profiles.cost_profile import Profile, ProfileError, shipped_
 from ...calibration.records.measured_runs import DataError
 from ...sim.files.tables import DASH, Column, Table, rich_table
 from ...sim.files.whole_files import write_whole
-from ..report.page import Fact, Shown, interval, number, page, signed, tenths
+from ..report.page import Fact, Shown, interval, number, page, tenths
+from ..scoring.value_verdicts import signed
 from .campaign import CALLS_FILE, FIT_FILE, HELD_OUT_FILE
 from .forecasting import Compared, Forecasts, Summary, compared, forecast_all, summary
 from .plan import SERVERS, Case, RealServer, cases_of

@@ -7,7 +7,9 @@ profile ────────┴─► baselines ─────────�
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
 
 from ...calibration.points.point import Point
 from ...calibration.points.points import FIT_POINT
@@ -15,17 +17,21 @@ from ...calibration.profiles.cost_profile import Profile
 from ...calibration.records.noise import NoiseLimits
 from ...calibration.running.preparation import open_connections
 from ...sim.engine.workers import workers_for
+from ...sim.files.tables import Table
+from ..drawing.accuracy_figures import accuracy_figures
 from ..drawing.figures import figures
 from ..forecast.baselines import Baseline, baselines
-from ..forecast.forecast import Forecast, Lengths, Request, forecasts, neighbours_of
+from ..forecast.forecast import Forecast, Lengths, Request, forecasts, neighbours_of, unknown
+from ..forecast.grid_forecast import FORECAST_FILE, read_forecast
 from ..forecast.kept_runs import KeptRuns
 from ..forecast.provenance import MachineRuns, Provenance, provenance_of, read_machine_runs
 from ..points.measured_points import MeasuredPoint, group
-from ..scoring.knee import knee_errors, knees, regime_errors
+from ..scoring.knee import KneeErrors, RegimeErrors, knee_errors, knees, regime_errors
 from ..scoring.scoring import PointScore, score
 from ..scoring.targets import Target, targets
 from .page import DrawnFigure, Shown, facts_of, heading_of
 from .point_tables import (
+    KEPT_UP,
     knee_table,
     missing_tables,
     regime_table,
@@ -35,7 +41,16 @@ from .point_tables import (
 
 SEEDS_MAX = 3
 """Arrival seeds simulated at a point; the measured runs may have had more."""
+LEADING = {
+    "predicted_measured": "Forecast against measured, a point each at loads that no fit saw. Bars: "
+    "95% interval of the median over repeats, none where a point has one run; line: equal; grey: "
+    "within 15%.",
+    "error_by_load": "Median relative error of response times of open loops, a row a server and a "
+    "column a load, over all idle counts; beyond a factor of two as that factor.",
+}
+"""The captions of what stands above all tables."""
 CAPTIONS = {
+    **LEADING,
     "closed_throughput": "Closed loop: replies per second against idle connections. Points: "
     "median of the measured repeats with its 95% interval; lines and bands: forecast with its 95% "
     "interval.",
@@ -53,6 +68,23 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
+class StatedForecasts:
+    """Forecasts that lay in the machine's folder: what their file says of them, and their scores.
+
+    They are of points whose rates are shares of a capacity that was stated, not measured: so only
+    those of them are scored that were measured at the same rates.
+    """
+
+    made: dict[str, Any]
+    scores: list[PointScore]
+
+    @property
+    def title(self) -> str:
+        """Ends the title of a table of them."""
+        return f", as forecast on {self.made['date'][:10]}, before it was measured"
+
+
+@dataclass(frozen=True)
 class HardwareSection:
     """What a validation found on a real machine."""
 
@@ -61,6 +93,12 @@ class HardwareSection:
     scores: list[PointScore]
     targets: list[Target]
     missing: list[MeasuredPoint]
+    stated: StatedForecasts | None = None
+
+    @property
+    def kept_up(self) -> list[PointScore]:
+        """The scores of points whose load generator was the limit in no run."""
+        return [score for score in self.scores if score.measured.kept_up]
 
 
 def hardware_section(
@@ -113,16 +151,31 @@ def hardware_section(
         scores=scores,
         targets=targets(scores),
         missing=[entry for entry in measured if not entry.measured],
+        stated=_stated(machine.folder / FORECAST_FILE, measured),
     )
+
+
+def _stated(path: Path, measured: Sequence[MeasuredPoint]) -> StatedForecasts | None:
+    """Return the forecasts in the file *path* with their scores; None if there is none."""
+    if not path.is_file():
+        return None
+    earlier = read_forecast(path)
+    return StatedForecasts(earlier.made, score(measured, earlier.forecasts, {}))
 
 
 def show_hardware(section: HardwareSection) -> Shown:
     """Return what a report shows of *section*."""
     wanted = target_table(section.targets)
-    asked = [
-        knee_table(knee_errors(knees(section.scores))),
-        regime_table(regime_errors(section.scores)),
-    ]
+    asked = asked_tables(
+        *(
+            (knee_errors(knees(scores)), regime_errors(scores))
+            for scores in (section.scores, section.kept_up)
+        ),
+        differ=len(section.kept_up) < len(section.scores),
+    )
+    if section.stated:
+        stated = regime_table(regime_errors(section.stated.scores))
+        asked.append(replace(stated, title=stated.title + section.stated.title))
     tables = [*score_tables(section.scores), *missing_tables(section.missing)]
     return Shown(
         title=f"On hardware: {section.name}",
@@ -134,8 +187,9 @@ def show_hardware(section: HardwareSection) -> Shown:
         screen=[*asked, wanted, *tables],
         figures=lambda: {
             name: DrawnFigure(figure, CAPTIONS[name])
-            for name, figure in figures(section.scores).items()
+            for name, figure in (accuracy_figures(section.scores) | figures(section.scores)).items()
         },
+        leading=tuple(LEADING),
         notices=section.provenance.notices,
         facts=facts_of(section.provenance),
         seeds=sorted(
@@ -143,6 +197,19 @@ def show_hardware(section: HardwareSection) -> Shown:
             for entry in section.scores
         ),
     )
+
+
+Asked = tuple[Sequence[KneeErrors], Sequence[RegimeErrors]]
+"""What a planner asks first: errors of the knee, and of all figures by regime."""
+
+
+def asked_tables(every: Asked, kept_up: Asked, *, differ: bool) -> list[Table]:
+    """Return the tables of what a planner asks first, over *every* point and those *kept_up*."""
+    tables = [knee_table(every[0]), regime_table(every[1])]
+    if differ:
+        fewer = knee_table(kept_up[0]), regime_table(kept_up[1])
+        tables += [replace(table, title=table.title + KEPT_UP) for table in fewer]
+    return tables
 
 
 def forecast_all(
@@ -169,15 +236,6 @@ def forecast_all(
     with workers_for("auto", workers) as executor:
         made = forecasts(requests, profile, executor=executor, progress=progress, kept=kept)
         return {request.point: forecast for request, forecast in made}
-
-
-def unknown(profile: Profile, point: Point) -> str | None:
-    """Return why *profile* cannot price *point*, None if it can."""
-    try:
-        profile.costs(point.server.mechanism, open_connections=open_connections(point))
-    except ValueError as error:
-        return str(error)
-    return None
 
 
 def out_of_reach(points: Sequence[Point], profile: Profile) -> list[str]:

@@ -21,6 +21,7 @@ from ...calibration.running.preparation import open_connections
 from ...sim.engine.workers import workers_for
 from ...sim.files.tables import DASH, Column, Row, Table
 from ..forecast.baselines import Baseline, baselines
+from ..forecast.forecast import unknown
 from ..forecast.provenance import MachineRuns, Provenance, provenance_of, read_machine_runs
 from ..noise_free.ledger import ACTIVITIES, Ledger, ledgers, read_profiles
 from ..noise_free.promises import LIMITS, NAMES, Promise, is_within, promises, worst_points
@@ -28,7 +29,7 @@ from ..noise_free.run_forecast import measured_figures, repeating, run_forecasts
 from ..noise_free.scoring import RunErrors, RunScore, by_point, score_runs, worst_error
 from ..points.measured_points import MeasuredPoint, group, median
 from ..scoring.targets import OURS
-from .hardware_section import out_of_reach, unknown
+from .hardware_section import out_of_reach
 from .noise_free_figures import CAPTIONS, noise_free_figures
 from .page import (
     DrawnFigure,

@@ -4,8 +4,8 @@
            ├─► figures/        PNG and SVG
            └─► a terminal of 100 columns: what fits a screen or two
 
-Errors are written with a sign, + where the forecast is above the measurement; a missing value, None
-or NaN, is a dash.
+Errors are written with a sign, + where the forecast is above the measurement, and as factors beyond
+two (`signed`); a missing value, None or NaN, is a dash.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from ...sim.files.tables import DASH, Table, rich_table
 from ..drawing.figures import save_figures, to_svg
 from ..forecast.provenance import Provenance
 from ..points.measured_points import Spread
+from ..scoring.value_verdicts import ONE_RUN, signed
 
 STYLES = {
     "reached": "green", "missed": "bold red", "no": "red", "not measured": "yellow",
@@ -59,39 +60,13 @@ def interval(ends: tuple[float, float]) -> str:
 
 
 def scatter(spread: Spread, median: float) -> str:
-    """Return half the interval of the median, relative to it."""
-    if math.isnan(spread.low) or not median:
+    """Return half the interval of the median, relative to it; that there is one run, if so."""
+    if math.isnan(median) or not median:
         return DASH
-    return signed((spread.high - spread.low) / 2 / median).lstrip("+")
-
-
-def signed(value: float | None) -> str:
-    """Return a relative error with its sign."""
-    if value is None:
-        return DASH
-    return f"{value:+.1%}" if abs(value) < 0.0995 else f"{value:+.0%}"
-
-
-def factor(error: float | None) -> str:
-    """Return a relative error with its sign; beyond a factor of two as that factor.
-
-    >>> [factor(error) for error in (0.012, -0.4, 1.5, -0.75, 110.3)]
-    ['+1.2%', '-40%', 'x 2.5', 'x 0.25', 'x 111']
-    """
-    if error is None or math.isnan(error):
-        return DASH
-    if -0.5 <= error <= 1:
-        return signed(error)
-    return f"x {1 + error:.0f}" if error > 9 else f"x {1 + error:.2g}"
-
-
-def size_or_factor(error: float | None) -> str:
-    """Return the size of a relative error; beyond a factor of two as that factor.
-
-    >>> [size_or_factor(error) for error in (0.012, 0.4, 1.5)]
-    ['1.2%', '40%', 'x 2.5']
-    """
-    return factor(error).lstrip("+")
+    if math.isnan(spread.low):
+        return ONE_RUN
+    half = (spread.high - spread.low) / 2 / median
+    return f"{half:.1%}" if half < 0.0995 else f"{half:.0%}"
 
 
 def points(value: float | None) -> str:
@@ -126,8 +101,7 @@ def error_text(error: float | None, limit: float | None = None) -> str:
     """
     if error is None:
         return DASH
-    digits = 2 if abs(error) < 0.00995 else 1 if abs(error) < 0.0995 else 0
-    text = f"{error:+.{digits}%}"
+    text = f"{error:+.2%}" if abs(error) < 0.00995 else signed(error)
     return text + ("!" if limit is not None and abs(error) > limit else "")
 
 
@@ -175,8 +149,8 @@ class Shown:
         All other tables; those that a page unfolds, by title.
     screen:
         The tables that a terminal shows.
-    figures:
-        Draws them, by the names of their files.
+    figures, leading:
+        Draws them, by the names of their files; the names of those above all tables.
     facts:
         Where everything comes from.
     seeds:
@@ -191,6 +165,7 @@ class Shown:
     folded: Sequence[tuple[str, Sequence[Table]]] = ()
     screen: Sequence[Table] = ()
     figures: Callable[[], Mapping[str, DrawnFigure]] = dict
+    leading: Sequence[str] = ()
     notices: Sequence[str] = ()
     facts: Sequence[Fact] = ()
     seeds: Sequence[Fact] = ()

@@ -11,25 +11,15 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ...calibration.points.point import Point
+from ...calibration.records.generator_gate import LAG_SHARE_MOST, OFFERED_LEAST
 from ...scenario.formats import time_text
 from ...sim.files.tables import DASH, Column, Row, Table
-from ..points.measured_points import MeasuredPoint
-from ..scoring.knee import WITHIN, KneeErrors, RegimeErrors
+from ..points.measured_points import GeneratorFigures, MeasuredPoint
+from ..scoring.knee import CAPACITY, CPU, ErrorSummary, KneeErrors, RegimeErrors, value_of
 from ..scoring.scoring import PointScore, verdicts_agree
 from ..scoring.targets import ASPECTS, OURS, Capacity, RankedPair, Target, verdict_of
-from .page import (
-    factor,
-    interval,
-    microseconds,
-    number,
-    percent,
-    points,
-    scatter,
-    signed,
-    size_or_factor,
-    tenths,
-    yes_no,
-)
+from ..scoring.value_verdicts import ONE_RUN, WITHIN, signed, unsigned
+from .page import interval, microseconds, number, percent, points, scatter, tenths, yes_no
 
 _STATES = {"stable": "stable", "backlogged": "back", "overloaded": "over"}
 _SEEN = "* The fit has seen this point; it is not scored."
@@ -53,6 +43,55 @@ def _p99_with_gaps(score: PointScore) -> float:
 
 def _seen(score: PointScore) -> str:
     return "*" if score.role == "fit" else ""
+
+
+def _verdict(score: PointScore, figure: str) -> str:
+    """Return the verdict of one figure in a word."""
+    found = value_of(score, figure)
+    return DASH if found is None else _SHORT[found.verdict]
+
+
+_SHORT = {"within noise": "noise", "within 15%": f"≤ {WITHIN:.0%}", "missed": "missed"}
+_MEANS_VERDICT = "within the noise of the repeats, within 15%, or missed"
+
+
+def _measured_columns(name: str, figure: str) -> dict[str, Column[PointScore]]:
+    """Return the columns of a response time: measured, noise, forecast, error, verdict."""
+
+    def measured(score: PointScore) -> float:
+        return float(getattr(score.measured.median, figure))
+
+    def forecast(score: PointScore) -> float:
+        return float(getattr(score.forecast.central, figure))
+
+    def error(score: PointScore) -> float | None:
+        found = value_of(score, figure)
+        return None if found is None else found.error
+
+    return {
+        name: Column(f"{name} µs", measured, microseconds),
+        f"{name} scatter": Column(
+            "±", lambda s: scatter(getattr(s.measured.spread, figure), measured(s))
+        ),
+        f"{name} forecast": Column("fcst µs", forecast, microseconds),
+        f"{name} error": Column("error", error, signed),
+        f"{name} verdict": Column("verdict", lambda s: _verdict(s, figure), means=_MEANS_VERDICT),
+    }
+
+
+def _late(generator: GeneratorFigures | None) -> str:
+    """Return how late the load generator was, in µs: at p50, at p99, and at worst."""
+    if generator is None:
+        return DASH
+    lags_ns = (generator.lag_p50_ns, generator.lag_p99_ns, generator.lag_max_ns)
+    return "/".join(map(microseconds, lags_ns))
+
+
+def _offered(score: PointScore) -> str:
+    """Return the share of the load that the generator offered, marked where it was the limit."""
+    generator = score.measured.generator
+    share = percent(None if generator is None else generator.offered_share)
+    return share if score.measured.kept_up else f"{share}!"
 
 
 _COLUMNS: dict[str, Column[PointScore]] = {
@@ -95,25 +134,29 @@ _COLUMNS: dict[str, Column[PointScore]] = {
         signed,
         means="error of replies for a second of busy CPU, at equal utilisation",
     ),
-    "p50": Column("p50 µs", lambda s: s.measured.median.p50_ns, microseconds),
-    "p50 scatter": Column(
-        "±", lambda s: scatter(s.measured.spread.p50_ns, s.measured.median.p50_ns)
+    **_measured_columns("p50", "p50_ns"),
+    **_measured_columns("p99", "p99_ns"),
+    **_measured_columns("p99.9", "p999_ns"),
+    "verdict": Column("verdict", lambda s: _verdict(s, CAPACITY), means=_MEANS_VERDICT),
+    "cpu verdict": Column("verdict", lambda s: _verdict(s, CPU), means=_MEANS_VERDICT),
+    "late": Column(
+        "late µs",
+        lambda s: s.measured.generator,
+        _late,
+        means="how late the load generator was, at p50, p99 and worst",
     ),
-    "p50 forecast": Column("fcst", lambda s: s.forecast.central.p50_ns, microseconds),
-    "p50 error": Column("p50", lambda s: s.errors.p50, signed, means="its error"),
-    "p50 error, beside p50": Column("error", lambda s: s.errors.p50, signed),
-    "p50 in": Column("in", lambda s: s.inside.p50, yes_no),
+    "offered": Column(
+        "offered",
+        _offered,
+        means=f"the least share of the asked load in a run; !: below {OFFERED_LEAST:.0%}, or "
+        f"late at p99 by more than {LAG_SHARE_MOST:.0%} of the p99: the generator was the limit",
+    ),
     "p50 at equal CPU": Column(
         "=CPU",
         lambda s: s.p50_at_equal_cpu,
         signed,
         means="error of p50 where forecast and measured CPU are equally busy",
     ),
-    "p99": Column("p99 µs", lambda s: s.measured.median.p99_ns, microseconds),
-    "p99 scatter": Column(
-        "±", lambda s: scatter(s.measured.spread.p99_ns, s.measured.median.p99_ns)
-    ),
-    "p99 forecast": Column("fcst", lambda s: s.forecast.central.p99_ns, microseconds),
     "p99 with its own gaps": Column(
         "with its own gaps",
         _p99_with_gaps,
@@ -140,21 +183,26 @@ _COLUMNS: dict[str, Column[PointScore]] = {
 """By what is told of a point; tables choose."""
 
 HARDWARE_CLOSED = (
-    "measured", "scatter", "forecast", "interval", "error", "in", "cpu", "cpu error", "p50 error",
-    "state",
+    "measured", "scatter", "forecast", "interval", "error", "verdict", "cpu", "cpu error", "state",
 )  # fmt: skip
 HARDWARE_OPEN = (
-    "rate", "load", "delivered", "cpu", "cpu error", "cpu in", "p50", "p50 scatter",
-    "p50 forecast", "p50 error, beside p50", "p50 in", "p50 at equal CPU", "shift", "state",
+    "rate", "load", "runs", "offered", "delivered", "cpu", "cpu error", "cpu in", "cpu verdict",
+    "p50 at equal CPU", "shift", "state",
 )  # fmt: skip
 OWN_GAPS = ("rate", "load", "p99", "p99 scatter", "p99 forecast", "p99 with its own gaps")
+_TIMES = ("scatter", "forecast", "error", "verdict")
+HARDWARE_TIMES = (
+    "rate", "p50", *(f"p50 {key}" for key in _TIMES), "p99", *(f"p99 {key}" for key in _TIMES),
+    "late",
+)  # fmt: skip
+HARDWARE_TAIL = ("rate", "p99.9", *(f"p99.9 {key}" for key in _TIMES), "late")
 OBSERVED_CLOSED = (
     "runs", "measured", "scatter", "forecast", "interval", "error", "in", "cpu", "cpu error",
     "equal busy",
 )  # fmt: skip
 OBSERVED_OPEN = (
     "rate", "load", "delivered", "cpu", "cpu error", "p50", "p50 scatter", "p50 forecast",
-    "p50 error, beside p50", "p50 at equal CPU", "shift CPU", "shift p50", "state",
+    "p50 error", "p50 at equal CPU", "shift CPU", "shift p50", "state",
 )  # fmt: skip
 
 Name = Callable[[PointScore], str]
@@ -167,7 +215,7 @@ def score_tables(scores: Sequence[PointScore]) -> list[Table]:
     limited = [s for s in scores if s.measured.point.server.accept_limit > 0]
     return [
         *_closed("Closed loop", free, _server_name, ("users", *HARDWARE_CLOSED), _DRIFT),
-        *_open(free, _server_name, HARDWARE_OPEN),
+        *_open(free, _server_name, HARDWARE_OPEN, HARDWARE_TIMES, HARDWARE_TAIL),
         *_open(recorded, _gaps_name, OWN_GAPS),
         *_closed("Accept limit", limited, _server_name, ("limit", *HARDWARE_CLOSED), _DRIFT),
     ]
@@ -210,22 +258,29 @@ def _closed(
     return [Table.of(title, rows, columns, " ".join(filter(None, (note, _SEEN))))] if rows else []
 
 
-def _open(scores: Iterable[PointScore], name: Name, keys: Sequence[str]) -> list[Table]:
-    """Return a table for each curve of the open loops of *scores*, its rates ascending."""
+def _open(scores: Iterable[PointScore], name: Name, *choices: Sequence[str]) -> list[Table]:
+    """Return a table for each curve and each of *choices* of the open loops, rates ascending.
+
+    What of p99.9 nobody has measured has no table.
+    """
     curves: dict[tuple[int, str], list[PointScore]] = {}
     for s in sorted(scores, key=lambda s: s.measured.point.rate_per_s):
         if s.measured.point.load.loop == "open":
             curves.setdefault((s.measured.point.idle.connections, name(s)), []).append(s)
-    columns = [_COLUMNS[key] for key in keys]
     return [
         Table.of(
-            f"Open loop, {idle} idle: {server}",
+            f"Open loop, {idle} idle: {server}{_TITLES[i]}",
             own,
-            columns,
+            [_COLUMNS[key] for key in keys],
             _SEEN if any(map(_seen, own)) else "",
         )
         for (idle, server), own in sorted(curves.items(), key=lambda item: item[0])
+        for i, keys in enumerate(choices)
+        if keys is not HARDWARE_TAIL or any(value_of(s, "p999_ns") for s in own)
     ]
+
+
+_TITLES = ("", ", response times", ", p99.9")
 
 
 def _server_name(score: PointScore) -> str:
@@ -277,13 +332,29 @@ def target_table(targets: Sequence[Target]) -> Table:
     return Table.of("Targets", targets, columns, note)
 
 
+def in_noise(errors: ErrorSummary) -> str:
+    """Return how many values are in the noise of the repeats, of those that were repeated."""
+    return f"{errors.n_in_noise}/{errors.n_repeated}" if errors.n_repeated else ONE_RUN
+
+
+def median_size(errors: ErrorSummary) -> str:
+    """Return the median size of errors; beyond a factor of two as that factor, by their sign."""
+    if errors.signed < 0 and 0.5 < errors.median < 1:
+        return signed(-errors.median)
+    return unsigned(errors.median)
+
+
 _ERRORS: tuple[Column[Any], ...] = (
-    Column("median error", lambda e: e.median, size_or_factor),
-    Column("with sign", lambda e: e.signed, factor),
-    Column("worst", lambda e: e.worst, size_or_factor),
-    Column("within noise", lambda e: f"{e.n_in_noise}/{e.n}"),
+    Column("median error", median_size),
+    Column("with sign", lambda e: e.signed, signed),
+    Column("worst", lambda e: e.worst, signed),
+    Column("within noise", in_noise, means="of those whose points have several runs"),
+    Column(f"within {WITHIN:.0%}", lambda e: f"{e.n_within}/{e.n}"),
+    Column("missed", lambda e: e.n_missed, means="neither"),
 )
 """Of `KneeErrors` and `RegimeErrors` alike."""
+KEPT_UP = ", without points whose load generator was the limit"
+"""Ends the titles of tables of fewer points."""
 
 
 def knee_table(errors: Sequence[KneeErrors]) -> Table:
@@ -302,17 +373,28 @@ def knee_table(errors: Sequence[KneeErrors]) -> Table:
     return Table.of("The knee", errors, columns, note)
 
 
+FIGURE_NAMES = {
+    CAPACITY: "capacity",
+    CPU: "CPU busy",
+    "p50_ns": "p50",
+    "p99_ns": "p99",
+    "p999_ns": "p99.9",
+}
+
+
 def regime_table(errors: Sequence[RegimeErrors]) -> Table:
-    """Return the errors of response times before, near and past the knee."""
+    """Return the errors of all figures before, near and past the knee."""
     columns: list[Column[RegimeErrors]] = [
-        Column("response time", lambda e: e.figure.removesuffix("_ns"), words=True),
+        Column("figure", lambda e: FIGURE_NAMES[e.figure], words=True),
         Column("regime", lambda e: e.regime, words=True),
         Column("points", lambda e: e.n),
         *_ERRORS,
-        Column(f"within {WITHIN:.0%}", lambda e: f"{e.n_within}/{e.n}"),
     ]
-    note = "Of open loops at loads that no fit saw. Noise: the interval of the repeats."
-    return Table.of("Response times by regime", errors, columns, note)
+    note = (
+        "Relative errors at loads that no fit saw, of open loops if not said otherwise. Noise: the "
+        "interval of the repeats."
+    )
+    return Table.of("Errors by regime", errors, columns, note)
 
 
 def missing_tables(missing: Sequence[MeasuredPoint]) -> list[Table]:
@@ -377,4 +459,4 @@ def _size(value: float | None, unit: str) -> str:
         return DASH
     if unit == "points":
         return f"{100 * value:.1f} pts"
-    return f"{value:.1%}" if value < 0.9995 else f"{value:.0%}"
+    return f"{value:.1%}" if value <= 1 else unsigned(value)

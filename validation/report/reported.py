@@ -31,7 +31,8 @@ from ...sim.figures.summary import Verdict
 from ...sim.files.whole_files import write_whole
 from ..drawing.figures import closed_throughput, open_curves, style, to_png
 from ..forecast.forecast import Forecast
-from ..points.measured_points import Figures, MeasuredPoint, Spread, Spreads
+from ..points.measured_points import Figures, GeneratorFigures, MeasuredPoint, Spread, Spreads
+from ..scoring.knee import SCORED
 from ..scoring.scoring import Errors, Inside, PointScore
 
 REPORTED = Path(__file__).parents[1] / "reported"
@@ -45,8 +46,6 @@ PICTURES = {
 _NOISE_FREE = ("counted-linux-6.1_noise_free_curves.png", "noise_free.png")
 _BY_POINT = ("points", "runs", "ledgers", "not_measured")
 """Of a section of a report: what its page has a line of for each point or run."""
-_WITH_ENDS = ("throughput_per_s", "cpu_busy", "p50_ns")
-_FIGURES = (*_WITH_ENDS, "p99_ns")
 _DIGITS = 6
 DIFFERENCE_MAX = 0.002
 """Of a picture, as a share of full brightness: other releases of matplotlib set type otherwise."""
@@ -79,11 +78,18 @@ def _rows(section: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     for entry in section["points"]:
         measured, forecast = entry["measured"], entry["forecast"]
         point = {k: v for k, v in entry["point"].items() if v != defaults[k]}
-        row = {"machine": section["name"], "point": json.dumps(point), "role": entry["role"]}
-        for name in _FIGURES:
+        row = {
+            "machine": section["name"],
+            "point": json.dumps(point),
+            "role": entry["role"],
+            "load share": entry["load_share"],
+            "runs": measured["accepted"],
+            "generator kept up": measured["generator_kept_up"],
+        }
+        for name in SCORED:
             row[f"measured {name}"] = measured["median"][name]
             row[f"forecast {name}"] = forecast["central"][name]
-            for end in ("low", "high") if name in _WITH_ENDS else ():
+            for end in ("low", "high"):
                 row[f"measured {name} {end}"] = measured["spread"][name][end]
                 row[f"forecast {name} {end}"] = forecast[end][name]
         yield row
@@ -109,12 +115,12 @@ def _point_score(row: Mapping[Any, Any]) -> PointScore:
     point = point_at(**json.loads(row["point"]))
 
     def figures_of(prefix: str, end: str = "") -> Figures:
-        values = {name: row.get(f"{prefix} {name}{end}", np.nan) for name in _FIGURES}
+        values = {name: row[f"{prefix} {name}{end}"] for name in SCORED}
         return Figures(**{**dict.fromkeys(Figures._fields, np.nan), **values})
 
     spreads = {
         name: Spread(row[f"measured {name} low"], row[f"measured {name} high"], np.nan)
-        for name in _WITH_ENDS
+        for name in SCORED
     }
     unknown = Spread(np.nan, np.nan, np.nan)
     return PointScore(
@@ -122,13 +128,16 @@ def _point_score(row: Mapping[Any, Any]) -> PointScore:
             point=point,
             median=figures_of("measured"),
             spread=Spreads(**{**dict.fromkeys(Spreads._fields, unknown), **spreads}),
-            n_accepted=1,
+            n_accepted=row["runs"],
             n_rejected=0,
             seeds=(),
             warm_up_ns=0,
             window_ns=0,
             offered_per_s=point.rate_per_s,
             verdict=Verdict.STABLE,
+            generator=GeneratorFigures(
+                np.nan, np.nan, np.nan, np.nan, int(not row["generator kept up"])
+            ),
         ),
         forecast=Forecast(
             point=point,
@@ -140,7 +149,7 @@ def _point_score(row: Mapping[Any, Any]) -> PointScore:
             draws=0,
         ),
         role=row["role"],
-        load_share=None,
+        load_share=None if np.isnan(row["load share"]) else row["load share"],
         p50_counts=False,
         errors=Errors(None, None, None),
         inside=Inside(None, None, None),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields, is_dataclass
 from typing import Any
 
@@ -13,8 +13,9 @@ from pydantic import BaseModel
 from ...calibration.points.point import Point, stored
 from ..noise_free.scoring import RunScore
 from ..points.measured_points import MeasuredPoint
-from ..scoring.knee import knee_errors, knees, regime_errors
+from ..scoring.knee import SCORED, knee_errors, knees, regime_errors, value_of
 from ..scoring.scoring import PointScore, verdicts_agree
+from ..scoring.value_verdicts import ONE_RUN, Judged
 from .hardware_section import HardwareSection
 from .noise_free_section import NoiseFreeSection
 
@@ -32,12 +33,21 @@ def hardware_scores(section: HardwareSection) -> dict[str, Any]:
     return {
         "name": section.name,
         "provenance": section.provenance,
-        "knees": knee_errors(knees(section.scores)),
-        "regimes": regime_errors(section.scores),
+        **asked_scores(section.scores),
+        "kept_up": {
+            "left_out": len(section.scores) - len(section.kept_up),
+            **asked_scores(section.kept_up),
+        },
+        "stated": section.stated and {**section.stated.made, **asked_scores(section.stated.scores)},
         "targets": [{**asdict(t), "verdict": t.verdict} for t in section.targets],
         "points": [point_score(entry) for entry in section.scores],
         "not_measured": _not_measured(section.missing),
     }
+
+
+def asked_scores(scores: Sequence[PointScore]) -> dict[str, Any]:
+    """Return what a planner asks first of some points."""
+    return {"knees": knee_errors(knees(scores)), "regimes": regime_errors(scores)}
 
 
 def point_score(entry: PointScore) -> dict[str, Any]:
@@ -53,8 +63,11 @@ def point_score(entry: PointScore) -> dict[str, Any]:
             "accepted": measured.n_accepted,
             "rejected": measured.n_rejected,
             "verdict": measured.verdict,
+            "generator": measured.generator,
+            "generator_kept_up": measured.kept_up,
         },
         "forecast": entry.forecast,
+        "verdicts": {figure: _verdict(value_of(entry, figure)) for figure in SCORED},
         "verdicts_agree": verdicts_agree(entry),
         "p50_counts": entry.p50_counts,
         "errors": entry.errors,
@@ -64,6 +77,14 @@ def point_score(entry: PointScore) -> dict[str, Any]:
         "load_shift_p50": entry.load_shift_p50,
         "baselines": entry.baseline_errors,
     }
+
+
+def _verdict(found: Judged | None) -> dict[str, Any] | None:
+    """Return the verdict of a value, and how it stands to the noise of repeats."""
+    if found is None:
+        return None
+    noise = ONE_RUN if found.in_noise is None else "within" if found.in_noise else "outside"
+    return {"verdict": found.verdict, "error": found.error, "noise": noise}
 
 
 def noise_free_scores(section: NoiseFreeSection) -> dict[str, Any]:

@@ -26,14 +26,14 @@ from ...scenario.formats import share_text
 from ...sim.engine.workers import workers_for
 from ...sim.files.tables import DASH, Column, Table
 from ...sim.state.units import MILLISECOND_NS
-from ..forecast.forecast import Lengths, Request, forecasts
+from ..forecast.forecast import Lengths, Request, forecasts, unknown
 from ..forecast.hour_prices import HourPrices, at_hour
 from ..forecast.provenance import read_machine_runs
 from ..points.measured_points import group
 from ..scoring.knee import knee_errors, knees, regime_errors
+from ..scoring.misses import Miss, miss_of
 from ..scoring.scoring import PointScore, score
 from ..scoring.targets import Capacity
-from .hardware_section import unknown
 
 SPIN, MEMORY, CROSSING = "spin", "memory", "floor"
 """The benches whose results a borrowed profile is scaled by."""
@@ -141,6 +141,22 @@ def bought(way: str, profile: Profile, scores: Sequence[PointScore]) -> Bought:
         times.get("p99_ns"),
         shifts[0] if shifts else None,
     )
+
+
+def misses_of_scores(scores: Sequence[PointScore]) -> list[Miss]:
+    """Return the misses of *scores*: of points that no fit saw, as in a report."""
+    return [
+        miss_of(
+            {
+                "role": entry.role,
+                "point": {"mechanism": entry.measured.point.server.mechanism},
+                "measured": {"median": entry.measured.median._asdict()},
+                "forecast": {"central": entry.forecast.central._asdict()},
+            }
+        )
+        for entry in scores
+        if entry.role != "fit" and entry.measured.kept_up
+    ]
 
 
 def buying_table(rows: Sequence[Bought]) -> Table:

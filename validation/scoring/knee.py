@@ -14,19 +14,24 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from ...calibration.points.point import Point, point_at
 from ...sim.state.units import MILLISECOND_NS
+from ..points.measured_points import Spread
+from .misses import MachineErrors
 from .scoring import LOAD_SHARE_MAX, LOAD_TOLERANCE, PointScore
+from .targets import OURS
+from .value_verdicts import WITHIN, Judged, judge, worst
 
 BOUNDS_NS = tuple(n * MILLISECOND_NS for n in (1, 5, 20, 50))
-WITHIN = 0.15
-"""An error of a response time that is small enough."""
+PUBLISHED_BOUND_NS = 20 * MILLISECOND_NS
+"""Of the knee among a machine's published errors."""
 _RATES_MIN = 3
 _ANY_RATE_PER_S = 1_000.0
 _NAN = float("nan")
@@ -56,19 +61,17 @@ class Knee(NamedTuple):
     @property
     def shift(self) -> float | None:
         """How much further the forecast's knee is, relative to the measured one."""
-        if self.measured_per_s is None or self.forecast_per_s is None:
-            return None
-        return self.forecast_per_s / self.measured_per_s - 1
+        return None if self.judged is None else self.judged.error
 
     @property
-    def is_in_noise(self) -> bool:
-        """Whether the forecast's knee is within the interval over repeats."""
-        if self.shift is None or self.forecast_per_s is None:
-            return False
+    def judged(self) -> Judged | None:
+        """The shift and its verdict; None where one of the curves does not pass the bound."""
+        if self.measured_per_s is None or self.forecast_per_s is None:
+            return None
         # An end that is not among the rates that were measured is open.
         low = 0.0 if self.low_per_s is None else self.low_per_s
         high = math.inf if self.high_per_s is None else self.high_per_s
-        return low <= self.forecast_per_s <= high
+        return judge(self.measured_per_s, self.forecast_per_s, (low, high))
 
 
 def knees(scores: Iterable[PointScore], bounds_ns: Sequence[int] = BOUNDS_NS) -> list[Knee]:
@@ -127,26 +130,55 @@ def crossing(curve: Curve, bound_ns: float) -> float | None:
     return None
 
 
-class KneeErrors(NamedTuple):
-    """The shifts of all servers at one bound.
+@dataclass(frozen=True, kw_only=True)
+class ErrorSummary:
+    """Relative errors of several values.
 
     Attributes
     ----------
-    n, n_in_noise:
-        Servers of which both curves pass the bound; of these, those whose forecast
-        is within the interval over repeats.
-    median, worst, signed:
-        Of absolute shifts; the median of shifts with their sign.
-    only_measured, only_forecast:
-        Servers of which one curve passes the bound within the rates that were measured.
+    n, n_repeated:
+        Values; of these, those with repeats, whose noise is known.
+    n_in_noise, n_within, n_missed:
+        Those whose forecast is in the noise; whose error is at most `WITHIN`; neither of both.
+    median, signed, worst:
+        Of sizes; of errors with their sign; and the one that is the largest factor. NaN for none.
     """
 
-    bound_ns: int
     n: int
+    n_repeated: int
     n_in_noise: int
+    n_within: int
+    n_missed: int
     median: float
     signed: float
     worst: float
+
+    @classmethod
+    def of(cls, found: Sequence[Judged], **others: object) -> Self:
+        """Return the summary of *found*; *others* are the fields of those that derive from this."""
+        errors = [each.error for each in found]
+        return cls(
+            n=len(found),
+            n_repeated=sum(each.in_noise is not None for each in found),
+            n_in_noise=sum(each.in_noise is True for each in found),
+            n_within=sum(abs(error) <= WITHIN for error in errors),
+            n_missed=sum(each.verdict == "missed" for each in found),
+            median=float(np.median(np.abs(errors))) if errors else _NAN,
+            signed=float(np.median(errors)) if errors else _NAN,
+            worst=worst(errors) if errors else _NAN,
+            **others,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class KneeErrors(ErrorSummary):
+    """The shifts of all servers of which both curves pass one bound.
+
+    `only_measured` and `only_forecast` are the servers of which one curve passes the bound within
+    the rates that were measured.
+    """
+
+    bound_ns: int
     only_measured: int
     only_forecast: int
 
@@ -156,20 +188,16 @@ def knee_errors(found: Sequence[Knee]) -> list[KneeErrors]:
     rows = []
     for bound_ns in dict.fromkeys(knee.bound_ns for knee in found):
         own = [knee for knee in found if knee.bound_ns == bound_ns]
-        shifts = [knee.shift for knee in own if knee.shift is not None]
+        shifts = [knee.judged for knee in own if knee.judged is not None]
         only_measured = sum(k.measured_per_s is not None and k.shift is None for k in own)
         only_forecast = sum(k.forecast_per_s is not None and k.shift is None for k in own)
         if shifts or only_measured or only_forecast:
             rows.append(
-                KneeErrors(
-                    bound_ns,
-                    len(shifts),
-                    sum(knee.is_in_noise for knee in own),
-                    float(np.median(np.abs(shifts))) if shifts else _NAN,
-                    float(np.median(shifts)) if shifts else _NAN,
-                    float(np.abs(shifts).max()) if shifts else _NAN,
-                    only_measured,
-                    only_forecast,
+                KneeErrors.of(
+                    shifts,
+                    bound_ns=bound_ns,
+                    only_measured=only_measured,
+                    only_forecast=only_forecast,
                 )
             )
     return rows
@@ -181,58 +209,68 @@ REGIMES: dict[str, Callable[[float], bool]] = {
     "queue: up to the capacity": lambda share: _QUIET < share <= 1,
     "past the capacity": lambda share: share > 1,
 }
-"""By the load over the measured capacity."""
-RESPONSE_TIMES = ("p50_ns", "p99_ns")
+"""Of open loops, by the load over the measured capacity."""
+CLOSED = "closed loops"
+RESPONSE_TIMES = ("p50_ns", "p99_ns", "p999_ns")
+CAPACITY, CPU = "throughput_per_s", "cpu_busy"
+SCORED = (CAPACITY, CPU, *RESPONSE_TIMES)
+"""Of `Figures`: what each point has a verdict of."""
 
 
-class RegimeErrors(NamedTuple):
-    """Relative errors of one response time over the points of one regime that no fit saw.
-
-    n_in_noise are those whose forecast is within the interval of the repeats, n_within those whose
-    error is at most `WITHIN`.
-    """
+@dataclass(frozen=True, kw_only=True)
+class RegimeErrors(ErrorSummary):
+    """The errors of one figure over the points of one regime that no fit saw."""
 
     figure: str
     regime: str
-    n: int
-    n_in_noise: int
-    n_within: int
-    median: float
-    signed: float
-    worst: float
 
 
 def regime_errors(scores: Iterable[PointScore]) -> list[RegimeErrors]:
-    """Return the errors of p50 and p99 in each regime of open loops that has points."""
-    held_out = [(s.load_share, s) for s in scores if s.role != "fit" and s.load_share is not None]
-    rows = (
-        _errors_of(figure, regime, [score for share, score in held_out if is_in(share)])
-        for figure in RESPONSE_TIMES
-        for regime, is_in in REGIMES.items()
-    )
-    return [row for row in rows if row is not None]
+    """Return the errors of response times, capacity and CPU in each regime that has points.
+
+    Throughput counts where it is the server's and not the load's; closed loops have a capacity
+    and no other regime, as each user waits for its reply there.
+    """
+    held_out = [score for score in scores if score.role != "fit"]
+    rows = []
+    for figure in (*RESPONSE_TIMES, CAPACITY, CPU):
+        for regime in (*REGIMES, *[CLOSED] * (figure == CAPACITY)):
+            own = (score for score in held_out if regime_of(score) == regime)
+            found = [value for score in own if (value := value_of(score, figure)) is not None]
+            if found:
+                rows.append(RegimeErrors.of(found, figure=figure, regime=regime))
+    return rows
 
 
-def _errors_of(figure: str, regime: str, scores: Sequence[PointScore]) -> RegimeErrors | None:
-    """Return the errors of *figure* over the *scores* of one regime; None without any."""
-    errors, n_in_noise = [], 0
-    for entry in scores:
-        measured = getattr(entry.measured.median, figure)
-        forecast = getattr(entry.forecast.central, figure)
-        if measured > 0 and forecast > 0:  # false for NaN, too
-            errors.append(forecast / measured - 1)
-            spread = getattr(entry.measured.spread, figure)
-            n_in_noise += bool(spread.low <= forecast <= spread.high)
-    if not errors:
+def regime_of(score: PointScore) -> str | None:
+    """Return the regime of a point; None of an open loop at a server of unknown capacity."""
+    if score.measured.point.load.loop == "closed":
+        return CLOSED
+    share = score.load_share
+    if share is None:
         return None
-    sizes = np.abs(errors)
-    return RegimeErrors(
-        figure,
-        regime,
-        len(errors),
-        n_in_noise,
-        int((sizes <= WITHIN).sum()),
-        float(np.median(sizes)),
-        float(np.median(errors)),
-        float(sizes.max()),
+    return next(name for name, is_in in REGIMES.items() if is_in(share))
+
+
+def machine_errors(section: Mapping[str, Any]) -> MachineErrors:
+    """Return the published errors of a machine, of its section in a report's scores."""
+    capacity = next(
+        target["values"][OURS]
+        for target in section["targets"]
+        if (target["name"], target["statistic"]) == ("capacity", "median")
     )
+    quiet = next(iter(REGIMES))
+    of = {row["figure"]: row["median"] for row in section["regimes"] if row["regime"] == quiet}
+    knee = {row["bound_ns"]: row["median"] for row in section["knees"]}
+    return MachineErrors(capacity, of.get("p50_ns"), of.get("p99_ns"), knee.get(PUBLISHED_BOUND_NS))
+
+
+def value_of(score: PointScore, figure: str) -> Judged | None:
+    """Return the verdict of one figure of a point; None where there is none, or no capacity."""
+    if figure == CAPACITY and score.role == "offered":
+        return None
+    noise: Spread = getattr(score.measured.spread, figure)
+    measured, forecast = (
+        getattr(each, figure) for each in (score.measured.median, score.forecast.central)
+    )
+    return judge(measured, forecast, (noise.low, noise.high))

@@ -30,7 +30,6 @@ from ...calibration.profiles.hardware_change import CHANGED_FROM
 from ...scenario.metrics import METRICS
 from ...sim.files.tables import Column, Table
 from ...sim.files.whole_files import write_whole
-from .scoring import PointScore
 
 FORMAT = "dispatchsim-misses/2"
 BUSY = 0.85
@@ -39,6 +38,26 @@ LEVEL = 0.9
 _FOLDER = Path(__file__).parents[1] / "misses"
 QUICK, BORROWED = ".quick", ".borrowed"
 """Ends of the names of profiles that were measured quickly, or scaled from another machine's."""
+
+
+class MachineErrors(NamedTuple):
+    """The median relative errors of a machine's forecasts, as published; None where there is none.
+
+    Attributes
+    ----------
+    capacity:
+        Of closed loops, and of open ones past it.
+    p50, p99:
+        Of open loops up to 80% of the capacity.
+    knee:
+        Of the load at which p99 passes 20 ms.
+    """
+
+    capacity: float | None
+    p50: float | None
+    p99: float | None
+    knee: float | None
+
 
 FIGURES = {
     "throughput_per_s": "throughput_per_s",
@@ -115,31 +134,22 @@ def coverage(misses: Sequence[Miss], figure: str, level: float = LEVEL) -> tuple
 
 
 def misses_of(scores: Mapping[str, Any]) -> dict[str, list[Miss]]:
-    """Return the misses in a report's scores, by profile: points that no fit has seen."""
-    found: dict[str, list[Miss]] = {}
-    for section in scores["hardware"]:
-        entries = (entry for entry in section["points"] if entry["role"] != "fit")
-        found[section["name"]] = [_miss(entry) for entry in entries]
-    return found
+    """Return the misses in a report's scores, by profile: points that no fit has seen.
+
+    Those at which the load generator was the limit are no misses of a forecast, and left out.
+    """
+    return {
+        section["name"]: [
+            miss_of(entry)
+            for entry in section["points"]
+            if entry["role"] != "fit" and entry["measured"]["generator_kept_up"]
+        ]
+        for section in scores["hardware"]
+    }
 
 
-def misses_of_scores(scores: Iterable[PointScore]) -> list[Miss]:
-    """Return the misses of *scores*: of points that no fit has seen."""
-    return [
-        _miss(
-            {
-                "role": entry.role,
-                "point": {"mechanism": entry.measured.point.server.mechanism},
-                "measured": {"median": entry.measured.median._asdict()},
-                "forecast": {"central": entry.forecast.central._asdict()},
-            }
-        )
-        for entry in scores
-        if entry.role != "fit"
-    ]
-
-
-def _miss(entry: Mapping[str, Any]) -> Miss:
+def miss_of(entry: Mapping[str, Any]) -> Miss:
+    """Return the miss at a point of a report's scores."""
     measured, forecast = entry["measured"]["median"], entry["forecast"]["central"]
     of = {}
     for figure, reported in FIGURES.items():
@@ -230,14 +240,31 @@ def misses_for(
     ]
 
 
-def write_misses(profile: str, misses: Sequence[Miss], folder: Path = _FOLDER) -> Path:
-    """Write the misses of a machine; return where."""
+def read_errors(profile: str) -> MachineErrors | None:
+    """Return the published errors of the machine of *profile*; None if it was never validated."""
+    path = _FOLDER / f"{profile}.json"
+    if not path.is_file():
+        return None
+    errors = json.loads(path.read_text(encoding="utf-8")).get("errors")
+    return MachineErrors(**errors) if errors else None
+
+
+def write_misses(
+    profile: str,
+    misses: Sequence[Miss],
+    folder: Path = _FOLDER,
+    *,
+    errors: MachineErrors | None = None,
+) -> Path:
+    """Write the misses of a machine, and its published errors if they are known; return where."""
     lines = []
     for miss in misses:
         of = {FIGURES[figure]: value for figure, value in miss.of.items()}
-        head = {"mechanism": miss.mechanism, "utilisation": miss.utilisation}
-        lines.append(json.dumps(head | of))
-    opening = f'{{"format": "{FORMAT}", "profile": {json.dumps(profile)}, "points": [\n'
+        point = {"mechanism": miss.mechanism, "utilisation": miss.utilisation}
+        lines.append(json.dumps(point | of))
+    published = {"errors": errors._asdict()} if errors else {}
+    head = json.dumps({"format": FORMAT, "profile": profile, **published})
+    opening = f'{head[:-1]}, "points": [\n'
     path = folder / f"{profile}.json"
     write_whole(path, opening + ",\n".join(lines) + "\n]}\n")
     return path

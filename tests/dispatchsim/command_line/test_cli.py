@@ -299,15 +299,32 @@ def test_lists_and_the_schema_are_told(call: Call) -> None:
     content = json.loads(call("mechanisms", "--json").stdout)
     assert content["poll"]["engines"] == ["fast", "reference"]
     assert [content[name]["prices"] for name in ("poll", "kqueue")] == ["measured", "lent"]
-    priced = json.loads(call("profiles", "--json").stdout)
-    measured = [text for text in priced.values() if "reconstructed: " not in text]
-    assert 0 < len(measured) < len(priced)
-    assert all("measured: select, poll" in text for text in measured)
     assert "poll_10k_idle" in json.loads(call("scenarios", "--json").stdout)
     assert json.loads(call("schema").stdout)["title"] == "Scenario"
     assert call("scenarios", "--copy", "mine").exit_code == 0
     assert Path("mine/epoll_10k_idle.toml").exists()
     assert "must be without files of these names" in call("scenarios", "--copy", "mine").stderr
+
+
+def test_profiles_are_a_matrix_of_mechanisms_with_the_errors_of_each_machine(call: Call) -> None:
+    known = json.loads(call("profiles", "--json").stdout)
+    measured = {name: each for name, each in known.items() if not each["reconstructed"]}
+    assert 0 < len(measured) < len(known)
+    assert all(each["mechanisms"]["poll"] == "measured" for each in measured.values())
+    first, *_ = measured.values()
+    assert (first["mechanisms"]["kqueue"], first["mechanisms"]["dev_poll"]) == ("lent", "none")
+    assert set(first["errors"]) == {"capacity", "p50", "p99", "knee"}
+    assert measured["counted-linux-6.1"]["errors"] is None
+    noisy = [name for name, each in measured.items() if "noisy" in each["machine"]]
+    assert noisy == ["xeon-family6-model207-2cpu-linux-6.18"]
+
+    told = call("profiles").stdout
+    assert max(map(len, told.splitlines())) <= 120
+    lines = [line.split() for line in told.splitlines()]
+    measured_kqueue, of_papers = (words[1:] for words in lines if words[:1] == ["kqueue"])
+    assert measured_kqueue == ["borrowed"] * 5
+    assert of_papers.count("borrowed") == 2
+    assert told.count("(noisy)") == 1
 
 
 @pytest.mark.parametrize("command", ["run", "compare", "capacity", "measure", "validate", "demo"])

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
-from tests.validation.synthetic_runs import SHORT, synthetic_run
+from tests.validation.synthetic_runs import SHORT, simulated, synthetic_run
 
-from dispatchsim.calibration.points.point import point_at
+from dispatchsim.calibration.points.point import Point, point_at
 from dispatchsim.calibration.profiles.cost_profile import Profile
-from dispatchsim.sim.figures.summary import Verdict
+from dispatchsim.calibration.records.measured_runs import ClientTimes, Latency, RunRecord
+from dispatchsim.sim.figures.summary import Verdict, summarise
 from dispatchsim.validation.points.measured_points import (
     figures_of_run,
+    figures_of_summary,
     group,
     spread,
     verdict_of_run,
@@ -69,3 +72,61 @@ def test_a_measured_run_is_judged_from_its_totals(
 ) -> None:
     point = point_at(mechanism="epoll_level", loop="open", rate_per_s=rate_per_s)
     assert verdict_of_run(synthetic_run(point, profile)) == verdict
+
+
+def run_with(
+    profile: Profile, point: Point = OPEN, *, missing: int = 0, lag_p99_ns: int | None = None
+) -> RunRecord:
+    """Return a run at *point* that offered all but *missing* connections; its p99 is 1 ms."""
+    run = synthetic_run(point, profile)
+    offered = run.result.offered - missing
+    latency = Latency(mean=2e5, p50=2e5, p90=2e5, p99=1e6, max=2e6)
+    client = ClientTimes(cpu_ns=0, lag_p50_ns=1_000, lag_p99_ns=lag_p99_ns, lag_max_ns=3_000_000)
+    changed = {"latency_ns": latency, "client": client, "offered": offered}
+    return run.model_copy(update={"result": run.result.model_copy(update=changed)})
+
+
+@pytest.mark.parametrize(
+    ("missing", "lag_p99_ns", "kept_up"),
+    [
+        (8, None, True),  # of some 300; how late it was at p99 is unknown
+        (12, None, False),
+        (0, 100_000, True),  # a tenth of the p99
+        (0, 100_001, False),
+    ],
+)
+def test_a_generator_that_offers_less_or_is_late_is_the_limit_of_an_open_loop(
+    profile: Profile, missing: int, lag_p99_ns: int | None, *, kept_up: bool
+) -> None:
+    good = run_with(profile)
+    (entry,) = group([good, run_with(profile, missing=missing, lag_p99_ns=lag_p99_ns), good])
+    assert entry.kept_up == kept_up
+    assert entry.generator is not None
+    assert entry.generator.n_limited == (not kept_up)
+    n_asked = good.result.offered
+    assert entry.generator.offered_share == pytest.approx(1 - missing / n_asked, abs=0.004)
+    assert (entry.generator.lag_p50_ns, entry.generator.lag_max_ns) == (1_000, 3_000_000)
+    assert math.isnan(entry.generator.lag_p99_ns) == (lag_p99_ns is None)
+
+
+def test_a_closed_loop_waits_for_its_server_and_is_never_limited(profile: Profile) -> None:
+    (entry,) = group([run_with(profile, CLOSED, missing=100, lag_p99_ns=10_000_000)])
+    assert entry.kept_up
+    assert entry.generator is not None
+    assert math.isnan(entry.generator.offered_share)
+
+
+def test_p999_is_shown_where_a_run_has_ten_thousand_replies(profile: Profile) -> None:
+    run = run_with(profile)
+    assert math.isnan(figures_of_run(run).p999_ns)
+    latency = run.result.latency_ns
+    assert latency is not None
+    longer = latency.model_copy(update={"p999": 5e6})
+    result = run.result.model_copy(update={"latency_ns": longer})
+    assert figures_of_run(run.model_copy(update={"result": result})).p999_ns == 5e6
+
+    summary = summarise(simulated(OPEN, profile))
+    assert summary.replied < 10_000
+    assert math.isnan(figures_of_summary(summary).p999_ns)
+    many = replace(summary, connections=replace(summary.connections, replied=10_000))
+    assert figures_of_summary(many).p999_ns == summary.connections.lifetime_ns.p999

@@ -19,8 +19,10 @@ from dispatchsim.calibration.points.points import FIT_POINT
 from dispatchsim.calibration.profiles.cost_profile import Profile
 from dispatchsim.calibration.records.measured_runs import append
 from dispatchsim.sim.files.whole_files import write_whole
+from dispatchsim.validation.drawing.accuracy_figures import accuracy_figures
 from dispatchsim.validation.drawing.figures import figures, to_svg
 from dispatchsim.validation.forecast.baselines import BASELINES
+from dispatchsim.validation.forecast.grid_forecast import GridForecast, write_forecast
 from dispatchsim.validation.forecast.provenance import MachineRuns, provenance_of
 from dispatchsim.validation.report.page import number
 from dispatchsim.validation.report.point_tables import score_tables
@@ -61,7 +63,10 @@ def report(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Report:
 
 def test_a_report_writes_page_scores_and_figures(report: Report) -> None:
     names = sorted(path.name for path in report.html_path.parent.rglob("*") if path.is_file())
-    pictures = ["closed_throughput", "error_histogram", "open_curves"]
+    pictures = [
+        "closed_throughput", "error_by_load", "error_histogram", "open_curves",
+        "predicted_measured",
+    ]  # fmt: skip
     expected = ["report.html", "scores.json", "simulated.jsonl"]
     expected += [f"{name}.{suffix}" for name in pictures for suffix in ("png", "svg")]
     assert names == sorted(expected)
@@ -80,26 +85,39 @@ def test_scores_are_json_without_nan(report: Report) -> None:
 
 
 class Tags(HTMLParser):
-    """The tags of a page."""
+    """The tags of a page, in their order, and what they refer to; identifiers of elements."""
 
-    def __init__(self) -> None:
+    def __init__(self, page: str) -> None:
         super().__init__()
-        self.names: set[str] = set()
+        self.names: list[str] = []
         self.addresses: list[str] = []
+        self.anchors: list[str] = []
+        self.feed(page)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.names.add(tag)
+        self.names.append(tag)
         self.addresses += [value or "" for name, value in attrs if name in ("src", "href")]
+        if tag in ("h2", "h3", "div"):
+            self.anchors += [value or "" for name, value in attrs if name == "id"]
 
 
 def test_the_page_is_self_contained_and_escapes_hostile_text(report: Report) -> None:
     page = report.html_path.read_text()
-    tags = Tags()
-    tags.feed(page)
-    assert {"svg", "table", "figure"} <= tags.names
+    tags = Tags(page)
+    assert {"svg", "table", "figure"} <= set(tags.names)
     assert "script" not in tags.names
-    assert tags.addresses == []
+    assert [address for address in tags.addresses if not address.startswith("#")] == []
     assert page.count("&lt;script&gt;") >= 2  # the profile's name and the machine's fact
+
+
+def test_a_page_begins_with_its_contents_and_a_section_with_pictures(report: Report) -> None:
+    tags = Tags(report.html_path.read_text())
+    assert tags.addresses == [f"#{anchor}" for anchor in tags.anchors]
+    assert {"part-1", "part-1-1", "part-1-points", "part-1-provenance"} <= set(tags.anchors)
+    assert len(set(tags.anchors)) == len(tags.anchors)
+    order = [name for name in tags.names if name in ("nav", "h2", "svg", "table")]
+    assert order[:4] == ["nav", "h2", "svg", "svg"]
+    assert order[4] == "table"
 
 
 def test_hostile_names_are_text_in_the_figures(report: Report) -> None:
@@ -113,10 +131,9 @@ def test_hostile_names_are_text_in_the_figures(report: Report) -> None:
     ]
     section = replace(report.hardware[0], scores=scores)
     page = replace(report, hardware=[section]).page()
-    tags = Tags()
-    tags.feed(page)
+    tags = Tags(page)
     assert "script" not in tags.names
-    for name, figure in figures(scores).items():
+    for name, figure in (figures(scores) | accuracy_figures(scores)).items():
         ET.fromstring(to_svg(check_picture(figure), name))
 
 
@@ -210,3 +227,19 @@ def test_every_missing_value_is_a_dash(report: Report) -> None:
     assert number(float("nan")) == "\N{EN DASH}"
     assert "nan" not in report.scores().lower().replace("provenance", "")
     assert ">nan<" not in report.html_path.read_text()
+
+
+def test_forecasts_that_were_made_before_are_scored_beside_those_of_today(
+    folder: Path, report: Report, profile: Profile, tmp_path: Path
+) -> None:
+    append(tmp_path / "heldout.jsonl", *(synthetic_run(point, profile) for point in POINTS[3:]))
+    today = {s.forecast.point: s.forecast for s in report.hardware[0].scores}
+    made = {"format": "dispatchsim-grid-forecast/1", "date": "2026-01-01T00:00:00", "draws": 1}
+    write_forecast(GridForecast(made, today), tmp_path / "forecast.json")
+    again = validate([MachineRuns(folder / "toy.toml", tmp_path)], tmp_path / "out", draws=1)
+    (section,) = json.loads(again.scores_path.read_text())["hardware"]
+    assert section["stated"]["date"] == "2026-01-01T00:00:00"
+    assert section["stated"]["regimes"] == section["regimes"] != []
+    title = "Errors by regime, as forecast on 2026-01-01, before it was measured"
+    assert title in again.html_path.read_text()
+    assert json.loads(report.scores_path.read_text())["hardware"][0]["stated"] is None

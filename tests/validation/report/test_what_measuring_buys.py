@@ -16,8 +16,8 @@ from dispatchsim.validation.report.what_measuring_buys import (
     bought,
     buying_table,
     forecast_from,
+    misses_of_scores,
 )
-from dispatchsim.validation.scoring.misses import misses_of_scores
 
 POINTS: tuple[Point, ...] = (
     point_at(mechanism="poll", users=4),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -84,7 +86,8 @@ def test_a_bound_is_passed_between_two_loads_and_the_shift_is_of_loads() -> None
     assert knee.measured_per_s == pytest.approx(15_000)
     assert knee.forecast_per_s == pytest.approx(25_000)
     assert knee.shift == pytest.approx(25 / 15 - 1)
-    assert not knee.is_in_noise
+    assert knee.judged
+    assert not knee.judged.in_noise
 
 
 def test_noise_is_what_the_repeats_leave_open() -> None:
@@ -92,7 +95,8 @@ def test_noise_is_what_the_repeats_leave_open() -> None:
     (knee,) = knees(curve((1, 100, 1000), (1, 50, 1000), noise=0.9), [10 * MILLISECOND_NS])
     assert knee.low_per_s == pytest.approx(10_000 + 10_000 * math.log(10 / 1.9) / math.log(100))
     assert knee.high_per_s == pytest.approx(20_000)
-    assert knee.is_in_noise
+    assert knee.judged
+    assert knee.judged.in_noise
 
 
 @pytest.mark.parametrize("measured_ms", [(8, 20, 100), (1, 2, 15)])
@@ -100,13 +104,17 @@ def test_noise_beyond_the_rates_that_were_measured_is_open(measured_ms: tuple[in
     # Half as much again passes 10 ms before the first rate; half as much, after the last one.
     (knee,) = knees(curve(measured_ms, measured_ms, noise=0.5), [10 * MILLISECOND_NS])
     assert None in (knee.low_per_s, knee.high_per_s)
-    assert knee.is_in_noise
+    assert knee.judged
+    assert knee.judged.in_noise
 
 
 def test_one_run_a_point_has_no_noise() -> None:
     (knee,) = knees(curve((1, 100, 1000), (1, 100, 1000), noise=NAN), [10 * MILLISECOND_NS])
     assert knee.shift == 0
-    assert not knee.is_in_noise
+    assert knee.judged == (0, None, "within 15%")
+    (row,) = knee_errors([knee])
+    assert (row.n_in_noise, row.n_repeated, row.n_missed) == (0, 0, 0)
+    assert "one run" in knee_table([row]).rows[0]
 
 
 def test_a_curve_that_does_not_pass_is_counted_and_not_extended() -> None:
@@ -144,10 +152,43 @@ def test_regimes_are_scored_apart() -> None:
     assert [row.figure for row in rows] == ["p50_ns", "p50_ns", "p99_ns", "p99_ns"]
     assert [row.n for row in rows] == [2, 1, 2, 1]
     quiet, past = rows[2:]
-    assert (quiet.n_within, quiet.n_in_noise) == (1, 1)
+    assert (quiet.n_within, quiet.n_in_noise, quiet.n_repeated, quiet.n_missed) == (1, 1, 2, 1)
     assert quiet.median == pytest.approx((0.6 + 0.1) / 2)
-    assert quiet.worst == pytest.approx(0.6)
+    assert quiet.worst == pytest.approx(-0.6)
     assert past.signed == pytest.approx(2)
+
+
+def test_noise_is_counted_over_points_that_were_repeated() -> None:
+    scores = [
+        *curve((1, 1, 1), (1, 1, 3), noise=NAN),
+        *curve((1, 1, 1), (1.01, 1.1, 1.1), noise=0.05, mechanism="poll"),
+    ]
+    cells = {row[:2]: row[6:] for row in regime_table(regime_errors(scores)).rows}
+    assert cells["p99", "no queue: up to 80% of capacity"] == ("1/2", "4/4", "0")
+    assert cells["p99", "past the capacity"] == ("0/1", "1/2", "1")
+    one_run = regime_table(regime_errors(scores[:3])).rows
+    assert {row[6] for row in one_run} == {"one run"}
+
+
+def test_throughput_is_scored_where_it_is_the_servers() -> None:
+    offered, over, closed = curve((1, 1, 1), (1, 1, 1))
+    served = over.measured.median._replace(throughput_per_s=100.0)
+    point = point_at(mechanism="epoll_level", users=8)
+
+    def at_capacity(score: PointScore, **measured: Any) -> PointScore:
+        central = served._replace(throughput_per_s=90.0)
+        return replace(
+            score,
+            role="capacity",
+            measured=replace(score.measured, median=served, **measured),
+            forecast=replace(score.forecast, central=central),
+        )
+
+    rows = regime_errors([offered, at_capacity(over), at_capacity(closed, point=point)])
+    found = {row.regime: row for row in rows if row.figure == "throughput_per_s"}
+    assert list(found) == ["no queue: up to 80% of capacity", "closed loops"]
+    assert [row.signed for row in found.values()] == pytest.approx([-0.1, -0.1])
+    assert "closed loops" not in {row.regime for row in rows if row.figure == "p99_ns"}
 
 
 def test_tables_say_factors_where_an_error_is_beyond_two() -> None:
@@ -157,7 +198,9 @@ def test_tables_say_factors_where_an_error_is_beyond_two() -> None:
         for row in regime_table(regime_errors(scores)).rows
         if row[:2] == ("p99", "past the capacity")
     ]
-    assert past[4:6] == ("x 3", "x 3")
+    assert past[3:6] == ("x3", "x3", "x3")
+    quiet = regime_table(regime_errors(curve((1, 10, 100), (0.2, 2, 300)))).rows[0]
+    assert quiet[3:6] == ("/5", "/5", "/5")
     assert [row[:2] for row in knee_table(knee_errors(knees(scores))).rows] == [
         ("1 ms", "0"), ("5 ms", "1"), ("20 ms", "1"), ("50 ms", "1"),
     ]  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,17 @@ from tests.validation.synthetic_runs import toy_profile
 from dispatchsim.calibration.profiles.cost_profile import ProfileError
 from dispatchsim.validation.report.reported import reported_scores
 from dispatchsim.validation.report.scores_json import plain, point_score
+from dispatchsim.validation.scoring.knee import machine_errors
 from dispatchsim.validation.scoring.misses import (
     FIGURES,
     Allowance,
+    MachineErrors,
     Miss,
     allowance,
     coverage,
     misses_for,
     misses_of,
+    read_errors,
     read_file,
     shipped_misses,
     write_misses,
@@ -81,14 +85,21 @@ def test_the_shipped_misses_are_those_of_the_report() -> None:
 
 
 def made_up(
-    role: str, forecast: list[float | None], measured: list[float | None]
+    role: str,
+    forecast: list[float | None],
+    measured: list[float | None],
+    *,
+    kept_up: bool = True,
 ) -> dict[str, Any]:
     """Return a point of a report by throughput, CPU, p50 and p99."""
     names = FIGURES.values()
     return {
         "role": role,
         "point": {"mechanism": "poll"},
-        "measured": {"median": dict(zip(names, measured, strict=True))},
+        "measured": {
+            "median": dict(zip(names, measured, strict=True)),
+            "generator_kept_up": kept_up,
+        },
         "forecast": {"central": dict(zip(names, forecast, strict=True))},
     }
 
@@ -96,6 +107,7 @@ def made_up(
 def test_a_miss_is_what_was_measured_over_the_forecast() -> None:
     points = [
         made_up("fit", [100.0, 1.0, 10.0, 20.0], [900.0, 1.0, 90.0, 90.0]),
+        made_up("capacity", [100.0, 1.0, 10.0, 20.0], [900.0, 1.0, 90.0, 90.0], kept_up=False),
         made_up("held out", [100.0, 0.9, 10.0, 20.0], [200.0, 0.8, 5.0, 20.0]),
         made_up("offered", [100.0, 0.5, 10.0, None], [101.0, 0.7, 0.0, 30.0]),
     ]
@@ -119,7 +131,32 @@ def test_a_miss_is_what_was_measured_over_the_forecast() -> None:
 
 def test_misses_are_read_as_they_were_written(tmp_path: Path) -> None:
     given = [*misses([0.5, -0.25]), Miss("select", 1.0, dict.fromkeys(FIGURES, 0.125))]
-    assert read_file(write_misses("m", given, tmp_path)) == given
+    errors = MachineErrors(0.05, 0.2, None, -0.1)
+    path = write_misses("m", given, tmp_path, errors=errors)
+    assert read_file(path) == given
+    assert json.loads(path.read_text())["errors"]["knee"] == -0.1
+
+
+def test_published_errors_are_medians_of_one_section() -> None:
+    section = {
+        "targets": [
+            {"name": "capacity", "statistic": "worst", "values": {"dispatchsim": 0.3}},
+            {"name": "capacity", "statistic": "median", "values": {"dispatchsim": 0.05}},
+        ],
+        "regimes": [
+            {"figure": "p50_ns", "regime": "no queue: up to 80% of capacity", "median": 0.2},
+            {"figure": "p99_ns", "regime": "past the capacity", "median": 9.0},
+        ],
+        "knees": [
+            {"bound_ns": 5_000_000, "median": 0.4}, {"bound_ns": 20_000_000, "median": 0.1},
+        ],
+    }  # fmt: skip
+    assert machine_errors(section) == MachineErrors(0.05, 0.2, None, 0.1)
+
+
+def test_a_machine_that_was_never_validated_has_no_errors() -> None:
+    assert read_errors("pdp-11") is None
+    assert all(errors and errors.capacity for errors in map(read_errors, shipped_misses()))
 
 
 @pytest.mark.parametrize(
@@ -143,7 +180,7 @@ def test_what_is_no_report_is_not_taken_in(tmp_path: Path) -> None:
 def test_the_coverage_is_printed() -> None:
     printed = lab("misses").stdout
     assert all(name[:20] in printed for name in shipped_misses())
-    assert "% of 180" in printed
+    assert "% of 179" in printed
 
 
 @pytest.fixture

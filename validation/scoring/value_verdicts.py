@@ -1,0 +1,79 @@
+"""One measured value beside its forecast: the error, how it is written, and its verdict.
+
+within noise    the forecast lies in the interval that the repeats leave open
+within 15%      outside it, or of one run, whose noise nobody knows
+missed          all else
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, NamedTuple
+
+from ...sim.files.tables import DASH
+
+WITHIN = 0.15
+"""An error of a value that is small enough."""
+ONE_RUN = "one run"
+"""Stands where noise would, if nothing was repeated."""
+
+Verdict = Literal["within noise", "within 15%", "missed"]
+
+
+class Judged(NamedTuple):
+    """A value's relative error and its verdict; `in_noise` is None where noise is unknown."""
+
+    error: float
+    in_noise: bool | None
+    verdict: Verdict
+
+
+def judge(measured: float, forecast: float, noise: tuple[float, float]) -> Judged | None:
+    """Return what *forecast* is worth, None where there is nothing to compare.
+
+    *noise* is the interval of the repeats; NaN where there is one run.
+    """
+    if not (measured > 0 and forecast >= 0):  # true for NaN, too
+        return None
+    error, (low, high) = forecast / measured - 1, noise
+    in_noise = None if math.isnan(low) or math.isnan(high) else bool(low <= forecast <= high)
+    near: Verdict = "within 15%" if abs(error) <= WITHIN else "missed"
+    return Judged(error, in_noise, "within noise" if in_noise else near)
+
+
+def worst(errors: list[float]) -> float:
+    """Return the relative error that is the largest factor either way.
+
+    >>> worst([0.5, -0.6, 1.2])
+    -0.6
+    """
+    return max(errors, key=_factor)
+
+
+def _factor(error: float) -> float:
+    """Return by what a forecast with the relative *error* is to be multiplied or divided."""
+    ratio = 1 + error
+    return math.inf if ratio <= 0 else max(ratio, 1 / ratio)
+
+
+def signed(error: float | None) -> str:
+    """Return a relative error with its sign; beyond a factor of two as that factor.
+
+    >>> [signed(error) for error in (0.012, -0.4, 2.1, -0.75, 110.3, -0.9992)]
+    ['+1.2%', '-40%', 'x3.1', '/4', 'x111', '/1250']
+    """
+    if error is None or math.isnan(error):
+        return DASH
+    if -0.5 <= error <= 1:
+        return f"{error:+.1%}" if abs(error) < 0.0995 else f"{error:+.0%}"
+    factor = _factor(error)
+    return ("x" if error > 0 else "/") + (f"{factor:.0f}" if factor > 9.5 else f"{factor:.2g}")
+
+
+def unsigned(error: float | None) -> str:
+    """Return the size of a relative error; beyond a factor of two as that factor.
+
+    >>> [unsigned(error) for error in (0.012, 0.4, 1.5)]
+    ['1.2%', '40%', 'x2.5']
+    """
+    return signed(error).lstrip("+")
