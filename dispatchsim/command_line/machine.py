@@ -224,7 +224,7 @@ def _check_namespaces(
     """Refuse all but this machine in its namespaces for what is measured nowhere else."""
     if target is not TargetChoice.HARDWARE:
         raise UserError(f"--target: {kind} is measured on hardware, got {target}")
-    if steering is SteeringChoice.LOOPBACK:
+    if steering in (SteeringChoice.LOOPBACK, SteeringChoice.FAR_END):
         raise UserError(f"--steering: {kind} needs namespaces, got {steering}")
     if mechanisms is not None:
         raise UserError(f"--mechanisms: must be absent for {kind}, got {mechanisms}")

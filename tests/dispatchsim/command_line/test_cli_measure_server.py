@@ -35,6 +35,7 @@ SERVER = ("--server", "nginx", "--port", "80")
         ((*SERVER, "--environment", "EVENT"), '--environment: must be NAME=VALUE, got "EVENT"'),
         ((*SERVER, "--mechanism", "epol"), "--mechanism: "),
         ((*SERVER, "--quick"), "--quick: must be absent with --server and --pid"),
+        ((*SERVER, "--steering", "far_end"), "--steering: a server is measured over sockets"),
         ((*SERVER, "--target", "emulated"), "--target: a server is measured on hardware"),
         (("--pid", "1", "--port", "80", "--steering", "loopback"), "--steering: must be absent"),
         (("fit", *SERVER), "KIND: must be absent with --server and --pid, got fit"),
