@@ -144,8 +144,9 @@ class Machine(SettingsSection, settings=(MachineSettings, KernelSettings, Memory
         default="none",
         description="Gaps in which the host runs none of the machine's CPUs. none: a quiet "
         "machine; as measured: those that were recorded on the profile's machine, on every CPU of "
-        "the server, and on the clients' where machine.clients is generator; or the name of one of "
-        "the profile's recordings, or a .jsonl file of `lab gaps` beside the scenario file.",
+        "the server, and on the clients' where machine.clients is generator; the name of one "
+        "of the profile's recordings; a .jsonl file of `lab gaps` beside the scenario file; or "
+        'gaps of one length, such as "3 ms every 1 s".',
     )
     role: Literal["server", "client"] = Field(
         default="server",

@@ -11,11 +11,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ...scenario.errors import UserError
-from ...sim.state.host_gaps import NO_GAPS, HostGaps
+from ...scenario.quantities import DURATION, QuantityError, whole
+from ...sim.state.host_gaps import NO_GAPS, HostGaps, gaps_problem
 from ..profiles.cost import CostSource
 from ..profiles.gap_recordings import Recording, recordings
 
 QUIET, AS_MEASURED = "none", "as measured"
+_EVERY = " every "
 
 
 class BothSides(NamedTuple):
@@ -37,6 +39,9 @@ def gaps_of(noise: str, profile: CostSource) -> BothSides:
     """
     if noise == QUIET:
         return BothSides()
+    if _EVERY in noise:
+        regular = _regular(noise)
+        return BothSides(regular, regular)
     from_file = noise.endswith(".jsonl")
     source = noise if from_file else profile.noise_file
     if not source:
@@ -51,6 +56,19 @@ def gaps_of(noise: str, profile: CostSource) -> BothSides:
         names = ", ".join(f'"{name}"' for name in (QUIET, AS_MEASURED, *known))
         raise UserError(f'machine.noise: must be one of {names}, or a .jsonl file, got "{noise}"')
     return BothSides(known[noise].gaps, known[noise].gaps)
+
+
+def _regular(noise: str) -> HostGaps:
+    """Return gaps of one length at one distance, as *noise* says: LENGTH every DISTANCE."""
+    length, _, distance = noise.partition(_EVERY)
+    try:
+        length_ns, period_ns = whole(DURATION, length), whole(DURATION, distance)
+    except QuantityError as error:
+        raise UserError(f"machine.noise: {error}") from None
+    gaps = HostGaps((0,), (length_ns,), period_ns)
+    if problem := gaps_problem(gaps):
+        raise UserError(f'machine.noise: {problem} ("{noise}")')
+    return gaps
 
 
 def noise_warning(noise: str, profile: CostSource) -> str:

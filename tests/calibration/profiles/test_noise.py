@@ -78,6 +78,15 @@ def test_a_profile_without_recordings_is_as_before(tmp_path: Path) -> None:
         gaps_of("as measured", profile)
 
 
+def test_gaps_of_one_length_may_be_asked_for() -> None:
+    regular = HostGaps((0,), (3_000_000,), SECOND_NS)
+    assert gaps_of("3 ms every 1 s", default_profile()) == BothSides(regular, regular)
+    with pytest.raises(UserError, match=r"machine.noise: .*got .3 apples"):
+        gaps_of("3 apples every 1 s", default_profile())
+    with pytest.raises(UserError, match=r"machine.noise: period_ns must hold all gaps"):
+        gaps_of("1 s every 1 s", default_profile())
+
+
 def test_an_unknown_recording_is_refused_with_those_that_there_are(measured: Path) -> None:
     profile = with_noise(default_profile(), measured, measured / "mine.toml")
     profile.write(measured / "mine.toml")
