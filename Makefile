@@ -72,6 +72,7 @@ reports: $(STAMP) ## make the published reports again, of all that was measured 
 	$(VENV)/bin/dispatchsim validate $(MACHINES:%=calibration/measured/%) --draws 5 --output build/report
 	$(VENV)/bin/dispatchsim lab reported --take build/report
 	$(VENV)/bin/dispatchsim lab misses build/report/scores.json
+	$(RUN) docs.making.accuracy
 	$(VENV)/bin/dispatchsim validate papers --output build/papers
 	cp build/papers/*.html build/papers/scores.json validation/reported/papers/
 	cp build/papers/figures/chandra_mosberger_2001_4.png \
