@@ -78,6 +78,7 @@ static void enlist(struct replay *replay, int fd, int64_t index, const struct tr
 
 int connection_start(struct replay *replay, int64_t intended_ns, struct attempt attempt)
 {
+    assert(replay->has_begun || replay->trace->loop == LOOP_KEPT);
     int64_t index = replay->records->n;
     if (index == replay->records->n_max) {
         replay->result.truncated = true;
@@ -150,7 +151,9 @@ static int64_t next_of_trace_ns(const struct replay *replay)
         bool has_begun = replay->kept.has_begun;
         return has_begun && next < trace->n_requests ? trace->requests[next].due_ns : INT64_MAX;
     }
-    bool rows_left = trace->loop == LOOP_OPEN && replay->next_row < trace->n_rows;
+    /* While idle connections are held the clock is another one: nothing is due by it. */
+    bool rows_left =
+        trace->loop == LOOP_OPEN && replay->has_begun && replay->next_row < trace->n_rows;
     return rows_left ? trace->rows[replay->next_row].at_ns : INT64_MAX;
 }
 
@@ -235,6 +238,7 @@ static void set_time_zero(struct replay *replay)
 {
     int64_t monotonic_ns = clock_ns(CLOCK_MONOTONIC);
     replay->zero_ns = clock_ns(CLOCK_MONOTONIC_RAW) + head_start_ns;
+    replay->has_begun = true;
     replay->result.start_monotonic_ns = monotonic_ns + head_start_ns;
     if (printf("start %lld\n", (long long)replay->result.start_monotonic_ns) < 0 ||
         fflush(stdout) != 0) {

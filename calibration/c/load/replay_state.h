@@ -51,7 +51,8 @@ struct replay {
     struct replies *replies;
     struct gaps *gaps;
     struct replay_result result;
-    int64_t zero_ns; /* time zero on CLOCK_MONOTONIC_RAW */
+    int64_t zero_ns; /* time zero on CLOCK_MONOTONIC_RAW; before `has_begun` that of preparing */
+    bool has_begun;
     int epoll_fd;      /* of sockets */
     struct far *far;   /* of packets */
     int64_t n_fds;     /* connections are known by numbers below this */
