@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter
 
+from ...scenario.formats import time_text
 from ...sim.files.whole_files import write_whole
 from ..forecast.baselines import BASELINES
 from ..points.measured_points import Spread
@@ -59,7 +60,14 @@ def figures(scores: Sequence[PointScore]) -> dict[str, Figure]:
     """Return the figures that *scores* have points for, by file name."""
     free = [s for s in scores if s.measured.point.server.accept_limit == 0]
     closed = [s for s in free if s.measured.point.load.loop == "closed"]
-    opened = [s for s in free if s.measured.point.load.loop == "open"]
+    opened = [
+        s
+        for s in free
+        if s.measured.point.load.loop == "open"
+        # Another server than that of the curve, at other rates.
+        and not s.measured.point.keeps
+        and not s.measured.point.server.request_cpu
+    ]
     held_out = [s for s in scores if s.role == "capacity"]
     drawn = {}
     with style():
@@ -149,13 +157,13 @@ def closed_throughput(scores: Sequence[PointScore]) -> Figure:
 
 
 def server_name(score: PointScore) -> str:
-    """Return the name of a server in pictures: its mechanism, and its threads if they block."""
+    """Return the name of a server in pictures: its mechanism, and what sets it apart."""
     point = score.measured.point
-    return (
-        f"{point.server.mechanism}, {point.server.threads}"
-        if point.blocks
-        else point.server.mechanism
-    )
+    parts = [point.server.mechanism]
+    parts += [point.server.threads] if point.blocks else []
+    parts += [f"{point.load.connections} kept"] if point.keeps else []
+    parts += [f"work {time_text(point.server.request_cpu)}"] if point.server.request_cpu else []
+    return ", ".join(parts)
 
 
 def server_names(scores: Sequence[PointScore]) -> list[str]:

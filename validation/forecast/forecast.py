@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from itertools import islice
 from typing import NamedTuple
 
 from ...calibration.measure.macro import Timing
@@ -28,6 +29,7 @@ from ...sim.output_analysis.interval import prediction_interval
 from ...sim.state.host_gaps import NO_GAPS, HostGaps
 from ...sim.state.units import SECOND_NS, round_ns
 from ..points.measured_points import Figures, figures_of_summary, median
+from .hour_prices import HourPrices, at_hour
 from .kept_runs import KeptRuns, Result
 
 NEIGHBOURS = (0.9, 0.95, 1.05, 1.1)
@@ -44,7 +46,7 @@ class Request(NamedTuple):
     """One forecast to make; fields as the arguments of `forecast`.
 
     `own_gaps` holds the seed of each measured run that recorded the gaps of its client's CPU, and
-    these gaps, from the start of the run.
+    these gaps, from the start of the run. `hour` are the prices beside the measured runs.
     """
 
     point: Point
@@ -52,6 +54,7 @@ class Request(NamedTuple):
     draws: int
     lengths: Lengths
     own_gaps: tuple[tuple[int, HostGaps], ...] = ()
+    hour: HourPrices | None = None
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,8 @@ class Forecast:
     `central` is the median over seeds at the central costs; `low` and `high` bound 95% of the runs
     over drawn costs and seeds (NaN without draws, or where a figure does not exist).
     `with_own_gaps` is the median over the measured runs that recorded gaps, each simulated with its
-    own on the client's CPU, and those of the profile, if it has any, on the server's.
+    own on the client's CPU, and those of the profile, if it has any, on the server's. `at_hour` is
+    the median over seeds at the prices of the hour of the measured runs.
     """
 
     point: Point
@@ -72,6 +76,7 @@ class Forecast:
     seeds: tuple[int, ...]
     draws: int
     with_own_gaps: Figures | None = None
+    at_hour: Figures | None = None
 
 
 def lengths_of(point: Point) -> Lengths:
@@ -146,7 +151,10 @@ def forecasts(
 
 
 def jobs_of(request: Request, profile: CostSource) -> list[Job]:
-    """Return the runs of a forecast: the central ones by seed, one a draw, those with own gaps."""
+    """Return the runs of a forecast: by seed, by draw, with own gaps, by seed at the hour's prices.
+
+    There are none of the latter two kinds where the request has none.
+    """
     if not request.seeds:
         raise ValueError("a forecast needs at least one seed, got none")
     if request.draws < 0:
@@ -161,7 +169,11 @@ def jobs_of(request: Request, profile: CostSource) -> list[Job]:
         job_of(asked, profile, seed)._replace(gaps=BothSides(server, client))
         for seed, client in request.own_gaps
     ]
-    return central + drawn + own
+    hourly = []
+    if request.hour is not None and isinstance(profile, Profile):
+        then = at_hour(profile, request.hour)
+        hourly = [job_of(asked, then, seed) for seed in seeds]
+    return central + drawn + own + hourly
 
 
 def unknown(profile: Profile, point: Point) -> str | None:
@@ -183,7 +195,7 @@ def neighbours_of(request: Request) -> list[Request]:
         return []
     rates = [round(point.rate_per_s * factor) for factor in NEIGHBOURS]
     return [
-        request._replace(point=point_at(point, rate_per_s=rate), draws=0, own_gaps=())
+        request._replace(point=point_at(point, rate_per_s=rate), draws=0, own_gaps=(), hour=None)
         for rate in rates
         if rate > 0
     ]
@@ -191,27 +203,32 @@ def neighbours_of(request: Request) -> list[Request]:
 
 def combine(request: Request, results: Sequence[Result]) -> Forecast:
     """Return the forecast from the results of `jobs_of`, in that order."""
-    n_own = len(request.own_gaps)
-    n_central = len(results) - request.draws - n_own
-    central = [figures for figures, _ in results[:n_central]]
-    drawn = [figures for figures, _ in results[n_central : n_central + request.draws]]
-    own = [figures for figures, _ in results[len(results) - n_own :]]
+    n_by_seed = len(results) - request.draws - len(request.own_gaps)
+    n_central = n_by_seed // 2 if request.hour else n_by_seed
+    rest = iter([figures for figures, _ in results])
+    central = list(islice(rest, n_central))
+    drawn = list(islice(rest, request.draws))
+    own = list(islice(rest, len(request.own_gaps)))
+    hourly = list(rest)
     severities = sorted((v for _, v in results[:n_central]), key=list(Verdict).index)
     bounds = [prediction_interval(column) for column in zip(*drawn, strict=True)]
     if not bounds:
         bounds = [(float("nan"), float("nan"))] * len(Figures._fields)
     return Forecast(
         point=request.point,
-        central=Figures(*(median(column) for column in zip(*central, strict=True))),
+        central=_medians(central),
         low=Figures(*(low for low, _ in bounds)),
         high=Figures(*(high for _, high in bounds)),
         verdict=severities[len(severities) // 2],
         seeds=request.seeds,
         draws=request.draws,
-        with_own_gaps=Figures(*(median(column) for column in zip(*own, strict=True)))
-        if own
-        else None,
+        with_own_gaps=_medians(own) if own else None,
+        at_hour=_medians(hourly) if hourly else None,
     )
+
+
+def _medians(found: Sequence[Figures]) -> Figures:
+    return Figures(*(median(column) for column in zip(*found, strict=True)))
 
 
 def result_of(job: Job) -> Result:

@@ -6,15 +6,18 @@ profile ────────┴─► baselines ─────────�
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from ...calibration.points.point import Point
 from ...calibration.points.points import FIT_POINT
 from ...calibration.profiles.cost_profile import Profile
+from ...calibration.records.measured_runs import MicroResult, RunRecord, read_rows
 from ...calibration.records.noise import NoiseLimits
+from ...calibration.records.precision import by_point
 from ...calibration.running.preparation import open_connections
 from ...sim.engine.workers import workers_for
 from ...sim.files.tables import Table
@@ -23,15 +26,25 @@ from ..drawing.figures import figures
 from ..forecast.baselines import Baseline, baselines
 from ..forecast.forecast import Forecast, Lengths, Request, forecasts, neighbours_of, unknown
 from ..forecast.grid_forecast import FORECAST_FILE, read_forecast
+from ..forecast.hour_prices import HourPrices, calibration_prices, hour_prices
 from ..forecast.kept_runs import KeptRuns
 from ..forecast.provenance import MachineRuns, Provenance, provenance_of, read_machine_runs
 from ..points.measured_points import MeasuredPoint, group
-from ..scoring.knee import KneeErrors, RegimeErrors, knee_errors, knees, regime_errors
+from ..scoring.drift import Drift, Scatter, drift_table, drifts, scatter
+from ..scoring.knee import (
+    KneeErrors,
+    RegimeErrors,
+    hour_errors,
+    knee_errors,
+    knees,
+    regime_errors,
+)
 from ..scoring.scoring import PointScore, score
 from ..scoring.targets import Target, targets
 from .page import DrawnFigure, Shown, facts_of, heading_of
 from .point_tables import (
     KEPT_UP,
+    hour_table,
     knee_table,
     missing_tables,
     regime_table,
@@ -94,6 +107,8 @@ class HardwareSection:
     targets: list[Target]
     missing: list[MeasuredPoint]
     stated: StatedForecasts | None = None
+    drifts: list[Drift] = field(default_factory=list)
+    scatter: Scatter | None = None
 
     @property
     def kept_up(self) -> list[PointScore]:
@@ -131,7 +146,13 @@ def hardware_section(
     runs = read_machine_runs(machine.folder)
     measured = group(runs.all)
     found = forecast_all(
-        measured, profile, draws=draws, workers=workers, progress=progress, kept=kept
+        measured,
+        profile,
+        draws=draws,
+        workers=workers,
+        progress=progress,
+        kept=kept,
+        hours=_hours(machine.folder, runs.all),
     )
     scores = score(measured, found, _baselines_of(measured, profile))
     method = {
@@ -152,7 +173,17 @@ def hardware_section(
         targets=targets(scores),
         missing=[entry for entry in measured if not entry.measured],
         stated=_stated(machine.folder / FORECAST_FILE, measured),
+        drifts=drifts(runs.held_out),
+        scatter=scatter(runs.held_out),
     )
+
+
+def _hours(folder: Path, runs: Sequence[RunRecord]) -> dict[Point, HourPrices]:
+    """Return the prices beside the accepted runs of each point, where they are known."""
+    calibrated = calibration_prices(read_rows(folder / "micro.jsonl", MicroResult).rows)
+    accepted = by_point(run for run in runs if run.accepted)
+    hours = {point: hour_prices(own, calibrated) for point, own in accepted.items()}
+    return {point: prices for point, prices in hours.items() if prices is not None}
 
 
 def _stated(path: Path, measured: Sequence[MeasuredPoint]) -> StatedForecasts | None:
@@ -176,6 +207,11 @@ def show_hardware(section: HardwareSection) -> Shown:
     if section.stated:
         stated = regime_table(regime_errors(section.stated.scores))
         asked.append(replace(stated, title=stated.title + section.stated.title))
+    if section.drifts:
+        asked += [
+            hour_table(hour_errors(section.scores)),
+            drift_table(section.drifts, section.scatter),
+        ]
     tables = [*score_tables(section.scores), *missing_tables(section.missing)]
     return Shown(
         title=f"On hardware: {section.name}",
@@ -220,12 +256,17 @@ def forecast_all(
     workers: int,
     progress: Progress | None,
     kept: KeptRuns | None,
+    hours: Mapping[Point, HourPrices] = MappingProxyType({}),
 ) -> dict[Point, Forecast]:
-    """Return the forecasts of all points that *profile* prices, and of open loops around them."""
+    """Return the forecasts of all points that *profile* prices, and of open loops around them.
+
+    *hours* are the prices beside the runs of points.
+    """
     requests = [
         Request(
             *(e.point, e.seeds[:SEEDS_MAX], draws, Lengths(e.warm_up_ns, e.window_ns)),
             own_gaps=e.own_gaps[:SEEDS_MAX],
+            hour=hours.get(e.point),
         )
         for e in measured
         if unknown(profile, e.point) is None

@@ -290,6 +290,9 @@ def _server_name(score: PointScore) -> str:
     extra += ["read"] if point.server.read_after_accept else []
     extra += [point.server.threads] if point.blocks else []
     extra += [f"×{point.load.requests}"] if point.load.requests > 1 else []  # noqa: RUF001
+    extra += [f"kept {point.load.connections}"] if point.keeps else []
+    application_ns = point.server.request_cpu
+    extra += [f"work {time_text(application_ns)}"] if application_ns else []
     return " ".join([point.server.mechanism, *extra])
 
 
@@ -395,6 +398,29 @@ def regime_table(errors: Sequence[RegimeErrors]) -> Table:
         "interval of the repeats."
     )
     return Table.of("Errors by regime", errors, columns, note)
+
+
+def hour_table(errors: Sequence[tuple[RegimeErrors, RegimeErrors]]) -> Table:
+    """Return the errors at calibration prices beside those at the prices of the hour."""
+
+    def columns_of(index: int, when: str) -> list[Column[tuple[RegimeErrors, RegimeErrors]]]:
+        return [
+            Column(f"{when}: median error", lambda pair: median_size(pair[index])),
+            Column("with sign", lambda pair: pair[index].signed, signed),
+        ]
+
+    columns: list[Column[tuple[RegimeErrors, RegimeErrors]]] = [
+        Column("figure", lambda pair: FIGURE_NAMES[pair[0].figure], words=True),
+        Column("regime", lambda pair: pair[0].regime, words=True),
+        Column("points", lambda pair: pair[0].n),
+        *columns_of(0, "at calibration"),
+        *columns_of(1, "at the hour"),
+    ]
+    note = (
+        "At the hour: calls, scans and interrupts at the prices that short benches had before and "
+        "after each run. The difference of both is the hour's share of the error."
+    )
+    return Table.of("Errors at calibration prices, and at those of the hour", errors, columns, note)
 
 
 def missing_tables(missing: Sequence[MeasuredPoint]) -> list[Table]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NamedTuple, Self
 
@@ -240,6 +240,21 @@ def regime_errors(scores: Iterable[PointScore]) -> list[RegimeErrors]:
             if found:
                 rows.append(RegimeErrors.of(found, figure=figure, regime=regime))
     return rows
+
+
+def hour_errors(scores: Iterable[PointScore]) -> list[tuple[RegimeErrors, RegimeErrors]]:
+    """Return the `regime_errors` at calibration prices, and at those of the hour of the runs.
+
+    Only points count of which the prices of the hour are known.
+    """
+    known = [(s, s.forecast.at_hour) for s in scores if s.forecast.at_hour is not None]
+    then = [replace(s, forecast=replace(s.forecast, central=central)) for s, central in known]
+    at_hour = {(row.figure, row.regime): row for row in regime_errors(then)}
+    return [
+        (row, at_hour[row.figure, row.regime])
+        for row in regime_errors(s for s, _ in known)
+        if (row.figure, row.regime) in at_hour
+    ]
 
 
 def regime_of(score: PointScore) -> str | None:

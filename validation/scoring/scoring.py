@@ -185,7 +185,8 @@ def capacity_per_s(
 
     The highest throughput of the open loops of the same server, if one of them was offered more
     than it delivered; otherwise that of the fit point, otherwise of any closed loop of the same
-    server; None if nothing of this was measured.
+    server; None if nothing of this was measured. An application, and connections that are kept,
+    make another server of it than the fit point's.
     """
     known = [entry for entry in measured if entry.measured]
     series = [entry for entry in known if _series(entry.point) == _series(point)]
@@ -193,9 +194,10 @@ def capacity_per_s(
         entry.median.throughput_per_s < _DELIVERED * entry.offered_per_s * entry.point.load.requests
         for entry in series
     )
+    like_fit = not point.server.request_cpu and not point.keeps
     groups = (
         series if saturated and point.load.loop == "open" else [],
-        [entry for entry in known if entry.point == next(iter(fitted), None)],
+        [e for e in known if like_fit and e.point == next(iter(fitted), None)],
         [e for e in known if e.point.load.loop == "closed" and _server(e.point) == _server(point)],
     )
     for group in groups:
@@ -216,6 +218,8 @@ def _server(point: Point) -> tuple[object, ...]:
         point.server.accept_limit,
         point.server.listener,
         point.load.requests,
+        point.server.request_cpu,
+        point.load.connections,
     )
 
 

@@ -6,6 +6,7 @@ from tests.validation.synthetic_runs import SHORT, synthetic_run, toy_profile
 from dispatchsim.calibration.measure.surroundings import BENCHES, REFERENCE
 from dispatchsim.calibration.points.point import point_at
 from dispatchsim.calibration.records.measured_runs import MicroResult, RunRecord
+from dispatchsim.validation.forecast.forecast import Request, forecasts
 from dispatchsim.validation.forecast.hour_prices import (
     HourPrices,
     at_hour,
@@ -13,6 +14,10 @@ from dispatchsim.validation.forecast.hour_prices import (
     hour_prices,
     relative_to_neighbours,
 )
+from dispatchsim.validation.points.measured_points import group
+from dispatchsim.validation.report.point_tables import hour_table
+from dispatchsim.validation.scoring.knee import CAPACITY, hour_errors
+from dispatchsim.validation.scoring.scoring import score
 
 
 def micro(command: str, median: float, *, round_number: int = 0) -> MicroResult:
@@ -89,3 +94,38 @@ def test_the_benches_are_those_of_the_ratios() -> None:
 def test_a_run_is_read_relative_to_its_neighbours() -> None:
     assert relative_to_neighbours(run(**{REFERENCE: (40_000.0, 50_000.0)}), 30_000) == 1.5
     assert relative_to_neighbours(run(), 30_000) is None
+
+
+def test_a_forecast_at_the_hours_prices_stands_beside_the_central_one() -> None:
+    profile, point = toy_profile(), point_at(mechanism="poll", users=4)
+    usual = Request(point, (1,), 2, SHORT)
+    hourly = usual._replace(hour=HourPrices(calls=2, scan=2, interrupt=2))
+    ((_, without), (_, beside)) = forecasts([usual, hourly], profile)
+    assert without.at_hour is None
+    assert beside.at_hour is not None
+    assert (beside.central, beside.low, beside.high) == (without.central, without.low, without.high)
+    # All costs of the server are doubled, and it waits less often, as more comes meanwhile.
+    ratio = beside.at_hour.process_ns_per_request / beside.central.process_ns_per_request
+    assert 1.7 < ratio < 2
+    as_then = usual._replace(hour=HourPrices(1, 1, 1))
+    ((_, same),) = forecasts([as_then], profile)
+    assert same.at_hour == same.central
+
+
+def test_errors_at_the_hour_are_of_the_points_whose_prices_are_known() -> None:
+    slow, fast = toy_profile(name="slow", scale=1.5), toy_profile()
+    points = [point_at(mechanism="poll", users=users) for users in (4, 8)]
+    measured = group([synthetic_run(point, slow, lengths=SHORT) for point in points])
+    prices = HourPrices(calls=1.5, scan=1.5, interrupt=1.5)
+    requests = [
+        Request(points[0], (points[0].seed(0),), 0, SHORT, hour=prices),
+        Request(points[1], (points[1].seed(0),), 0, SHORT),
+    ]
+    found = {request.point: each for request, each in forecasts(requests, fast)}
+    pairs = hour_errors(score(measured, found, {}))
+    ((then, now),) = [pair for pair in pairs if pair[0].figure == CAPACITY]
+    assert then.n == now.n == 1
+    assert then.median > 0.3
+    assert now.median == pytest.approx(0, abs=0.001)
+    table = hour_table(pairs)
+    assert len(table.rows) == len(pairs)
