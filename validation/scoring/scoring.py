@@ -10,6 +10,7 @@ from a wrong shape. The scatter of the repeats stands beside every error.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -206,6 +207,7 @@ def capacity_per_s(
     return None
 
 
+@functools.cache  # a point is checked anew where it is made, and each is asked of each
 def _series(point: Point) -> Point | None:
     """Return what all open-loop points of one curve have in common; None in a closed loop."""
     return point_at(point, rate_per_s=1000.0) if point.load.loop == "open" else None
