@@ -233,7 +233,7 @@ class _Stages:
         """Record the gaps of the machine's CPUs in *path* if it has none, and say what they are."""
         self.campaign.drop_torn_lines(path)
         records = read_rows(path, GapsRecord).rows
-        if not records:
+        if not records and self._target.steering != "emulated":
             self.campaign.say("gaps of the host", "spinning on each CPU", "")
             records = self._target.gaps(quick=quick)
             if problem := noise_problem(records):

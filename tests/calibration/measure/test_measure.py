@@ -56,6 +56,7 @@ def _tiny(monkeypatch: pytest.MonkeyPatch, c_programs: Programs) -> None:
         pytest.skip("a run needs two CPUs")
     any_noise = NoiseLimits(9e9, 9e9, 9e9, 9e9, 9e9, 9e9, 10**18)
     monkeypatch.setattr("dispatchsim.calibration.measure.macro.limits_for", lambda _: any_noise)
+    monkeypatch.setattr("dispatchsim.calibration.measure.macro.judged", lambda run: run)
     monkeypatch.setattr(hardware, "FIT_REPEATS_PER_ROUND", 0)
     monkeypatch.setattr(hardware, "held_out_points", lambda *_, **__: list(SMALL))
     monkeypatch.setattr(hardware, "bench_commands", lambda **_: ["floor --milliseconds 5"])

@@ -70,9 +70,10 @@ def test_a_path_is_an_activity(path: str, activity: str) -> None:
 
 
 def test_the_activities_of_the_simulator_go_by_its_names() -> None:
-    # No profiled server begins threads or shares its CPU, and none is a client.
+    # No profiled server begins threads or shares its CPU, none is a client, and no host takes it.
     shared = {Activity.KSOFTIRQD, Activity.OTHER, Activity.INTERRUPT_OTHER}
-    not_profiled = {Activity.IDLE, Activity.SPAWN, Activity.CONNECT, *shared}
+    taken = {Activity.HOST, Activity.HOST_OTHER}
+    not_profiled = {Activity.IDLE, Activity.SPAWN, Activity.CONNECT, *shared, *taken}
     simulated = {activity.name.lower() for activity in Activity if activity not in not_profiled}
     assert simulated < set(ACTIVITIES)
 
