@@ -34,7 +34,7 @@ from ..scoring.drift import Drift, Scatter, drift_table, drifts, scatter
 from ..scoring.knee import (
     KneeErrors,
     RegimeErrors,
-    hour_errors,
+    errors_beside,
     knee_errors,
     knees,
     regime_errors,
@@ -47,6 +47,7 @@ from .point_tables import (
     hour_table,
     knee_table,
     missing_tables,
+    own_gaps_table,
     regime_table,
     score_tables,
     target_table,
@@ -207,9 +208,11 @@ def show_hardware(section: HardwareSection) -> Shown:
     if section.stated:
         stated = regime_table(regime_errors(section.stated.scores))
         asked.append(replace(stated, title=stated.title + section.stated.title))
+    if with_gaps := errors_beside(section.scores, "with_own_gaps"):
+        asked.append(own_gaps_table(with_gaps))
     if section.drifts:
         asked += [
-            hour_table(hour_errors(section.scores)),
+            hour_table(errors_beside(section.scores, "at_hour")),
             drift_table(section.drifts, section.scatter),
         ]
     tables = [*score_tables(section.scores), *missing_tables(section.missing)]

@@ -400,9 +400,32 @@ def regime_table(errors: Sequence[RegimeErrors]) -> Table:
     return Table.of("Errors by regime", errors, columns, note)
 
 
-def hour_table(errors: Sequence[tuple[RegimeErrors, RegimeErrors]]) -> Table:
-    """Return the errors at calibration prices beside those at the prices of the hour."""
+Beside = Sequence[tuple[RegimeErrors, RegimeErrors]]
 
+
+def hour_table(errors: Beside) -> Table:
+    """Return the errors at calibration prices beside those at the prices of the hour."""
+    return _beside_table(
+        "Errors at calibration prices, and at those of the hour",
+        errors,
+        ("at calibration", "at the hour"),
+        "At the hour: calls, scans and interrupts at the prices that short benches had before and "
+        "after each run. The difference of both is the hour's share of the error.",
+    )
+
+
+def own_gaps_table(errors: Beside) -> Table:
+    """Return the errors without the host's gaps beside those with the gaps that runs recorded."""
+    return _beside_table(
+        "Errors without the host's gaps, and with those that each run recorded",
+        errors,
+        ("without", "with its gaps"),
+        "With its gaps: each run simulated with the gaps of its client's CPU, and a recording of "
+        "the machine's on the server's. The difference of both is the host's share of the error.",
+    )
+
+
+def _beside_table(title: str, errors: Beside, names: tuple[str, str], note: str) -> Table:
     def columns_of(index: int, when: str) -> list[Column[tuple[RegimeErrors, RegimeErrors]]]:
         return [
             Column(f"{when}: median error", lambda pair: median_size(pair[index])),
@@ -413,14 +436,10 @@ def hour_table(errors: Sequence[tuple[RegimeErrors, RegimeErrors]]) -> Table:
         Column("figure", lambda pair: FIGURE_NAMES[pair[0].figure], words=True),
         Column("regime", lambda pair: pair[0].regime, words=True),
         Column("points", lambda pair: pair[0].n),
-        *columns_of(0, "at calibration"),
-        *columns_of(1, "at the hour"),
+        *columns_of(0, names[0]),
+        *columns_of(1, names[1]),
     ]
-    note = (
-        "At the hour: calls, scans and interrupts at the prices that short benches had before and "
-        "after each run. The difference of both is the hour's share of the error."
-    )
-    return Table.of("Errors at calibration prices, and at those of the hour", errors, columns, note)
+    return Table.of(title, errors, columns, note)
 
 
 def missing_tables(missing: Sequence[MeasuredPoint]) -> list[Table]:

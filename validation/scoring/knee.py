@@ -17,7 +17,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 
@@ -242,18 +242,20 @@ def regime_errors(scores: Iterable[PointScore]) -> list[RegimeErrors]:
     return rows
 
 
-def hour_errors(scores: Iterable[PointScore]) -> list[tuple[RegimeErrors, RegimeErrors]]:
-    """Return the `regime_errors` at calibration prices, and at those of the hour of the runs.
+def errors_beside(
+    scores: Iterable[PointScore], other: Literal["at_hour", "with_own_gaps"]
+) -> list[tuple[RegimeErrors, RegimeErrors]]:
+    """Return the `regime_errors` of the central forecast, and of the *other* one.
 
-    Only points count of which the prices of the hour are known.
+    Only points count that have the other one.
     """
-    known = [(s, s.forecast.at_hour) for s in scores if s.forecast.at_hour is not None]
-    then = [replace(s, forecast=replace(s.forecast, central=central)) for s, central in known]
-    at_hour = {(row.figure, row.regime): row for row in regime_errors(then)}
+    known = [(s, figures) for s in scores if (figures := getattr(s.forecast, other)) is not None]
+    others = [replace(s, forecast=replace(s.forecast, central=figures)) for s, figures in known]
+    found = {(row.figure, row.regime): row for row in regime_errors(others)}
     return [
-        (row, at_hour[row.figure, row.regime])
+        (row, found[row.figure, row.regime])
         for row in regime_errors(s for s, _ in known)
-        if (row.figure, row.regime) in at_hour
+        if (row.figure, row.regime) in found
     ]
 
 

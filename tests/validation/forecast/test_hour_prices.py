@@ -16,7 +16,7 @@ from dispatchsim.validation.forecast.hour_prices import (
 )
 from dispatchsim.validation.points.measured_points import group
 from dispatchsim.validation.report.point_tables import hour_table
-from dispatchsim.validation.scoring.knee import CAPACITY, hour_errors
+from dispatchsim.validation.scoring.knee import CAPACITY, errors_beside
 from dispatchsim.validation.scoring.scoring import score
 
 
@@ -122,7 +122,7 @@ def test_errors_at_the_hour_are_of_the_points_whose_prices_are_known() -> None:
         Request(points[1], (points[1].seed(0),), 0, SHORT),
     ]
     found = {request.point: each for request, each in forecasts(requests, fast)}
-    pairs = hour_errors(score(measured, found, {}))
+    pairs = errors_beside(score(measured, found, {}), "at_hour")
     ((then, now),) = [pair for pair in pairs if pair[0].figure == CAPACITY]
     assert then.n == now.n == 1
     assert then.median > 0.3
