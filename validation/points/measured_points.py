@@ -21,9 +21,9 @@ from ...calibration.points.point import Point
 from ...calibration.profiles.gap_recordings import in_order
 from ...calibration.records.generator_gate import is_timed, judged, offered_share
 from ...calibration.records.measured_runs import RunRecord, read_rows
+from ...calibration.records.precision import interval_of_median
 from ...sim.figures.summary import Summary, Verdict, verdict_of
 from ...sim.figures.tally import progress_of_totals
-from ...sim.load.streams import generator
 from ...sim.state.host_gaps import HostGaps
 from ...sim.state.units import SECOND_NS
 
@@ -33,7 +33,6 @@ REACHED, MISSED = "reached", "missed"
 """A bound, by a forecast."""
 P999_REPLIES = 10_000
 """Of a run: with fewer, p99.9 is one of the ten slowest."""
-_RESAMPLES = 1000
 _NAN = float("nan")
 
 
@@ -311,10 +310,8 @@ def spread(values: Sequence[float]) -> Spread:
     known = np.array([value for value in values if not math.isnan(value)])
     if known.size < 2:
         return _UNKNOWN
-    picks = generator(0, "bootstrap").integers(known.size, size=(_RESAMPLES, known.size))
-    low, high = np.quantile(np.median(known[picks], axis=1), (0.025, 0.975))
-    mean = float(known.mean())
-    return Spread(float(low), float(high), ratio(float(known.std(ddof=1)), mean))
+    low, high = interval_of_median(values)
+    return Spread(low, high, ratio(float(known.std(ddof=1)), float(known.mean())))
 
 
 def ratio(part: float, whole: float) -> float:
