@@ -14,7 +14,6 @@ import time
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ...sim.state.units import SECOND_NS
 from ..points.points import FIT_POINT
 from ..records.noise import Series
 from ..testbed.c_build import Programs
@@ -96,8 +95,3 @@ class Surroundings:
 def beside(before: Prices, after: Prices) -> dict[str, tuple[float, float]]:
     """Return both prices of each bench that has them."""
     return {name: (ns, after[name]) for name, ns in before.items() if name in after}
-
-
-def per_s(price_ns: float) -> float:
-    """Return replies a second at the reference point."""
-    return SECOND_NS / price_ns

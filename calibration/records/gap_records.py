@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ...sim.files.tables import Column, Table
 from ...sim.state.units import MICROSECOND_NS, MILLISECOND_NS, SECOND_NS
 from ..profiles.gap_recordings import recording_name
-from .measured_runs import Frozen, Gaps
+from .measured_runs import Gaps, Unjudged
 
 GAPS_FILE = "gaps.jsonl"
 Side = Literal["server", "client"]
@@ -35,7 +35,7 @@ _COUNTED_ABOVE_NS = tuple(us * MICROSECOND_NS for us in (20, 50, 100, 300, 1000)
 _PART_NS = 100 * MILLISECOND_NS  # in which gaps are counted
 
 
-class GapsRecord(Frozen):
+class GapsRecord(Unjudged):
     """The gaps of one CPU, in `elapsed_ns` of spinning.
 
     `machine` is the id of its machine.json, `cpu` whose CPU of the testbed it was, and `beside`
@@ -64,16 +64,6 @@ class GapsRecord(Frozen):
     def lost_share(self) -> float:
         """Share of the CPU's time that gaps took."""
         return self.gaps.lost_ns / self.elapsed_ns
-
-    @property
-    def accepted(self) -> bool:
-        """True: it is noise that was measured."""
-        return True
-
-    @property
-    def reason(self) -> str:
-        """Empty, as it is accepted."""
-        return ""
 
     @property
     def of_task(self) -> tuple[int, str]:

@@ -49,11 +49,25 @@ class Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+class Unjudged(Frozen):
+    """A row that always counts: it is noise, or has its own quantiles of it."""
+
+    @property
+    def accepted(self) -> bool:
+        """True."""
+        return True
+
+    @property
+    def reason(self) -> str:
+        """Empty, as it is accepted."""
+        return ""
+
+
 QUICK = " --milliseconds 50"
 """What makes a bench brief: its length without its preparation."""
 
 
-class MicroResult(Frozen):
+class MicroResult(Unjudged):
     """The price of one operation as one microbenchmark saw it in one round.
 
     `command` is what the bench was started with; a bench may print more fields than these.
@@ -73,16 +87,6 @@ class MicroResult(Frozen):
     p10: float
     p90: float
     operations: int
-
-    @property
-    def accepted(self) -> bool:
-        """True: a bench knows no noise but its own quantiles."""
-        return True
-
-    @property
-    def reason(self) -> str:
-        """Empty, as it is accepted."""
-        return ""
 
     @property
     def of_task(self) -> tuple[int, str]:

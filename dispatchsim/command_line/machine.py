@@ -125,7 +125,8 @@ def measure(
         bool,
         typer.Option(
             "--anyway",
-            help="Measure loads beyond the load generator, too; their runs are rejected.",
+            help="Measure a machine that its host makes too noisy, too, and loads beyond the load "
+            "generator, whose runs are rejected.",
         ),
     ] = False,
     black_box: of_server.ServerOptions,

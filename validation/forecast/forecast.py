@@ -19,7 +19,6 @@ from typing import NamedTuple
 
 from ...calibration.measure.macro import Timing
 from ...calibration.points.point import Point, point_at
-from ...calibration.profiles.cost import CostSource
 from ...calibration.profiles.cost_profile import Profile
 from ...calibration.running.noise import AS_MEASURED, BothSides, gaps_of
 from ...calibration.running.preparation import Job, job_of, open_connections, run_job
@@ -89,7 +88,7 @@ def lengths_of(point: Point) -> Lengths:
 
 def forecast(
     point: Point,
-    profile: CostSource,
+    profile: Profile,
     *,
     seeds: Sequence[int],
     draws: int,
@@ -125,7 +124,7 @@ def forecast(
 
 def forecasts(
     requests: Sequence[Request],
-    profile: CostSource,
+    profile: Profile,
     *,
     executor: Executor | None = None,
     progress: Callable[[int, int], None] | None = None,
@@ -150,7 +149,7 @@ def forecasts(
             yield requests[r], combine(requests[r], ordered)
 
 
-def jobs_of(request: Request, profile: CostSource) -> list[Job]:
+def jobs_of(request: Request, profile: Profile) -> list[Job]:
     """Return the runs of a forecast: by seed, by draw, with own gaps, by seed at the hour's prices.
 
     There are none of the latter two kinds where the request has none.
@@ -170,7 +169,7 @@ def jobs_of(request: Request, profile: CostSource) -> list[Job]:
         for seed, client in request.own_gaps
     ]
     hourly = []
-    if request.hour is not None and isinstance(profile, Profile):
+    if request.hour is not None:
         then = at_hour(profile, request.hour)
         hourly = [job_of(asked, then, seed) for seed in seeds]
     return central + drawn + own + hourly

@@ -15,7 +15,7 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from ...calibration.measure.surroundings import BENCHES, REFERENCE
+from ...calibration.measure.surroundings import BENCHES
 from ...calibration.profiles.cost import Cost
 from ...calibration.profiles.cost_profile import Profile
 from ...calibration.records.measured_runs import MicroResult, RunRecord
@@ -50,6 +50,11 @@ def calibration_prices(micro: Iterable[MicroResult]) -> Mapping[str, float]:
     return {name: statistics.median(prices) for name, prices in rounds.items()}
 
 
+def prices_beside(run: RunRecord) -> Mapping[str, float]:
+    """Return the mean price before and after *run*, in ns by the name of the bench."""
+    return {name: statistics.mean(prices) for name, prices in (run.around or {}).items()}
+
+
 def hour_prices(runs: Sequence[RunRecord], calibrated: Mapping[str, float]) -> HourPrices | None:
     """Return the median ratio of each price around *runs* to the *calibrated* one.
 
@@ -58,10 +63,10 @@ def hour_prices(runs: Sequence[RunRecord], calibrated: Mapping[str, float]) -> H
     ratios: dict[str, list[float]] = {name: [] for name in HourPrices._fields}
     for run in runs:
         for name, found in ratios.items():
-            prices = (run.around or {}).get(name)
-            if prices is None or not calibrated.get(name):
+            price_ns = prices_beside(run).get(name)
+            if price_ns is None or not calibrated.get(name):
                 return None
-            found.append(statistics.mean(prices) / calibrated[name])
+            found.append(price_ns / calibrated[name])
     if not runs:
         return None
     return HourPrices(**{name: statistics.median(found) for name, found in ratios.items()})
@@ -90,12 +95,3 @@ def _times(cost: Cost, ratio: float) -> Cost:
         for column in ("value", "low", "high")
     }
     return cost.model_copy(update=columns)
-
-
-def relative_to_neighbours(run: RunRecord, reference_ns: float) -> float | None:
-    """Return how much dearer a reply at the reference point was beside *run* than *reference_ns*.
-
-    None if the run has no neighbours.
-    """
-    prices = (run.around or {}).get(REFERENCE)
-    return statistics.mean(prices) / reference_ns if prices else None

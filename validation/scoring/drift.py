@@ -13,7 +13,7 @@ run lasts, or a neighbour's run is as noisy as the run itself.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +23,7 @@ from ...calibration.records.measured_runs import RunRecord
 from ...calibration.records.precision import REPEATS_LEAST, by_point
 from ...scenario.formats import share_text
 from ...sim.files.tables import Column, Table
+from ..forecast.hour_prices import prices_beside
 
 
 class Drift(NamedTuple):
@@ -47,11 +48,6 @@ class Scatter(NamedTuple):
     n_points: int
     raw: float
     relative: float
-
-
-def prices_beside(run: RunRecord) -> Mapping[str, float]:
-    """Return the mean price before and after *run*, in ns by the name of the bench."""
-    return {name: statistics.mean(prices) for name, prices in (run.around or {}).items()}
 
 
 def drifts(runs: Iterable[RunRecord]) -> list[Drift]:

@@ -12,7 +12,7 @@ from dispatchsim.validation.forecast.hour_prices import (
     at_hour,
     calibration_prices,
     hour_prices,
-    relative_to_neighbours,
+    prices_beside,
 )
 from dispatchsim.validation.points.measured_points import group
 from dispatchsim.validation.report.point_tables import hour_table
@@ -91,9 +91,9 @@ def test_the_benches_are_those_of_the_ratios() -> None:
     assert set(BENCHES) == set(HourPrices._fields)
 
 
-def test_a_run_is_read_relative_to_its_neighbours() -> None:
-    assert relative_to_neighbours(run(**{REFERENCE: (40_000.0, 50_000.0)}), 30_000) == 1.5
-    assert relative_to_neighbours(run(), 30_000) is None
+def test_the_price_beside_a_run_is_the_mean_before_and_after() -> None:
+    assert prices_beside(run(**{REFERENCE: (40_000.0, 50_000.0)})) == {REFERENCE: 45_000}
+    assert prices_beside(run()) == {}
 
 
 def test_a_forecast_at_the_hours_prices_stands_beside_the_central_one() -> None:
