@@ -33,7 +33,7 @@ from ..records.measured_runs import (
 )
 from ..records.noise import Series
 from ..records.overload_records import OVERLOAD_FILE, OverloadRecord
-from ..records.precision import by_point, noise_text, widest
+from ..records.precision import FIGURES, by_point, noise_text, widest
 from ..testbed.c_build import build
 from ..testbed.machine_facts import SAME_MACHINE, machine_facts
 from ..testbed.testbed import open_testbed
@@ -269,12 +269,14 @@ class _Stages:
     def _unsure(self, points: Sequence[Point], index: int, within: float, part: str) -> list[Point]:
         """Return which of *points* are not known to *within*, and say how noisy the machine is."""
         runs = self._runs("heldout")
-        self.campaign.say(part, f"after round {index}", noise_text(runs, within))
         of_point = by_point(runs)
-        return [point for point in points if widest(of_point.get(point, [])) > within]
+        note = noise_text(of_point.values(), within, FIGURES)
+        self.campaign.say(part, f"after round {index}", note)
+        return [point for point in points if widest(of_point.get(point, []), FIGURES) > within]
 
     def _note_precision(self, within: float) -> None:
-        self.campaign.summary.notices.append(noise_text(self._runs("heldout"), within))
+        of_point = by_point(self._runs("heldout"))
+        self.campaign.summary.notices.append(noise_text(of_point.values(), within, FIGURES))
 
     def _capacity(self) -> _Capacity:
         """Return the capacity, by which held-out rates are chosen, measuring it if need be.

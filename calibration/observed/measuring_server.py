@@ -5,18 +5,21 @@
     start ─► preload ─► greet ─► count calls ─► calls.jsonl     once, a server of its own
     start ─► preload ─► greet ─► rounds of runs ─► runs.jsonl   each run kept as it ends
                                        └─► rejected: at most twice more
+    prices ─► run ─► prices ─► run ─► prices      of brief benches, and of our own server
 
-What is finished is on disk, so the same command goes on where it was stopped. A run that went wrong
-is kept, too, not accepted and with the reason. Keys are stored by preloading.py, which is run on
-the clients' side.
+A load that is known well enough is not measured again. What is finished is on disk, so the same
+command goes on where it was stopped. A run that went wrong is kept, too, not accepted and with the
+reason. Keys are stored by preloading.py, which is run on the clients' side.
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
 import shlex
+import statistics
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,9 +35,11 @@ from ..measure.campaign import (
     note_machine,
 )
 from ..measure.macro import Timing
+from ..measure.surroundings import REFERENCE, Surroundings, beside
 from ..points.point import Point, point_at
 from ..records.measured_runs import append
 from ..records.noise import Series
+from ..records.precision import REPEATS_LEAST, WITHIN, Scatter, noise_text, scatter, widest
 from ..testbed.c_build import build
 from ..testbed.machine_facts import machine_facts, now_text
 from ..testbed.processes import PRIORITY_HIGHEST, Child, RunError
@@ -56,6 +61,7 @@ from .operating_point import KEPT
 from .run_files import RUNS_FILE
 from .server_process import BlackBox, attached, ports_here, started, testbed_of
 
+ROUNDS_MOST = 10
 OWN = "own"
 """The driver that is our load generator."""
 NO_TRACER = "none"
@@ -77,7 +83,12 @@ class ServerPlan:
     asking, value_bytes:
         What clients say, and how long the values are that they ask for.
     loads, repeats:
-        Each load so many times.
+        Each load at most so many times, in rounds.
+    within:
+        A load with three accepted runs, of whose replies/s and CPU the median is known to this
+        share, is measured no further; None: each load has its repeats.
+    budget_s:
+        No run begins after this.
     driver:
         OWN, or one of `observing.TOOLS`.
     tracer:
@@ -97,7 +108,9 @@ class ServerPlan:
     asking: Asking = field(default_factory=Asking)
     value_bytes: int = 100
     loads: tuple[Point, ...] = ()
-    repeats: int = 3
+    repeats: int = ROUNDS_MOST
+    within: float | None = WITHIN
+    budget_s: float = math.inf
     driver: str = OWN
     tracer: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -216,7 +229,10 @@ class _Work:
         self._driver: Driver = TOOLS.get(plan.driver, own_load)
         self._tool = "dispatchsim" if plan.driver == OWN else plan.driver
         self._loads = {_label(load): load for load in plan.loads}
-        self.campaign = Campaign(self._measure, progress)
+        self.campaign = Campaign(self._measure, progress, budget_s=plan.budget_s)
+        # Beside a process that runs wherever it likes a reference says nothing of its CPU.
+        has_own_cpu = testbed.steering == "namespaces"
+        self._around = Surroundings(testbed, bench.programs) if has_own_cpu else None
         if testbed.steering == "loopback":
             self.campaign.summary.notices.append(
                 f"process {plan.pid} runs on whichever CPU it likes: its share of it is not known"
@@ -268,21 +284,59 @@ class _Work:
         append(self._folder / CALLS_FILE, self.counted)
 
     def run_all(self) -> None:
-        """Run every load until it has its repeats."""
-        path = self._folder / RUNS_FILE
-        rounds = [
-            [Task(path, number, label) for label in self._loads]
-            for number in range(self._plan.repeats)
-        ]
+        """Run every load until it is known well enough, or has its repeats."""
+        path, plan = self._folder / RUNS_FILE, self._plan
+
+        def rounds() -> Iterator[list[Task]]:
+            for number in range(plan.repeats):
+                if number >= REPEATS_LEAST and plan.within is not None:
+                    self.campaign.say("runs", f"after round {number}", self._noise_text())
+                yield [
+                    Task(path, number, label)
+                    for label, load in self._loads.items()
+                    if number < len(self._accepted(load)) or self._is_unsure(load)
+                ]
+
         self.campaign.done |= {
-            task
-            for tasks in rounds
-            for task in tasks
-            if task.round < self._n_accepted(self._loads[task.label])
+            Task(path, number, label)
+            for label, load in self._loads.items()
+            for number in range(len(self._accepted(load)))
         }
-        is_over = all(task in self.campaign.done for tasks in rounds for task in tasks)
+        is_over = not any(map(self._is_unsure, self._loads.values()))
         with contextlib.nullcontext() if is_over else self._server() as self._box:
-            self.campaign.run(rounds, "runs")
+            self.campaign.run(rounds(), "runs", n_rounds=plan.repeats)
+        if plan.within is not None:
+            self.campaign.summary.notices.append(self._noise_text())
+        if found := self._scatter():
+            self.campaign.summary.notices.append(
+                f"replies/s of repeats scatter by {found.raw:.1%}, and by {found.relative:.1%} "
+                "relative to the runs of our own server beside them"
+            )
+
+    def _scatter(self) -> Scatter | None:
+        return scatter(
+            [
+                (run.throughput_per_s, statistics.mean(run.around[REFERENCE]))
+                for run in self._accepted(load)
+                if run.around and REFERENCE in run.around
+            ]
+            for load in self._loads.values()
+            if load.load.loop == "closed"
+        )
+
+    def _is_unsure(self, load: Point) -> bool:
+        """Tell whether another run of *load* is wanted."""
+        accepted, within = self._accepted(load), self._plan.within
+        if len(accepted) >= self._plan.repeats:
+            return False
+        return within is None or widest(accepted, _figures_of(accepted)) > within
+
+    def _noise_text(self) -> str:
+        repeats = [
+            [run for run in self.runs if self._is_of(run, load)] for load in self._loads.values()
+        ]
+        assert self._plan.within is not None
+        return noise_text(repeats, self._plan.within, _figures_of(self.runs), "loads")
 
     def _measure(self, task: Task) -> list[ObservedRun]:
         """Return one more run of a load.
@@ -298,10 +352,14 @@ class _Work:
         # Of many that connect at once most wait for longer if they are accepted one by one.
         warming = point_at(load, accept_limit=known.accept_limit or 0)
         try:
+            before = self._around.before() if self._around else None
             run = observe(
                 self._box, warming, self._plan.asking, self._bench, seed=seed, known=known,
                 driver=self._driver,
             )  # fmt: skip
+            if self._around and before is not None:
+                around = beside(before, self._around.after())
+                run = run.model_copy(update={"around": around})
         except RunError as error:
             run = self._failed(self._box, load, known, str(error))
             self.runs.append(run)
@@ -391,8 +449,16 @@ class _Work:
         names = ("loop", "rate_per_s", "users", "requests", "idle")
         return run.source.tool == self._tool and all(there[n] == here[n] for n in names)
 
-    def _n_accepted(self, load: Point) -> int:
-        return sum(run.accepted and self._is_of(run, load) for run in self.runs)
+    def _accepted(self, load: Point) -> list[ObservedRun]:
+        return [run for run in self.runs if run.accepted and self._is_of(run, load)]
+
+
+def _figures_of(runs: Sequence[ObservedRun]) -> list[Callable[[ObservedRun], float]]:
+    """Return what must be known well: replies a second, and the CPU where it is the server's."""
+    figures: list[Callable[[ObservedRun], float]] = [lambda run: run.throughput_per_s]
+    if all(run.busy_share is not None for run in runs if run.accepted):
+        figures.append(lambda run: run.busy_share or 0.0)
+    return figures
 
 
 def _label(load: Point) -> str:

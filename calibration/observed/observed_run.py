@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from ...sim.figures.summary import Verdict, verdict_of
 from ...sim.figures.tally import progress_of_totals
 from ...sim.state.units import SECOND_NS
-from ..records.measured_runs import DataError, Loaded, Noise, read_rows
+from ..records.measured_runs import DataError, Gaps, Loaded, Noise, read_rows
 
 Share = Literal["accept queue", "nothing", "handed over"]
 """What event loops have in common: one accept queue, or nothing (SO_REUSEPORT), or the first one,
@@ -147,6 +147,12 @@ class ObservedRun(_Frozen):
         Who has, and how many times as fast the server answered without: such a run is no timing.
     warm_up_ns, seed:
         What was before the window, and what the arrivals were drawn from.
+    lag_p99_ns, client_gaps:
+        How late an open loop's connections began, and when the load generator did not run; None
+        where the tool does not tell.
+    around:
+        Prices of brief benches and of a reference point, in ns, before and after the run; None
+        where they cannot be measured beside the server.
     noise, accepted, reason:
         What others took from the run, and whether it may be used; see `calibration.noise`.
     doubts:
@@ -171,6 +177,9 @@ class ObservedRun(_Frozen):
     slow_down: Number | None = None
     warm_up_ns: Count | None = None
     seed: int | None = None
+    lag_p99_ns: int | None = None
+    client_gaps: Gaps | None = None
+    around: dict[str, tuple[Number, Number]] | None = None
     noise: Noise | None = None
     accepted: bool = True
     reason: str = ""

@@ -32,9 +32,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...sim.load.workload import Trace
 from ...sim.state.units import SECOND_NS
 from ..measure.macro import Setup, Timing, calibrate, idle_holder, load_generator
 from ..points.point import Point, trace_to_replay
+from ..records.generator_gate import lateness_fault, offered_fault
 from ..records.measured_runs import DataError
 from ..records.noise import Series, judge
 from ..records.run_result import (
@@ -45,6 +47,7 @@ from ..records.run_result import (
     TIMEOUT,
     Records,
     Window,
+    read_gaps,
     read_records,
 )
 from ..testbed.c_build import Programs
@@ -119,6 +122,8 @@ class Driven:
         The clocks at both ends of what they saw.
     lag_p50_ns:
         How late an open loop's connections were begun, in the median.
+    late:
+        Why the load generator made another load than was asked for, or an empty string.
     fault:
         Why nothing of this may be used, or an empty string.
     """
@@ -126,6 +131,7 @@ class Driven:
     seen: dict[str, Any]
     watched: Watched
     lag_p50_ns: int = 0
+    late: str = ""
     fault: str = ""
 
 
@@ -154,7 +160,8 @@ def own_load(run: RunSetup) -> Driven:
     """Ask with our load generator; the window begins after the warm-up."""
     load, bench, box = run.load, run.bench, run.box
     timing, testbed = bench.timing, bench.testbed
-    trace_to_replay(load, run.seed, timing.run_seconds(load)).write(run.scratch / "trace")
+    trace = trace_to_replay(load, run.seed, timing.run_seconds(load))
+    trace.write(run.scratch / "trace")
     setup = run.setup("--replies", str(run.scratch / "replies"), *run.asking.options())
     with load_generator(setup, box.port) as generator:
         start_ns = generator.read_number("start", timeout_s=10)
@@ -169,7 +176,8 @@ def own_load(run: RunSetup) -> Driven:
     window = Window(before.at_ns - start_ns, after.at_ns - start_ns)
     records = read_records(run.scratch / "records")
     seen = _seen(records, read_replies(run.scratch / "replies"), window, load)
-    lags_ns = _lags_ns(records, window)
+    is_open = load.load.loop == "open"
+    lags_ns = _lags_ns(records, window) if is_open else np.empty(0, np.int64)
     fault = ""
     if window.end_ns > timing.run_seconds(load) * 1e9:
         fault = LATE
@@ -181,11 +189,26 @@ def own_load(run: RunSetup) -> Driven:
             "source": {"tool": "dispatchsim"},
             "warm_up_ns": window.begin_ns,
             "seed": run.seed,
+            "lag_p99_ns": int(np.quantile(lags_ns, 0.99)) if lags_ns.size else None,
+            "client_gaps": read_gaps(run.scratch / "gaps", summary["gaps"]).model_dump(),
         },
         Watched(before, after),
-        int(np.median(lags_ns)) if load.load.loop == "open" and lags_ns.size else 0,
-        fault,
+        lag_p50_ns=int(np.median(lags_ns)) if lags_ns.size else 0,
+        late=_late(trace, records, window, seen["latency_ns"]) if is_open else "",
+        fault=fault,
     )
+
+
+def _late(trace: Trace, records: Records, window: Window, latency: dict[str, Any] | None) -> str:
+    """Return why the load generator was not what was asked for, as the gate of our own runs."""
+    n_asked = int(window.contains(trace.at_ns).sum())
+    begun = window.contains(records.intended_ns) & (records.status != DESCRIPTORS)
+    if n_asked and (reason := offered_fault(int(begun.sum()) / n_asked)):
+        return reason
+    lags_ns = _lags_ns(records, window)
+    if latency is None or not lags_ns.size:
+        return ""
+    return lateness_fault(int(np.quantile(lags_ns, 0.99)), latency["quantiles"][share_name(99.0)])
 
 
 def observe(
@@ -243,7 +266,7 @@ def observe(
         is_pinned=box.is_pinned,
         is_one_thread=watched.is_one_thread and not has_threads,
     )
-    fault = _fault(box, driven)
+    fault = _fault(box, driven) or driven.late
     accepted, reason = judge(noise, lag_p50_ns=driven.lag_p50_ns)
     doubts = list(driven.seen.get("doubts", ()))
     if watched.lost_processes and not watched.has_ended:

@@ -33,21 +33,32 @@ def is_timed(point: Point) -> bool:
 
 def counted_if_offered(run: RunRecord) -> RunRecord:
     """Return *run*, rejected if its load generator offered too little."""
-    share = offered_share(run)
-    if share >= OFFERED_LEAST:
-        return run
-    return rejected(run, f"offered_share must be at least {OFFERED_LEAST}, got {share:.3f}")
+    fault = offered_fault(offered_share(run))
+    return rejected(run, fault) if fault else run
 
 
 def counted_if_punctual(run: RunRecord) -> RunRecord:
     """Return *run*, rejected if its load generator was late by much of what it reports."""
     latency, lag_ns = run.result.latency_ns, run.result.client.lag_p99_ns
-    if latency is None or lag_ns is None or lag_ns <= LAG_SHARE_MOST * latency.p99:
+    if latency is None or lag_ns is None:
         return run
-    return rejected(
-        run,
-        f"lag_p99_ns must be at most {LAG_SHARE_MOST:.0%} of the p99 of {latency.p99:.0f}, "
-        f"got {lag_ns}",
+    fault = lateness_fault(lag_ns, latency.p99)
+    return rejected(run, fault) if fault else run
+
+
+def offered_fault(share: float) -> str:
+    """Return why a run does not count of whose connections this *share* was begun, or nothing."""
+    if share >= OFFERED_LEAST:
+        return ""
+    return f"offered_share must be at least {OFFERED_LEAST}, got {share:.3f}"
+
+
+def lateness_fault(lag_ns: int, p99_ns: float) -> str:
+    """Return why a run does not count whose generator was so late at p99, or nothing."""
+    if lag_ns <= LAG_SHARE_MOST * p99_ns:
+        return ""
+    return (
+        f"lag_p99_ns must be at most {LAG_SHARE_MOST:.0%} of the p99 of {p99_ns:.0f}, got {lag_ns}"
     )
 
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...sim.load.streams import generator
 from ..points.point import Point
-from .measured_runs import RunRecord
+from .measured_runs import Gaps, RunRecord
 
 REPEATS_LEAST = 3
 """Accepted runs that a point needs, however close to each other."""
@@ -21,6 +23,28 @@ WITHIN = 0.03
 """Half of the interval over the median, of a point that is known well enough."""
 _RESAMPLES = 1000
 
+
+class Repeat(Protocol):
+    """One of several runs of the same, of our own server or of somebody else's."""
+
+    @property
+    def accepted(self) -> bool:
+        """Whether it counts."""
+
+    @property
+    def client_gaps(self) -> Gaps | None:
+        """When the load generator's CPU did not run."""
+
+    @property
+    def warm_up_ns(self) -> int | None:
+        """What was before the window; None where nobody tells."""
+
+    @property
+    def window_ns(self) -> int:
+        """What of the run was looked at."""
+
+
+R = TypeVar("R", bound=Repeat)
 FIGURES: tuple[Callable[[RunRecord], float], ...] = (
     lambda run: run.result.replied / run.window_ns,
     lambda run: run.result.cpu.busy_ns / run.window_ns,
@@ -49,16 +73,49 @@ def half_width(values: Sequence[float]) -> float:
     return (high - low) / 2 / middle if middle else math.nan
 
 
-def widest(runs: Iterable[RunRecord]) -> float:
-    """Return the `half_width` of the less certain of the `FIGURES` over accepted *runs*.
+def widest(runs: Iterable[R], figures: Sequence[Callable[[R], float]]) -> float:
+    """Return the `half_width` of the least certain of *figures* over accepted *runs*.
 
     It is infinite with fewer than `REPEATS_LEAST`.
     """
     accepted = [run for run in runs if run.accepted]
     if len(accepted) < REPEATS_LEAST:
         return math.inf
-    widths = [half_width([figure(run) for run in accepted]) for figure in FIGURES]
+    widths = [half_width([figure(run) for run in accepted]) for figure in figures]
     return max(math.inf if math.isnan(width) else width for width in widths)
+
+
+class Scatter(NamedTuple):
+    """The coefficient of variation of repeats' replies a second: medians over points.
+
+    They are of points with enough repeats that have neighbours.
+    """
+
+    n_points: int
+    raw: float
+    relative: float
+
+
+def scatter(repeats: Iterable[Sequence[tuple[float, float]]]) -> Scatter | None:
+    """Return how repeats scatter, raw and relative to what was beside them.
+
+    Parameters
+    ----------
+    repeats:
+        Of each point: replies a second of a run, and the time of a reply at the reference point
+        beside it: twice as long, and the machine was half as fast. None is returned if no point
+        has `REPEATS_LEAST`.
+    """
+    points = [np.array(own) for own in repeats if len(own) >= REPEATS_LEAST]
+    if not points:
+        return None
+    raw = [_variation(own[:, 0]) for own in points]
+    relative = [_variation(own[:, 0] * own[:, 1]) for own in points]
+    return Scatter(len(points), float(np.median(raw)), float(np.median(relative)))
+
+
+def _variation(values: NDArray[np.float64]) -> float:
+    return float(values.std(ddof=1) / values.mean()) if values.mean() else math.nan
 
 
 def by_point(runs: Iterable[RunRecord]) -> Mapping[Point, list[RunRecord]]:
@@ -69,16 +126,26 @@ def by_point(runs: Iterable[RunRecord]) -> Mapping[Point, list[RunRecord]]:
     return found
 
 
-def noise_text(runs: Sequence[RunRecord], within: float) -> str:
-    """Return in words how well points are known, how noisy the machine is, and what that costs."""
-    widths = [widest(own) for own in by_point(runs).values()]
+def noise_text(
+    repeats: Iterable[Sequence[R]],
+    within: float,
+    figures: Sequence[Callable[[R], float]],
+    things: str = "points",
+) -> str:
+    """Return in words how well *things* are known, how noisy the machine is, and what that costs.
+
+    *repeats* are the runs of each.
+    """
+    repeats = list(repeats)
+    widths = [widest(own, figures) for own in repeats]
     n_known = sum(width <= within for width in widths)
-    parts = [f"{n_known} of {len(widths)} points are known to {within:.0%}"]
+    parts = [f"{n_known} of {len(widths)} {things} are known to {within:.0%}"]
+    runs = [run for own in repeats for run in own]
     n_rejected = sum(not run.accepted for run in runs)
     if n_rejected:
         parts.append(f"{n_rejected} of {len(runs)} runs were rejected")
     lost = [
-        run.client_gaps.lost_ns / (run.warm_up_ns + run.window_ns)
+        run.client_gaps.lost_ns / ((run.warm_up_ns or 0) + run.window_ns)
         for run in runs
         if run.client_gaps is not None
     ]

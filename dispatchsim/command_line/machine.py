@@ -84,8 +84,8 @@ def measure(
         typer.Option(
             min=1,
             max=1000,
-            help="Rounds over everything; 10 on hardware, 5 emulated, 3 of overload, flood and a "
-            "server.",
+            help="Rounds over everything, at most; 10 on hardware and of a server, 5 emulated, "
+            "3 of overload and flood.",
         ),
     ] = None,
     quick: Annotated[
@@ -98,7 +98,9 @@ def measure(
     minutes: Annotated[
         float,
         typer.Option(
-            min=1, help="No run of hardware begins later; the same command goes on with the rest."
+            min=1,
+            help="No run of hardware, or of a server, begins later; the same command goes on with "
+            "the rest.",
         ),
     ] = 90.0,
     within: Annotated[
@@ -106,8 +108,9 @@ def measure(
         typer.Option(
             min=0,
             max=1,
-            help="A held-out point of hardware with three accepted runs, of whose requests/s and "
-            "CPU the median is known to this share, is measured no further; 0: all rounds.",
+            help="A held-out point of hardware, or a load of a server, with three accepted runs, "
+            "of whose requests/s and CPU the median is known to this share, is measured no "
+            "further; 0: all rounds.",
         ),
     ] = 0.03,
     steering: Annotated[
@@ -153,7 +156,14 @@ def measure(
         if steering is SteeringChoice.FAR_END:
             raise UserError("--steering: a server is measured over sockets, got far_end")
         where = None if steering is None else steering.value
-        of_server.measure_black_box(black_box, output, repeats, cast("Steering | None", where))
+        of_server.measure_black_box(
+            black_box,
+            output,
+            repeats,
+            cast("Steering | None", where),
+            minutes=minutes,
+            within=within,
+        )
         return
     names = _stock_mechanisms(mechanisms, target)
     if output is not None and output.exists() and not output.is_dir():

@@ -33,7 +33,6 @@ _LIST_MAX = 20
 _COUNT_MAX = 1_000_000
 _IDLE_MAX = 65_535
 """Of one address; each has a port."""
-_REPEATS = 3
 
 
 class ProtocolChoice(StrEnum):
@@ -226,14 +225,20 @@ class ServerOptions:
 
 
 def measure_black_box(
-    options: ServerOptions, output: Path | None, repeats: int | None, steering: Steering | None
+    options: ServerOptions,
+    output: Path | None,
+    repeats: int | None,
+    steering: Steering | None,
+    *,
+    minutes: float,
+    within: float,
 ) -> None:
     """Measure a server, then show its runs and what was recognised of it."""
     from ..calibration.measure.campaign_progress import campaign_bar
     from ..calibration.observed.measuring_server import measure_server
     from ..calibration.observed.operating_point import counted
 
-    plan = _plan(options, repeats)
+    plan = _plan(options, repeats, minutes=minutes, within=within)
     if plan.pid and steering is not None:
         raise UserError(f"--steering: must be absent with --pid, got {steering}")
     folder = output or Path("measured") / _name(plan)
@@ -250,8 +255,10 @@ def measure_black_box(
     conclude(measured.summary, folder)
 
 
-def _plan(options: ServerOptions, repeats: int | None) -> ServerPlan:
-    from ..calibration.observed.measuring_server import ServerPlan
+def _plan(
+    options: ServerOptions, repeats: int | None, *, minutes: float, within: float
+) -> ServerPlan:
+    from ..calibration.observed.measuring_server import ROUNDS_MOST, ServerPlan
     from ..calibration.observed.observing import Asking
 
     if options.reached.server is not None and options.reached.pid is not None:
@@ -278,7 +285,9 @@ def _plan(options: ServerOptions, repeats: int | None) -> ServerPlan:
         asking=asking,
         value_bytes=100 if options.spoken.value_bytes is None else options.spoken.value_bytes,
         loads=tuple(_loads(options)),
-        repeats=repeats or _REPEATS,
+        repeats=repeats or ROUNDS_MOST,
+        within=within or None,
+        budget_s=minutes * 60,
         driver=str(options.tools.driver or DriverChoice.OWN),
         tracer=str(options.tools.tracer or ""),
         environment=_environment(options.tools.environment or ()),

@@ -155,11 +155,14 @@ def profile_of_runs(runs: Sequence[ObservedRun]) -> Profile:
 
 
 def runs_table(runs: Sequence[ObservedRun]) -> Table:
-    """Return a row for each load: what was answered, how far repeats differ, whose CPU it took."""
+    """Return a row for each load: what was answered, how far repeats differ, whose CPU it took.
+
+    ± is half of the 95% interval of the median.
+    """
     groups: dict[str, list[ObservedRun]] = {}
     for run in runs:
         groups.setdefault(_load_text(run), []).append(run)
-    headings = ("load", "runs", "answered", "spread", "errors", "p50", "p99", "server", "CPU")
+    headings = ("load", "runs", "answered", "spread", "±", "errors", "p50", "p99", "server", "CPU")
     rows = [tuple(_row(label, group)) for label, group in groups.items()]
     return Table.of_cells("", headings, rows)
 
@@ -173,10 +176,12 @@ def _load_text(run: ObservedRun) -> str:
 
 
 def _row(label: str, group: Sequence[ObservedRun]) -> list[str]:
+    from ..calibration.records.precision import half_width
+
     good = [run for run in group if run.accepted]
     shown = [label, f"{len(good)} of {len(group)}"]
     if not good:
-        return [*shown, *["none"] * 7]
+        return [*shown, *["none"] * 8]
     rates = [run.throughput_per_s for run in good]
     middle = statistics.median(rates)
     spread = (max(rates) - min(rates)) / middle if middle else 0.0
@@ -192,6 +197,7 @@ def _row(label: str, group: Sequence[ObservedRun]) -> list[str]:
         *shown,
         rate_text(middle),
         share_text(spread) if len(rates) > 1 else "unknown",
+        share_text(half_width(rates)) if len(rates) > 1 else "unknown",
         f"{sum(sum(run.errors.values()) for run in good):,}",
         of(quantile("0.5"), time_text),
         of(quantile("0.99"), time_text),

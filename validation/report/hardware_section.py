@@ -17,7 +17,7 @@ from ...calibration.points.points import FIT_POINT
 from ...calibration.profiles.cost_profile import Profile
 from ...calibration.records.measured_runs import MicroResult, RunRecord, read_rows
 from ...calibration.records.noise import NoiseLimits
-from ...calibration.records.precision import by_point
+from ...calibration.records.precision import Scatter, by_point
 from ...calibration.running.preparation import open_connections
 from ...sim.engine.workers import workers_for
 from ...sim.files.tables import Table
@@ -30,7 +30,7 @@ from ..forecast.hour_prices import HourPrices, calibration_prices, hour_prices
 from ..forecast.kept_runs import KeptRuns
 from ..forecast.provenance import MachineRuns, Provenance, provenance_of, read_machine_runs
 from ..points.measured_points import MeasuredPoint, group
-from ..scoring.drift import Drift, Scatter, drift_table, drifts, scatter
+from ..scoring.drift import Drift, drift_table, drifts, scatter_of
 from ..scoring.knee import (
     KneeErrors,
     RegimeErrors,
@@ -175,7 +175,7 @@ def hardware_section(
         missing=[entry for entry in measured if not entry.measured],
         stated=_stated(machine.folder / FORECAST_FILE, measured),
         drifts=drifts(runs.held_out),
-        scatter=scatter(runs.held_out),
+        scatter=scatter_of(runs.held_out),
     )
 
 

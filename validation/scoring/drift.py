@@ -12,7 +12,6 @@ run lasts, or a neighbour's run is as noisy as the run itself.
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -20,7 +19,7 @@ import numpy as np
 
 from ...calibration.measure.surroundings import REFERENCE
 from ...calibration.records.measured_runs import RunRecord
-from ...calibration.records.precision import REPEATS_LEAST, by_point
+from ...calibration.records.precision import Scatter, by_point, scatter
 from ...scenario.formats import share_text
 from ...sim.files.tables import Column, Table
 from ..forecast.hour_prices import prices_beside
@@ -38,18 +37,6 @@ class Drift(NamedTuple):
     high: float
 
 
-class Scatter(NamedTuple):
-    """The coefficient of variation of repeats' replies a second: medians over points.
-
-    They are of closed loops, which are as fast as the server, with enough repeats that have
-    neighbours.
-    """
-
-    n_points: int
-    raw: float
-    relative: float
-
-
 def drifts(runs: Iterable[RunRecord]) -> list[Drift]:
     """Return how far each price went during a campaign; none without prices."""
     found: dict[str, list[float]] = {}
@@ -62,27 +49,20 @@ def drifts(runs: Iterable[RunRecord]) -> list[Drift]:
     ]
 
 
-def scatter(runs: Sequence[RunRecord]) -> Scatter | None:
-    """Return how repeats scatter, raw and relative to their neighbours; None without any."""
-    usable = [run for run in runs if run.accepted and REFERENCE in (run.around or {})]
-    if not usable:
-        return None
-    middle_ns = statistics.median(prices_beside(run)[REFERENCE] for run in usable)
-    raw, relative = [], []
-    for point, own in by_point(usable).items():
-        if point.load.loop != "closed" or len(own) < REPEATS_LEAST:
-            continue
-        rates = np.array([run.result.replied / run.window_ns for run in own])
-        slowness = np.array([prices_beside(run)[REFERENCE] / middle_ns for run in own])
-        raw.append(_cv(rates))
-        relative.append(_cv(rates * slowness))
-    if not raw:
-        return None
-    return Scatter(len(raw), float(np.median(raw)), float(np.median(relative)))
+def scatter_of(runs: Iterable[RunRecord]) -> Scatter | None:
+    """Return how repeats of closed loops, which are as fast as the server, scatter.
 
-
-def _cv(values: np.ndarray) -> float:
-    return float(values.std(ddof=1) / values.mean()) if values.mean() else float("nan")
+    None without reference runs beside them.
+    """
+    usable = [
+        run
+        for run in runs
+        if run.accepted and run.point.load.loop == "closed" and REFERENCE in (run.around or {})
+    ]
+    return scatter(
+        [(run.result.replied / run.window_ns, prices_beside(run)[REFERENCE]) for run in own]
+        for own in by_point(usable).values()
+    )
 
 
 def drift_table(found: Sequence[Drift], scattered: Scatter | None) -> Table:

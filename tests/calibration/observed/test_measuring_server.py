@@ -22,6 +22,7 @@ import pytest
 
 from dispatchsim.calibration.measure.campaign import CampaignError
 from dispatchsim.calibration.measure.macro import Timing
+from dispatchsim.calibration.measure.surroundings import REFERENCE
 from dispatchsim.calibration.observed import counting, measuring_server, observing
 from dispatchsim.calibration.observed.counting import count_calls
 from dispatchsim.calibration.observed.measuring_server import (
@@ -30,15 +31,20 @@ from dispatchsim.calibration.observed.measuring_server import (
     ServerPlan,
     measure_server,
 )
-from dispatchsim.calibration.observed.observed_run import ObservedServer, read_observed
-from dispatchsim.calibration.observed.observing import Asking, Bench, why_not
+from dispatchsim.calibration.observed.observed_run import (
+    ObservedRun,
+    ObservedServer,
+    observed_run,
+    read_observed,
+)
+from dispatchsim.calibration.observed.observing import Asking, Bench, load_fields, why_not
 from dispatchsim.calibration.observed.preloading import preload
 from dispatchsim.calibration.observed.server_process import started
 from dispatchsim.calibration.observed.tracers import TRACERS
 from dispatchsim.calibration.points.point import Point, point_at
 from dispatchsim.calibration.records.noise import Series
 from dispatchsim.calibration.testbed.c_build import Programs
-from dispatchsim.calibration.testbed.testbed import open_testbed
+from dispatchsim.calibration.testbed.testbed import Testbed, open_testbed
 
 SHORT = Timing(warm_up_s=0.1, window_s=0.2, after_s=1.0, calibration_ms=20)
 LOAD = point_at(mechanism="epoll_level", users=2)
@@ -94,6 +100,85 @@ def test_what_is_there_is_not_measured_again(plan: Plan, tmp_path: Path) -> None
     other = dataclasses.replace(asked, asking=Asking(path="/9"))
     with pytest.raises(CampaignError, match="of the request `GET /500 of localhost`, this one"):
         measured(other, tmp_path)
+
+
+@pytest.fixture
+def answers(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Have runs answer so many requests, one after the other, instead of measuring them."""
+    replies: list[int] = []
+
+    def observed(
+        _box: object, load: Point, asking: Asking, *_: object, known: ObservedServer, **__: object
+    ) -> ObservedRun:
+        fields = load_fields(load)
+        run: dict[str, Any] = {
+            "source": {"tool": "dispatchsim"},
+            "server": {**known.model_dump(), "protocol": asking.protocol},
+            "load": fields,
+            "window_ns": 10**9,
+            "offered": replies[0],
+            "replied": replies.pop(0),
+        }
+        return observed_run("run", run)
+
+    monkeypatch.setattr(measuring_server, "observe", observed)
+    return replies
+
+
+def test_a_load_that_is_known_is_measured_no_further(
+    plan: Plan, tmp_path: Path, answers: list[int]
+) -> None:
+    answers += [1000, 1000, 1000, 5]
+    asked = plan(repeats=10, within=0.03)
+    found = measured(asked, tmp_path)
+    assert (found.summary.measured, answers) == (3, [5])
+    assert any("1 of 1 loads are known to 3%" in text for text in found.summary.notices)
+    again = measured(asked, tmp_path)
+    assert (again.summary.measured, again.summary.skipped, answers) == (0, 3, [5])
+
+
+def test_a_load_that_scatters_has_all_its_repeats(
+    plan: Plan, tmp_path: Path, answers: list[int]
+) -> None:
+    answers += [1000, 1300, 900, 1200, 1100]
+    found = measured(plan(repeats=5, within=0.03), tmp_path)
+    assert found.summary.measured == 5
+    assert any(text.startswith("0 of 1 loads are known") for text in found.summary.notices)
+
+
+def test_our_own_server_is_measured_before_and_after_each_run(
+    plan: Plan, tmp_path: Path, answers: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    took_ns = iter([100.0, 200.0, 100.0, 50.0])  # a reply of the reference
+
+    class Neighbours:
+        def __init__(self, *_: object) -> None:
+            self.latest = {REFERENCE: next(took_ns)}
+
+        def before(self) -> dict[str, float]:
+            return self.latest
+
+        def after(self) -> dict[str, float]:
+            self.latest = {REFERENCE: next(took_ns)}
+            return self.latest
+
+    @contextlib.contextmanager
+    def opened(*_: object) -> Iterator[Testbed]:
+        yield Testbed("namespaces", "127.0.0.1")  # and nothing keeps it apart
+
+    monkeypatch.setattr(measuring_server, "Surroundings", Neighbours)
+    monkeypatch.setattr(measuring_server, "_opened", opened)
+    answers += [500, 500, 1000]  # as fast as the machine was: 150, 150 and 75 ns
+    found = measured(plan(repeats=3, within=0.03), tmp_path)
+    assert [run.around for run in found.runs] == [
+        {REFERENCE: (100.0, 200.0)},
+        {REFERENCE: (200.0, 100.0)},
+        {REFERENCE: (100.0, 50.0)},
+    ]
+    assert any(
+        text.endswith("and by 0.0% relative to the runs of our own server beside them")
+        for text in found.summary.notices
+    )
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,8 @@ from dispatchsim.calibration.records.measured_runs import (
 )
 from dispatchsim.calibration.records.noise import QUIET
 from dispatchsim.calibration.records.precision import (
+    FIGURES,
+    by_point,
     half_width,
     interval_of_median,
     noise_text,
@@ -74,12 +76,12 @@ def runs(*replied: int, accepted: bool = True) -> list[RunRecord]:
 
 
 def test_a_point_needs_three_accepted_runs_close_to_each_other() -> None:
-    assert widest([]) == math.inf
-    assert widest(runs(1000, 1000)) == math.inf
-    assert widest([*runs(1000, 1000), *runs(1000, accepted=False)]) == math.inf
-    assert widest(runs(1000, 1000, 1000)) == 0
-    assert widest(runs(970, 1000, 1030)) == pytest.approx(0.03, abs=0.005)
-    assert widest(runs(900, 1000, 1100)) > 0.05
+    assert widest([], FIGURES) == math.inf
+    assert widest(runs(1000, 1000), FIGURES) == math.inf
+    assert widest([*runs(1000, 1000), *runs(1000, accepted=False)], FIGURES) == math.inf
+    assert widest(runs(1000, 1000, 1000), FIGURES) == 0
+    assert widest(runs(970, 1000, 1030), FIGURES) == pytest.approx(0.03, abs=0.005)
+    assert widest(runs(900, 1000, 1100), FIGURES) > 0.05
 
 
 def test_the_words_name_what_is_known_what_was_rejected_and_what_more_runs_it_takes() -> None:
@@ -98,8 +100,8 @@ def test_the_words_name_what_is_known_what_was_rejected_and_what_more_runs_it_ta
         run.model_copy(update={"point": SELECT})
         for run in (*runs(900, 1000, 1100), *runs(5, accepted=False))
     ]
-    text = noise_text([*known, *unsure], 0.03)
+    text = noise_text(by_point([*known, *unsure]).values(), 0.03, FIGURES)
     assert text.startswith("1 of 2 points are known to 3%; 1 of 7 runs were rejected; ")
     assert "the host kept the client's CPU for 2.0% of the time" in text
     factor = float(text.split("half of the others need ")[1].split()[0])
-    assert factor == pytest.approx((widest(unsure) / 0.03) ** 2, abs=0.06)
+    assert factor == pytest.approx((widest(unsure, FIGURES) / 0.03) ** 2, abs=0.06)

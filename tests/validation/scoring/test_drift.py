@@ -7,7 +7,7 @@ from tests.calibration.records.test_precision import runs
 from dispatchsim.calibration.measure.surroundings import REFERENCE
 from dispatchsim.calibration.points.point import point_at
 from dispatchsim.calibration.records.measured_runs import RunRecord
-from dispatchsim.validation.scoring.drift import Drift, drift_table, drifts, scatter
+from dispatchsim.validation.scoring.drift import Drift, drift_table, drifts, scatter_of
 
 
 def beside(run: RunRecord, **around: float) -> RunRecord:
@@ -20,7 +20,7 @@ def test_what_slows_the_reference_alike_is_drift() -> None:
         beside(run, **{REFERENCE: 50_000 * each})
         for each, run in zip(slow, runs(*(round(10_000 / each) for each in slow)), strict=True)
     ]
-    found = scatter(measured)
+    found = scatter_of(measured)
     assert found is not None
     assert found.n_points == 1
     rates = 1 / np.array(slow)
@@ -30,24 +30,24 @@ def test_what_slows_the_reference_alike_is_drift() -> None:
 
 def test_noise_that_the_reference_does_not_share_stays() -> None:
     measured = [beside(run, **{REFERENCE: 50_000}) for run in runs(900, 1000, 1100)]
-    found = scatter(measured)
+    found = scatter_of(measured)
     assert found is not None
     assert found.relative == pytest.approx(found.raw) == pytest.approx(0.1)
 
 
 def test_nothing_is_said_of_runs_without_neighbours_rejected_or_few() -> None:
-    assert scatter([]) is None
-    assert scatter(runs(1, 2, 3)) is None
+    assert scatter_of([]) is None
+    assert scatter_of(runs(1, 2, 3)) is None
     few = [beside(run, **{REFERENCE: 1.0}) for run in runs(1000, 1000)]
-    assert scatter(few) is None
+    assert scatter_of(few) is None
     rejected = [beside(run, **{REFERENCE: 1.0}) for run in runs(5, 5, 5, accepted=False)]
-    assert scatter([*few, *rejected]) is None
+    assert scatter_of([*few, *rejected]) is None
     opened = point_at(mechanism="poll", loop="open", rate_per_s=1000)
     in_open_loops = [
         beside(run, **{REFERENCE: 1.0}).model_copy(update={"point": opened})
         for run in runs(1, 2, 3)
     ]
-    assert scatter(in_open_loops) is None
+    assert scatter_of(in_open_loops) is None
 
 
 def test_each_price_has_its_own_drift() -> None:
