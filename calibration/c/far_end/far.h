@@ -1,8 +1,9 @@
 /* A far end without a TCP stack of a kernel: what its parts share.
  *
- *   replay ──► packet_transport.c ──► tcp.c ──► wire.c        segments out: segment.c
- *          ◄── conversation.c     ◄──        ◄──              segments in
- *                                     └── wheel.c, peers.c
+ *   far_end:  replay ──► packet_transport.c ─┐
+ *                    ◄── conversation.c      ├─► far.c, tcp.c ──► wire.c     segments out: segment.c
+ *   micro:    benches ◄─► far_clients.c ─────┘       │        ◄──            segments in
+ *                                                    └── wheel.c, peers.c
  *
  * What it sends is what a Linux client of today sends in the same place, as far as the server can
  * see it. Differences: data out of order are dropped, not kept (the server sends them again), so no
@@ -11,21 +12,15 @@
 #ifndef CALIBRATION_FAR_H
 #define CALIBRATION_FAR_H
 
-#include "../load/replay_state.h"
+#include "../servers/program.h"
+#include "far_options.h"
 #include "peers.h"
 #include "wheel.h"
 #include "wire.h"
 
-struct far_options {
-    const char *interface;
-    struct segment_route route;
-    uint32_t first_ip; /* of the sources */
-    int64_t n_sources;
-    int64_t n_idle;
-};
-
 struct far {
     const struct far_options *options;
+    void *owner; /* of those functions below that who links this file defines */
     struct wire wire;
     struct wheel wheel;
     struct peers peers;
@@ -35,43 +30,74 @@ struct far {
     int64_t syn_retries;
     int64_t n_syn_repeated;
     int64_t n_data_repeated;
-    int64_t n_idle;  /* open now */
+    int64_t n_idle; /* open now */
     int64_t n_idle_lost;
 };
 
-/* Milliseconds of the clock that time stamps and timers run on; never 0. */
-static inline int64_t to_ms(const struct replay *replay, int64_t now)
+static inline int64_t far_now_ns(void)
 {
-    return (now + replay->zero_ns) / NS_PER_MS + 1;
+    return clock_ns(CLOCK_MONOTONIC_RAW);
 }
 
-/* Begin a connection in *slot*; its time goes to *stamped*, unless it is NULL, once it is sent. */
-void tcp_connect(struct replay *replay, int32_t slot, int64_t *stamped);
+/* Milliseconds of the clock that time stamps and timers run on; never 0. */
+static inline int64_t to_ms(int64_t now_ns)
+{
+    return now_ns / NS_PER_MS + 1;
+}
+
+/* Prepare for *n_slots* connections at once to *server*; what is not named here stays as it is. */
+void far_open(struct far *far, const struct sockaddr_in *server, int64_t n_slots);
+
+/* Begin a connection and return its slot; NO_SLOT if no more are possible. Its time goes to
+ * *stamped*, unless it is NULL, once it is sent.
+ */
+int32_t far_connect(struct far *far, int64_t *stamped);
+
+enum { FRAMES_AT_ONCE = 4 /* handled before a flush: each is answered by two at most */ };
+
+/* Handle a frame that has arrived; false: there is none. */
+bool far_take_frame(struct far *far);
+
+/* Handle a timer that has ended; false: none has. */
+bool far_take_timer(struct far *far, int64_t now_ms);
+
+/* Reset all connections that are left. */
+void far_abort_all(struct far *far);
+
+void far_close(struct far *far);
+
+/* Begin the connection of *slot*. */
+void tcp_connect(struct far *far, int32_t slot, int64_t *stamped);
 
 /* Send more of the request whose first byte not yet sent is at *bytes*; return how many fit. */
-size_t tcp_send(struct replay *replay, int32_t slot, const char *bytes, size_t n_bytes);
+size_t tcp_send(struct far *far, int32_t slot, const char *bytes, size_t n_bytes);
 
 /* The next byte sent is the first of a request. */
-void tcp_begin_request(struct replay *replay, int32_t slot);
+void tcp_begin_request(struct far *far, int32_t slot);
 
 /* Reset the connection, where the server knows of it, and forget it. */
-void tcp_abort(struct replay *replay, int32_t slot);
+void tcp_abort(struct far *far, int32_t slot);
 
 /* Handle a segment that has arrived. */
-void tcp_receive(struct replay *replay, const struct segment *segment);
+void tcp_receive(struct far *far, const struct segment *segment);
 
 /* The timer of the connection has ended. */
-void tcp_timer(struct replay *replay, int32_t slot);
+void tcp_timer(struct far *far, int32_t slot);
+
+/* ---- Who links these files defines the rest ---- */
+
+/* Send what is queued. */
+void far_flush(struct far *far);
 
 /* What tcp.c tells of: the connection is established; more may be sent; bytes came (false: the
  * connection is gone); the server has closed its side (0), or the connection has failed.
  */
-void peer_opened(struct replay *replay, int32_t slot);
-void peer_writable(struct replay *replay, int32_t slot);
-bool peer_heard(struct replay *replay, int32_t slot, const struct segment *segment, uint32_t skip);
-void peer_ended(struct replay *replay, int32_t slot, int error);
+void peer_opened(struct far *far, int32_t slot);
+void peer_writable(struct far *far, int32_t slot);
+bool peer_heard(struct far *far, int32_t slot, const struct segment *segment, uint32_t skip);
+void peer_ended(struct far *far, int32_t slot, int error);
 
 /* The unacknowledged part of the request of *slot*, from *offset* on; return its length. */
-size_t peer_request(struct replay *replay, int32_t slot, size_t offset, const char **bytes);
+size_t peer_request(struct far *far, int32_t slot, size_t offset, const char **bytes);
 
 #endif

@@ -1,4 +1,5 @@
 /* Connections of a replay, and idle ones, by packets: what far.h shows, joined to load/transport.h. */
+#include "../load/replay_state.h"
 #include "far.h"
 
 #include <errno.h>
@@ -7,38 +8,10 @@
 #include <string.h>
 
 enum {
-    FRAMES_MAX = 4, /* handled before the next flush: each is answered by two at most */
     IDLE_BATCH = 64, /* under way at once: below any sane backlog */
 };
 
 static const int64_t idle_ns_max = 20 * NS_PER_S; /* for one batch of them */
-
-static int64_t read_setting(const char *name, int64_t otherwise)
-{
-    char path[128];
-    char text[32] = "";
-    int64_t value = otherwise;
-    snprintf(path, sizeof path, "/proc/sys/net/ipv4/%s", name);
-    FILE *file = fopen(path, "re");
-    if (file == NULL) {
-        return otherwise; /* a kernel from before it was there */
-    }
-    if (fgets(text, sizeof text, file) != NULL) {
-        text[strcspn(text, "\n")] = '\0';
-        value = parse_integer(text, &value) ? value : otherwise;
-    }
-    (void)fclose(file); /* it was only read */
-    return value;
-}
-
-static int32_t begin(struct replay *replay, int64_t *stamped)
-{
-    int32_t slot = peers_take(&replay->far->peers);
-    if (slot != NO_SLOT) {
-        tcp_connect(replay, slot, stamped);
-    }
-    return slot;
-}
 
 /* Open the idle connections, a batch at a time, so that the server's backlog does not overflow. */
 static void open_idle(struct replay *replay)
@@ -51,7 +24,7 @@ static void open_idle(struct replay *replay)
         if (n_begun == far->n_idle) {
             limit_ns = now_ns(replay) + idle_ns_max;
             for (int i = 0; i < IDLE_BATCH && n_begun < n_wanted; i++) {
-                int32_t slot = begin(replay, NULL);
+                int32_t slot = far_connect(far, NULL);
                 if (slot == NO_SLOT) {
                     fail("only %lld connections are possible at once", (long long)n_begun);
                 }
@@ -80,20 +53,15 @@ void transport_prepare(struct replay *replay)
     }
     replay->far = far;
     far->options = options->far;
-    far->server_ip = ntohl(options->address.sin_addr.s_addr);
-    far->server_port = ntohs(options->address.sin_port);
-    far->syn_linear = read_setting("tcp_syn_linear_timeouts", 0);
-    far->syn_retries = read_setting("tcp_syn_retries", 6);
+    far->owner = replay;
     replay->n_fds = options->fds_max + far->options->n_idle;
-    peers_prepare(&far->peers, replay->n_fds, far->options->n_sources);
-    wheel_prepare(&far->wheel, replay->n_fds, to_ms(replay, now_ns(replay)));
-    wire_open(&far->wire, far->options->interface, far->server_ip, far->server_port);
+    far_open(far, &options->address, replay->n_fds);
     open_idle(replay);
 }
 
 int transport_open(struct replay *replay, struct record *record, bool *pending)
 {
-    int32_t slot = begin(replay, &record->started_ns);
+    int32_t slot = far_connect(replay->far, &record->started_ns);
     if (slot == NO_SLOT) {
         errno = EADDRNOTAVAIL;
         return -1;
@@ -118,9 +86,9 @@ ssize_t transport_send(struct replay *replay, int fd, const char *bytes, size_t 
         return -1;
     }
     if (replay->connections[fd].n_sent == 0) {
-        tcp_begin_request(replay, fd);
+        tcp_begin_request(replay->far, fd);
     }
-    size_t n_sent = tcp_send(replay, fd, bytes, n_bytes);
+    size_t n_sent = tcp_send(replay->far, fd, bytes, n_bytes);
     if (n_sent == 0) {
         errno = EAGAIN;
         return -1;
@@ -130,7 +98,7 @@ ssize_t transport_send(struct replay *replay, int fd, const char *bytes, size_t 
 
 void transport_close(struct replay *replay, int fd)
 {
-    tcp_abort(replay, fd);
+    tcp_abort(replay->far, fd);
 }
 
 void transport_flush(struct replay *replay)
@@ -141,22 +109,11 @@ void transport_flush(struct replay *replay)
     }
 }
 
-/* Handle up to FRAMES_MAX of what has arrived; return whether there was anything. */
+/* Handle up to FRAMES_AT_ONCE of what has arrived; return whether there was anything. */
 static bool take_frames(struct replay *replay)
 {
-    struct wire *wire = &replay->far->wire;
     int n_taken = 0;
-    for (; n_taken < FRAMES_MAX; n_taken++) {
-        size_t n_captured = 0;
-        struct segment segment;
-        const uint8_t *frame = wire_next(wire, &n_captured);
-        if (frame == NULL) {
-            break;
-        }
-        if (segment_read(frame, n_captured, &segment)) {
-            tcp_receive(replay, &segment);
-        }
-        wire_done(wire);
+    for (; n_taken < FRAMES_AT_ONCE && far_take_frame(replay->far); n_taken++) {
         piece_ends(replay, PIECE_EVENT, 1);
         if (replay->connections != NULL) {
             start_due(replay);
@@ -167,10 +124,9 @@ static bool take_frames(struct replay *replay)
 
 void transport_handle_events(struct replay *replay)
 {
-    int64_t now_ms = to_ms(replay, now_ns(replay));
+    int64_t now_ms = to_ms(far_now_ns());
     bool did_something = take_frames(replay);
-    for (int32_t slot; (slot = wheel_take(&replay->far->wheel, now_ms)) != WHEEL_NONE;) {
-        tcp_timer(replay, slot);
+    while (far_take_timer(replay->far, now_ms)) {
         piece_ends(replay, PIECE_EVENT, 1);
         if (replay->connections != NULL) {
             start_due(replay);
@@ -193,12 +149,7 @@ void transport_end(struct replay *replay)
 {
     struct far *far = replay->far;
     int64_t n_idle = far->n_idle;
-    for (int64_t slot = 0; slot < far->peers.n_slots; slot++) {
-        if (far->peers.slots[slot].state != PEER_FREE) {
-            tcp_abort(replay, (int32_t)slot);
-        }
-    }
-    transport_flush(replay);
+    far_abort_all(far);
     replay->result.has_packets = true;
     replay->result.packets = (struct packet_counts){
         .n_sent = far->wire.n_sent,
@@ -210,32 +161,36 @@ void transport_end(struct replay *replay)
         .n_idle = n_idle,
         .n_idle_lost = far->n_idle_lost,
     };
-    wire_close(&far->wire);
-    peers_free(&far->peers);
-    free(far->wheel.entries);
+    far_close(far);
     free(far);
 }
 
-void peer_opened(struct replay *replay, int32_t slot)
+void far_flush(struct far *far)
 {
-    if (replay->far->peers.slots[slot].is_idle) {
-        replay->far->n_idle++;
-        wheel_clear(&replay->far->wheel, slot);
+    transport_flush(far->owner);
+}
+
+void peer_opened(struct far *far, int32_t slot)
+{
+    if (far->peers.slots[slot].is_idle) {
+        far->n_idle++;
+        wheel_clear(&far->wheel, slot);
     } else {
-        conversation_open(replay, slot);
+        conversation_open(far->owner, slot);
     }
 }
 
-void peer_writable(struct replay *replay, int32_t slot)
+void peer_writable(struct far *far, int32_t slot)
 {
-    if (!replay->far->peers.slots[slot].is_idle) {
-        conversation_go_on(replay, slot);
+    if (!far->peers.slots[slot].is_idle) {
+        conversation_go_on(far->owner, slot);
     }
 }
 
-bool peer_heard(struct replay *replay, int32_t slot, const struct segment *segment, uint32_t skip)
+bool peer_heard(struct far *far, int32_t slot, const struct segment *segment, uint32_t skip)
 {
-    if (replay->far->peers.slots[slot].is_idle) {
+    struct replay *replay = far->owner;
+    if (far->peers.slots[slot].is_idle) {
         return true; /* thrown away, as the holder of idle sockets does */
     }
     size_t n_bytes = segment->n_data - skip;
@@ -248,9 +203,9 @@ bool peer_heard(struct replay *replay, int32_t slot, const struct segment *segme
     return goes_on || (connection->phase != PHASE_FREE && connection->record == record);
 }
 
-void peer_ended(struct replay *replay, int32_t slot, int error)
+void peer_ended(struct far *far, int32_t slot, int error)
 {
-    struct far *far = replay->far;
+    struct replay *replay = far->owner;
     if (!far->peers.slots[slot].is_idle) {
         if (error != 0 && error != ECONNRESET) {
             connection_finish(replay, slot, status_of_error(error));
@@ -264,11 +219,12 @@ void peer_ended(struct replay *replay, int32_t slot, int error)
         fprintf(stderr, "%s: the server closed an idle connection\n",
                 program_invocation_short_name);
     }
-    tcp_abort(replay, slot);
+    tcp_abort(far, slot);
 }
 
-size_t peer_request(struct replay *replay, int32_t slot, size_t offset, const char **bytes)
+size_t peer_request(struct far *far, int32_t slot, size_t offset, const char **bytes)
 {
+    struct replay *replay = far->owner;
     size_t n_bytes = conversation_request(replay, slot);
     *bytes = replay->request + (offset < n_bytes ? offset : n_bytes);
     return offset < n_bytes ? n_bytes - offset : 0;
