@@ -87,6 +87,8 @@ def fit_profile(
     costs_of = functools.partial(micro_costs, since=_fitted(of_datagrams.get(SINCE)))
     if table.steering == "emulated":
         costs_of, connections_max_of = counted_costs, counted_connections_max
+    for sentence in mixture_of_clients(table.steering, fit_runs):
+        say(sentence)
     say(f"fitting {len(micro)} results of microbenchmarks, {table.n_rounds} rounds")
     costs = with_intervals(costs_of, table, replicates=replicates, seed=seed) | of_datagrams
     facts = {
@@ -108,6 +110,26 @@ def fit_profile(
     return with_requests(
         profile, rates_per_s, simulated_ns=simulated_ns, replicates=replicates, seed=seed, say=say
     )
+
+
+def mixture_of_clients(steering: str, runs: Sequence[RunRecord]) -> list[str]:
+    """Return a sentence if the clients of *runs* are not those of the microbenchmarks.
+
+    The kernel of a client receives on the server's CPU, so its part is in each cost of a packet;
+    the far end has none.
+
+    Parameters
+    ----------
+    steering:
+        Of the microbenchmarks; empty where they do not record it.
+    """
+    others = sorted({run.steering for run in runs} - {steering})
+    if not steering or not others:
+        return []
+    return [
+        f"microbenchmarks with steering {steering}, fit points with {', '.join(others)}: costs of "
+        "packets hold another work of the clients' kernel than the runs had"
+    ]
 
 
 def fit_rates_per_s(

@@ -150,6 +150,11 @@ class MicroTable:
             self._values[index[key], :, rounds[row.round]] = fields
         self._all = _median(self._values)
         given = {str((row.model_extra or {}).get("steering", "")) for row in rows}
+        if {"namespaces", "far_end"} <= given:
+            raise FitError(
+                "micro.jsonl: steering: must be one of namespaces and far_end, got both: their "
+                "clients cost the server's CPU differently"
+            )
         # Rounds may differ: what loopback cannot tell, a table with any of it cannot.
         self.steering = "loopback" if "loopback" in given else max(given, default="")
 

@@ -84,6 +84,7 @@ class Testbed:
             "--server-netns", f"/run/netns/{self.server_prefix[-1]}",
             "--peer-netns", f"/run/netns/{self.client_prefix[-1]}",
             "--server-address", self.address,
+            *self.far_end,
         ]  # fmt: skip
 
 

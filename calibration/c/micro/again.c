@@ -6,7 +6,7 @@
  * The requests of a batch are lost within some milliseconds, and are repeated together by timers
  * of the peer's CPU: what is missing then, less what is missing in a window as long without them,
  * is the time of all. */
-#include "micro.h"
+#include "clients.h"
 
 #include <sys/socket.h>
 
@@ -22,17 +22,18 @@ static const uint64_t window_ns = 65000000u;
 struct again {
     struct pair *pair;
     const struct options *options;
-    int *peer_fds;
+    int *clients;
     uint64_t deadline_ns;
     struct samples samples;
 };
 
 /* Read the clock until then; return what is missing in it, in ns. */
-static double robbed_until(uint64_t until_ns)
+static double robbed_until(const struct pair *pair, uint64_t until_ns)
 {
     uint64_t gap_min = ns_to_ticks(GAP_NS_MIN), stolen = 0, last = ticks_now();
     uint64_t end = last + ns_to_ticks((double)until_ns - (double)now_ns());
     while (last < end) {
+        (void)clients_attend(pair); /* a timer of the far end is a gap, too */
         uint64_t now = ticks_now(), gap = now - last;
         last = now;
         stolen += gap < gap_min ? 0 : gap;
@@ -45,28 +46,28 @@ static void connect_in_vain(struct again *again)
     long n = again->options->batch;
     uint64_t first_ns = now_ns();
     for (long i = 0; i < n; i++) {
-        again->peer_fds[i] = peer_socket();
-        peer_connect(again->pair, again->peer_fds[i]);
+        again->clients[i] = client_open(again->pair);
+        client_connect(again->pair, again->clients[i]);
     }
-    (void)robbed_until(first_ns + before_ns);
-    double busy_ns = robbed_until(first_ns + before_ns + window_ns);
-    double quiet_ns = robbed_until(first_ns + before_ns + 2 * window_ns);
+    (void)robbed_until(again->pair, first_ns + before_ns);
+    double busy_ns = robbed_until(again->pair, first_ns + before_ns + window_ns);
+    double quiet_ns = robbed_until(again->pair, first_ns + before_ns + 2 * window_ns);
     samples_add(&again->samples, (busy_ns - quiet_ns) / (double)n, (uint64_t)n);
     for (long i = 0; i < n; i++) {
-        close_fd(again->peer_fds[i]);
+        client_close(again->pair, again->clients[i]);
     }
 }
 
 static void repeat_requests(void *context)
 {
     struct again *again = context;
-    int in_the_way = peer_socket();
-    peer_connect(again->pair, in_the_way);
-    await(in_the_way, POLLOUT);
+    int in_the_way = client_open(again->pair);
+    client_connect(again->pair, in_the_way);
+    (void)client_await_open(again->pair, in_the_way);
     while (meet_again(again->pair, PEER, 0)) {
         connect_in_vain(again);
     }
-    close_fd(in_the_way);
+    client_close(again->pair, in_the_way);
 }
 
 void bench_client_again(const struct options *options)
@@ -76,7 +77,7 @@ void bench_client_again(const struct options *options)
     struct again again = {
         .pair = &pair,
         .options = options,
-        .peer_fds = allocate((size_t)options->batch, sizeof(int)),
+        .clients = allocate((size_t)options->batch, sizeof(int)),
         .deadline_ns = now_ns() + (uint64_t)options->milliseconds * 1000000u,
     };
     if (listen(pair.listener, 0) != 0) {
@@ -89,6 +90,6 @@ void bench_client_again(const struct options *options)
     peer_finish(&pair);
     samples_print(&again.samples, options, options->bench->name, "");
     samples_close(&again.samples);
-    free(again.peer_fds);
+    free(again.clients);
     pair_close(&pair);
 }

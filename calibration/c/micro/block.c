@@ -6,7 +6,7 @@
  * Whoever does not answer acknowledges what it reads by a packet of its own, in read(): many times
  * what the read takes, and not what a server does.
  */
-#include "micro.h"
+#include "clients.h"
 
 #include <string.h>
 
@@ -33,13 +33,13 @@ static double pause_for(const struct options *options)
 static void send_after_pauses(void *context)
 {
     const struct rounds *rounds = context;
-    int fd = rounds->connections->peer_fds[rounds->connections->n - 1];
+    int client = rounds->connections->clients[rounds->connections->n - 1];
     for (bool answered = false; meet_again(rounds->pair, PEER, 0); answered = true) {
         if (answered) {
-            take_byte(fd);
+            client_take_byte(rounds->pair, client);
         }
-        spin_ns(rounds->pause_ns);
-        send_bytes(fd, 1);
+        clients_spin(rounds->pair, rounds->pause_ns);
+        client_send(rounds->pair, client, 1);
     }
 }
 
@@ -93,14 +93,14 @@ void bench_block(const struct options *options)
 static void ask(void *context)
 {
     const struct rounds *rounds = context;
-    int fd = rounds->connections->peer_fds[rounds->connections->n - 1];
+    int client = rounds->connections->clients[rounds->connections->n - 1];
     uint64_t patience = ns_to_ticks(1e9 * WAIT_MS / 1000);
     while (meet_again(rounds->pair, PEER, rounds->deadline_ns)) {
-        spin_ns(rounds->pause_ns);
+        clients_spin(rounds->pair, rounds->pause_ns);
         uint64_t first = ticks_now();
-        send_bytes(fd, REQUEST_BYTES);
+        client_send(rounds->pair, client, REQUEST_BYTES);
         for (size_t n = 0; n < REPLY_BYTES;) {
-            n += receive_bytes(fd, REPLY_BYTES - n);
+            n += client_receive(rounds->pair, client, REPLY_BYTES - n);
             if (ticks_now() - first > patience) {
                 fail("no reply came");
             }

@@ -1,5 +1,6 @@
 /* Clients on hardware: sockets of the peer. */
 #include "callers.h"
+#include "clients.h"
 
 #include "../load/request_text.h"
 
@@ -12,13 +13,13 @@ void callers_open(struct callers *callers, const struct options *options, long n
 {
     (void)n_steps; /* what they have to receive is received inside the server's calls */
     *callers = (struct callers){
-        .n = n, .reply_bytes = reply_bytes, .fds = allocate((size_t)n, sizeof(int))};
+        .n = n, .reply_bytes = reply_bytes, .clients = allocate((size_t)n, sizeof(int))};
     pair_open(&callers->pair, options, n + SPARE_DESCRIPTORS);
 }
 
 void callers_close(struct callers *callers)
 {
-    free(callers->fds);
+    free(callers->clients);
     pair_close(&callers->pair);
 }
 
@@ -26,11 +27,11 @@ static void connect_all(void *context)
 {
     struct callers *callers = context;
     for (long i = 0; i < callers->n; i++) {
-        callers->fds[i] = peer_socket();
-        peer_connect(&callers->pair, callers->fds[i]);
+        callers->clients[i] = client_open(&callers->pair);
+        client_connect(&callers->pair, callers->clients[i]);
     }
     for (long i = 0; i < callers->n; i++) {
-        await(callers->fds[i], POLLOUT);
+        (void)client_await_open(&callers->pair, callers->clients[i]);
     }
 }
 
@@ -40,7 +41,7 @@ static void ask_all(void *context)
     static char text[TRACE_REQUEST_BYTES_MAX];
     request_text(text, REQUEST_BYTES, (uint32_t)callers->reply_bytes, false);
     for (long i = 0; i < callers->n; i++) {
-        send_text(callers->fds[i], text, REQUEST_BYTES);
+        client_send_text(&callers->pair, callers->clients[i], text, REQUEST_BYTES);
     }
 }
 
@@ -48,7 +49,7 @@ static void close_all(void *context)
 {
     const struct callers *callers = context;
     for (long i = 0; i < callers->n; i++) {
-        close_fd(callers->fds[i]);
+        client_close(&callers->pair, callers->clients[i]);
     }
 }
 

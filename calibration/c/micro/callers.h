@@ -15,7 +15,7 @@ struct callers {
     struct pair pair;
     long n;
     long reply_bytes;
-    int *fds;       /* on hardware */
+    int *clients;   /* on hardware */
     uint64_t first; /* the first one's number, on the counted target */
 };
 

@@ -1,5 +1,5 @@
 /* What a connection costs the load generator's CPU, while the server's CPU is busy. */
-#include "micro.h"
+#include "clients.h"
 
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -19,8 +19,8 @@ static const char *const call_names[N_CALLS] = {
 struct client {
     struct pair *pair;
     const struct options *options;
-    int *server_fds, *peer_fds;
-    int epoll;
+    int *server_fds, *clients;
+    int epoll; /* of sockets */
     uint64_t deadline_ns;
     struct samples samples[N_CALLS];
 };
@@ -28,28 +28,30 @@ struct client {
 static void connect_all(struct client *client)
 {
     for (long i = 0; i < client->options->batch; i++) {
-        int fd = peer_socket();
-        peer_connect(client->pair, fd);
-        epoll_control(client->epoll, EPOLL_CTL_ADD, fd, EPOLLIN);
-        client->peer_fds[i] = fd;
+        int one = client_open(client->pair);
+        client_connect(client->pair, one);
+        if (client->options->far == NULL) {
+            epoll_control(client->epoll, EPOLL_CTL_ADD, one, EPOLLIN);
+        }
+        client->clients[i] = one;
     }
 }
 
 static void send_all(struct client *client)
 {
     for (long i = 0; i < client->options->batch; i++) {
-        send_bytes(client->peer_fds[i], REQUEST_BYTES);
+        client_send(client->pair, client->clients[i], REQUEST_BYTES);
     }
 }
 
 static void receive_all(struct client *client)
 {
     for (long i = 0; i < client->options->batch; i++) {
-        struct epoll_event event;
-        if (epoll_wait(client->epoll, &event, 1, 0) != 1) {
+        struct epoll_event event = {.data.fd = client->clients[i]};
+        if (client->options->far == NULL && epoll_wait(client->epoll, &event, 1, 0) != 1) {
             fail("a reply is missing");
         }
-        if (receive_bytes(event.data.fd, REPLY_BYTES) != REPLY_BYTES) {
+        if (client_receive(client->pair, event.data.fd, REPLY_BYTES) != REPLY_BYTES) {
             fail("a reply came in pieces");
         }
     }
@@ -58,7 +60,7 @@ static void receive_all(struct client *client)
 static void close_all(struct client *client)
 {
     for (long i = 0; i < client->options->batch; i++) {
-        close_fd(client->peer_fds[i]);
+        client_close(client->pair, client->clients[i]);
     }
 }
 
@@ -78,11 +80,11 @@ static void use_server(void *context)
     while (meet_again(client->pair, PEER, 0)) {
         measure(client, CALL_CONNECT, connect_all);
         for (long i = 0; i < client->options->batch; i++) {
-            await(client->peer_fds[i], POLLOUT);
+            (void)client_await_open(client->pair, client->clients[i]);
         }
         measure(client, CALL_SEND, send_all);
         meet(client->pair, PEER); /* the requests are there */
-        meet(client->pair, PEER); /* the replies are there */
+        meet_unattending(client->pair); /* the replies are there */
         measure(client, CALL_RECEIVE, receive_all);
         measure(client, CALL_CLOSE, close_all);
         meet(client->pair, PEER); /* the server may close */
@@ -131,7 +133,7 @@ void bench_client_calls(const struct options *options)
         .pair = &pair,
         .options = options,
         .server_fds = allocate((size_t)options->batch, sizeof(int)),
-        .peer_fds = allocate((size_t)options->batch, sizeof(int)),
+        .clients = allocate((size_t)options->batch, sizeof(int)),
         .deadline_ns = now_ns() + (uint64_t)options->milliseconds * 1000000u,
     };
     for (int call = 0; call < N_CALLS; call++) {
@@ -145,6 +147,6 @@ void bench_client_calls(const struct options *options)
         samples_close(&client.samples[call]);
     }
     free(client.server_fds);
-    free(client.peer_fds);
+    free(client.clients);
     pair_close(&pair);
 }

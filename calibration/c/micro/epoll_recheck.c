@@ -1,5 +1,5 @@
 /* What a level-triggered wait asks for descriptors that were drained since the last one. */
-#include "micro.h"
+#include "clients.h"
 
 #include <sys/epoll.h>
 
@@ -18,7 +18,7 @@ static void send_rounds(void *context)
     const struct connections *connections = recheck->connections;
     while (meet_again(recheck->pair, PEER, 0)) {
         for (long i = connections->n - recheck->ready; i < connections->n; i++) {
-            send_bytes(connections->peer_fds[i], 1);
+            client_send(recheck->pair, connections->clients[i], 1);
         }
         meet(recheck->pair, PEER);
     }

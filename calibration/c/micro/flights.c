@@ -8,6 +8,7 @@
  * packets are handled where they are sent. Waiting for acknowledgements is no cost. A connection
  * serves once, so that each begins with the same window, and the kernel has counted for it what
  * came and went. */
+#include "clients.h"
 #include "flights.h"
 
 #include <errno.h>
@@ -28,7 +29,7 @@ enum {
 struct flights {
     struct pair *pair;
     const struct options *options;
-    char *reply, *taken;
+    char *reply;
     uint64_t deadline_ns;
     _Alignas(CACHE_LINE) atomic_bool over; /* the reply has been read, and all is calm again */
 };
@@ -39,15 +40,11 @@ struct tally {
     uint64_t n, n_gaps, segments_out, segments_in;
 };
 
-static void take_reply(struct flights *flights, int fd)
+static void take_reply(struct flights *flights, int client)
 {
-    for (long left = flights->options->reply; left > 0;) {
-        await(fd, POLLIN);
-        ssize_t received = read(fd, flights->taken, (size_t)left);
-        if (received <= 0) {
-            fail_errno("read of a reply");
-        }
-        left -= received;
+    for (size_t left = (size_t)flights->options->reply; left > 0;) {
+        client_await_data(flights->pair, client);
+        left -= client_receive(flights->pair, client, left);
     }
 }
 
@@ -55,16 +52,16 @@ static void ask_for_replies(void *context)
 {
     struct flights *flights = context;
     while (meet_again(flights->pair, PEER, 0)) {
-        int fd = peer_socket();
-        peer_connect(flights->pair, fd);
-        await(fd, POLLOUT);
-        send_bytes(fd, REQUEST_BYTES);
+        int client = client_open(flights->pair);
+        client_connect(flights->pair, client);
+        (void)client_await_open(flights->pair, client);
+        client_send(flights->pair, client, REQUEST_BYTES);
         meet(flights->pair, PEER); /* the request is there */
-        take_reply(flights, fd);
-        spin_ns(SETTLE_NS);
+        take_reply(flights, client);
+        clients_spin(flights->pair, SETTLE_NS);
         atomic_store(&flights->over, true);
         meet(flights->pair, PEER); /* the server has closed */
-        close_fd(fd);
+        client_close(flights->pair, client);
     }
 }
 
@@ -160,7 +157,6 @@ void bench_flights(const struct options *options)
         .pair = &pair,
         .options = options,
         .reply = allocate((size_t)options->reply, 1),
-        .taken = allocate((size_t)options->reply, 1),
         .deadline_ns = now_ns() + (uint64_t)options->milliseconds * 1000000u,
     };
     samples_open(&tally.busy);
@@ -180,6 +176,5 @@ void bench_flights(const struct options *options)
     samples_close(&tally.written);
     samples_close(&tally.gaps);
     free(flights.reply);
-    free(flights.taken);
     pair_close(&pair);
 }

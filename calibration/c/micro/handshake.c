@@ -1,5 +1,5 @@
 /* From connect to writable, as a spinning client sees it. */
-#include "micro.h"
+#include "clients.h"
 
 #include <string.h>
 
@@ -12,25 +12,11 @@ struct handshakes {
 
 static double handshake_ns(const struct pair *pair)
 {
-    int fd = peer_socket();
-    struct pollfd entry = {.fd = fd, .events = POLLOUT};
-    uint64_t patience = ns_to_ticks(2e9);
+    int client = client_open(pair);
     uint64_t first = ticks_now();
-    peer_connect(pair, fd);
-    int n;
-    while ((n = poll(&entry, 1, 0)) == 0) {
-        if (ticks_now() - first > patience) {
-            fail("a connection was not established in 2 s");
-        }
-    }
-    double ns = ticks_to_ns(ticks_now() - first);
-    if (n < 0) {
-        fail_errno("poll");
-    }
-    if (entry.revents != POLLOUT) {
-        fail("a connection was refused");
-    }
-    close_fd(fd);
+    client_connect(pair, client);
+    double ns = ticks_to_ns(client_spin_until_open(pair, client) - first);
+    client_close(pair, client);
     return ns;
 }
 
@@ -39,7 +25,7 @@ static void shake_hands(void *context)
     struct handshakes *handshakes = context;
     double pause_ns = (double)handshakes->pair->options->pause_us * 1000.0;
     for (int i = 0; i < HANDSHAKES_PER_ROUND; i++) {
-        spin_ns(pause_ns); /* until the server's CPU sleeps again */
+        clients_spin(handshakes->pair, pause_ns); /* until the server's CPU sleeps again */
         samples_add(&handshakes->samples, handshake_ns(handshakes->pair), 1);
     }
 }

@@ -7,14 +7,16 @@
  * A gap between two readings that is too long for a reading is time stolen by an interrupt.
  * The quiet window has the timer ticks and the neighbours, but not the packets. Only the
  * first packets on a connection are used: later ones are acknowledged at another time. They have
- * a bench of their own, interrupt_later, whose connections have had a request and its reply. Of
- * interrupt_dropped the listener's queue is full.
+ * a bench of their own, interrupt_later, whose connections have had a request and its reply. A
+ * kernel has acknowledged a reply before its client resets; the far end does both in one go, so its
+ * connections of interrupt_reset have had a reply, too. Of interrupt_dropped the listener's queue is full.
  *
  * What a signal adds is small beside its packet, and packets are dearer at one time than at
  * another: so bursts on connections that signal alternate with bursts on some that epoll watches,
  * and the differences are the samples. Nobody takes the signals before all is over; of
  * interrupt_signal_lost the queue is full already. interrupt_posted is the same of connections for
  * which a receive is armed by io_uring, which leaves work for its thread. */
+#include "clients.h"
 #include "ring.h"
 #include "watched.h"
 
@@ -37,12 +39,13 @@ struct interrupts {
     struct pair *pair;
     const struct options *options;
     enum operation operation;
-    int *server_fds, *peer_fds;
+    int *server_fds, *clients;
     int epoll;             /* -1: nothing is watched by epoll */
     struct served *served; /* NULL: no burst signals */
     struct ring *ring;     /* NULL: for none is a receive armed */
     bool loses;            /* no signal finds room */
     bool is_later;         /* each connection has been answered once */
+    bool leaves;           /* each has been answered, which it acknowledges with its reset */
     bool drops;            /* no connection finds room */
     bool told_otherwise;   /* those of this burst; otherwise epoll watches them, if it is there */
     struct cost {
@@ -74,12 +77,19 @@ static void burst(struct interrupts *interrupts)
 {
     for (long i = 0; i < interrupts->options->burst; i++) {
         if (interrupts->operation == OPERATION_CONNECT) {
-            peer_connect(interrupts->pair, interrupts->peer_fds[i]);
+            client_connect(interrupts->pair, interrupts->clients[i]);
         } else if (interrupts->operation == OPERATION_DATA) {
-            send_bytes(interrupts->peer_fds[i], REQUEST_BYTES);
+            client_send(interrupts->pair, interrupts->clients[i], REQUEST_BYTES);
         } else {
-            close_fd(interrupts->peer_fds[i]);
+            client_leave(interrupts->pair, interrupts->clients[i]);
         }
+    }
+}
+
+static void ask_all(struct interrupts *interrupts)
+{
+    for (long i = 0; i < interrupts->options->burst; i++) {
+        client_send(interrupts->pair, interrupts->clients[i], REQUEST_BYTES);
     }
 }
 
@@ -87,27 +97,27 @@ static void prepare(struct interrupts *interrupts)
 {
     long n = interrupts->options->burst;
     for (long i = 0; i < n; i++) {
-        interrupts->peer_fds[i] = peer_socket();
+        interrupts->clients[i] = client_open(interrupts->pair);
     }
     if (interrupts->operation == OPERATION_CONNECT) {
         return;
     }
     for (long i = 0; i < n; i++) {
-        peer_connect(interrupts->pair, interrupts->peer_fds[i]);
+        client_connect(interrupts->pair, interrupts->clients[i]);
     }
     for (long i = 0; i < n; i++) {
-        await(interrupts->peer_fds[i], POLLOUT);
+        (void)client_await_open(interrupts->pair, interrupts->clients[i]);
     }
-    if (interrupts->is_later) {
-        burst(interrupts); /* a first request each */
+    if (interrupts->is_later || interrupts->leaves) {
+        ask_all(interrupts); /* a first request each */
     }
 }
 
 static void take_replies(const struct interrupts *interrupts)
 {
     for (long i = 0; i < interrupts->options->burst; i++) {
-        await(interrupts->peer_fds[i], POLLIN);
-        if (receive_bytes(interrupts->peer_fds[i], REPLY_BYTES) != REPLY_BYTES) {
+        client_await_data(interrupts->pair, interrupts->clients[i]);
+        if (client_receive(interrupts->pair, interrupts->clients[i], REPLY_BYTES) != REPLY_BYTES) {
             fail("a reply came in pieces");
         }
     }
@@ -120,10 +130,10 @@ static void burst_and_quiet(struct interrupts *interrupts)
     uint64_t first = ticks_now();
     struct theft before = theft_now(interrupts);
     burst(interrupts);
-    spin_ns(settle_ns);
+    clients_spin(interrupts->pair, settle_ns);
     struct theft between = theft_now(interrupts);
     double window_ns = ticks_to_ns(ticks_now() - first);
-    spin_ns(window_ns);
+    clients_spin(interrupts->pair, window_ns);
     struct theft after = theft_now(interrupts);
     struct cost cost = {ticks_to_ns(between.ticks - before.ticks) / (double)n,
                         ticks_to_ns(after.ticks - between.ticks) / (double)n};
@@ -139,31 +149,36 @@ static void burst_and_quiet(struct interrupts *interrupts)
 static void send_bursts(void *context)
 {
     struct interrupts *interrupts = context;
+    double pause_ns = (double)interrupts->options->pause_us * 1000.0;
     int in_the_way = -1;
     if (interrupts->drops) {
-        in_the_way = peer_socket();
-        peer_connect(interrupts->pair, in_the_way);
-        await(in_the_way, POLLOUT);
+        in_the_way = client_open(interrupts->pair);
+        client_connect(interrupts->pair, in_the_way);
+        (void)client_await_open(interrupts->pair, in_the_way);
     }
     while (meet_again(interrupts->pair, PEER, 0)) {
         prepare(interrupts);
         meet(interrupts->pair, PEER); /* connections are there to be accepted */
-        meet(interrupts->pair, PEER); /* they are accepted, the server is busy */
+        meet_unattending(interrupts->pair); /* they are accepted, the server is busy */
         if (interrupts->is_later) {
             take_replies(interrupts);
         }
-        spin_ns((double)interrupts->options->pause_us * 1000.0);
+        if (interrupts->leaves) {
+            spin_ns(pause_ns); /* the replies wait */
+        } else {
+            clients_spin(interrupts->pair, pause_ns);
+        }
         burst_and_quiet(interrupts);
         atomic_store(&interrupts->over, true);
         meet(interrupts->pair, PEER); /* the server has accepted what was connected */
         if (interrupts->operation != OPERATION_RESET) {
             for (long i = 0; i < interrupts->options->burst; i++) {
-                close_fd(interrupts->peer_fds[i]);
+                client_close(interrupts->pair, interrupts->clients[i]);
             }
         }
     }
     if (in_the_way >= 0) {
-        close_fd(in_the_way);
+        client_close(interrupts->pair, in_the_way);
     }
 }
 
@@ -229,7 +244,7 @@ static void accept_burst(struct interrupts *interrupts)
     if (interrupts->told_otherwise && interrupts->ring != NULL) {
         ring_go(interrupts->ring, RING_NO_WAIT);
     }
-    if (interrupts->is_later) {
+    if (interrupts->is_later || interrupts->leaves) {
         answer_burst(interrupts);
     }
 }
@@ -337,10 +352,11 @@ void bench_interrupt(const struct options *options)
         .options = options,
         .operation = operation_of(options->bench->name),
         .server_fds = allocate((size_t)options->burst, sizeof(int)),
-        .peer_fds = allocate((size_t)options->burst, sizeof(int)),
+        .clients = allocate((size_t)options->burst, sizeof(int)),
         .epoll = posts || options->mechanism != MECHANISM_NONE ? epoll_open() : -1,
         .loses = strcmp(options->bench->name, "interrupt_signal_lost") == 0,
         .is_later = strcmp(options->bench->name, "interrupt_later") == 0,
+        .leaves = options->far != NULL && operation_of(options->bench->name) == OPERATION_RESET,
         .drops = strcmp(options->bench->name, "interrupt_dropped") == 0,
         .deadline_ns = now_ns() + (uint64_t)options->milliseconds * 1000000u,
     };
@@ -374,6 +390,6 @@ void bench_interrupt(const struct options *options)
         ring_close_all(&ring);
     }
     free(interrupts.server_fds);
-    free(interrupts.peer_fds);
+    free(interrupts.clients);
     pair_close(&pair);
 }

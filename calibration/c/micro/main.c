@@ -1,4 +1,5 @@
 /* The table of benches. */
+#include "clients.h"
 #include "flights.h"
 #include "watched.h"
 
@@ -151,6 +152,7 @@ int main(int n_words, char **words)
 {
     struct options options;
     options_read(&options, n_words, words);
+    far_clients_options(&options);
     timing_calibrate();
     block_signals();
     options.bench->run(&options);

@@ -66,12 +66,18 @@ enum option_bit {
     TAKES_RECORDING = 32768,
 };
 
+struct far_options;
+
 struct options {
     const struct bench *bench;
     long n, span, first, ready, batch, reply, burst, pause_us, cpu, queue;
     long milliseconds, server_cpu, peer_cpu;
     enum mechanism mechanism;
     const char *server_netns, *peer_netns, *server_address, *recording;
+    const char *interface, *mac, *server_mac,
+        *source; /* of the far end, as ../far_end reads them */
+    long sources;
+    const struct far_options *far; /* NULL: clients are sockets */
 };
 
 struct bench {
@@ -173,9 +179,14 @@ enum side { SERVER, PEER };
 
 typedef void (*peer_task)(void *context);
 
+struct client_kind;
+struct far_peer;
+
 struct pair {
     const struct options *options;
     struct sockaddr_in address; /* of the listener */
+    const struct client_kind *clients; /* and those of the far end, if they are its */
+    struct far_peer *far;
     int listener;
     pthread_t thread;
     pthread_mutex_t lock;
@@ -202,6 +213,9 @@ void peer_start(struct pair *pair, peer_task task, void *context);
 void peer_finish(struct pair *pair);
 /* A spinning rendezvous of the two sides. */
 void meet(struct pair *pair, enum side side);
+/* The same of the peer, which leaves what comes for the far end until later: nothing that a client
+ * answers interrupts the server meanwhile. */
+void meet_unattending(struct pair *pair);
 /* The same at the head of a cycle: both learn whether there is another cycle. */
 bool meet_again(struct pair *pair, enum side side, uint64_t deadline_ns);
 
@@ -214,8 +228,6 @@ void send_bytes(int fd, size_t bytes); /* of no meaning, PIECE_BYTES at most */
 void send_text(int fd, const char *text, size_t bytes);
 /* Read what is there; return the bytes, 0 if there are none yet. */
 size_t receive_bytes(int fd, size_t bytes);
-/* Spin until a byte has come, and read it. */
-void take_byte(int fd);
 void close_fd(int fd);
 /* Move a descriptor to the least number from `number` on that is free; return it. */
 int move_fd(int fd, long number);
@@ -226,13 +238,9 @@ int move_fd(int fd, long number);
 struct connections {
     long n;
     int *server_fds;
-    int *peer_fds;
+    int *clients; /* their other ends (clients.h) */
 };
 
-/* A non-blocking socket of the peer that closes with a reset. */
-int peer_socket(void);
-/* Begin a connection; it is established when `await_writable` returns. */
-void peer_connect(const struct pair *pair, int fd);
 void connections_open(struct connections *connections, struct pair *pair, long n);
 void connections_close(struct connections *connections, struct pair *pair);
 /* Make connections first ... first+n-1 readable by one byte each. */

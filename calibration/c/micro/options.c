@@ -1,4 +1,5 @@
 /* The command line: one table of options, each bench says which of them it takes. */
+#include "../far_end/peers.h"
 #include "micro.h"
 
 #include <errno.h>
@@ -34,6 +35,7 @@ static const struct number_option numbers[] = {
      "signals that may be queued (0: as many as the kernel lets)"},
     {"--milliseconds", offsetof(struct options, milliseconds), 0, 1, 60000, "length of the run"},
     {"--server-cpu", offsetof(struct options, server_cpu), 0, 0, 1023, "CPU of the server"},
+    {"--sources", offsetof(struct options, sources), 0, 1, SOURCES_MAX, "addresses of the far end"},
     {"--peer-cpu", offsetof(struct options, peer_cpu), 0, 0, 1023, "CPU of the peer"},
 };
 
@@ -48,6 +50,12 @@ static const struct text_option texts[] = {
     {"--server-netns", offsetof(struct options, server_netns), 0, "file of its network namespace"},
     {"--peer-netns", offsetof(struct options, peer_netns), 0, "file of its network namespace"},
     {"--server-address", offsetof(struct options, server_address), 0, "IPv4 address to listen on"},
+    {"--interface", offsetof(struct options, interface), 0,
+     "the peer's, over which clients are packets of the far end, not sockets"},
+    {"--mac", offsetof(struct options, mac), 0, "Ethernet address of those, no kernel's"},
+    {"--server-mac", offsetof(struct options, server_mac), 0, "Ethernet address of the server"},
+    {"--source", offsetof(struct options, source), 0,
+     "first IPv4 address of the far end, no kernel's"},
     {"--recording", offsetof(struct options, recording), TAKES_RECORDING,
      "file for the times and lengths of long gaps"},
 };
@@ -237,6 +245,7 @@ void options_read(struct options *options, int n_words, char **words)
         .pause_us = bench->defaults.pause_us,
         .milliseconds = bench->defaults.milliseconds != 0 ? bench->defaults.milliseconds : 500,
         .peer_cpu = 1,
+        .sources = 16,
         .mechanism = bench->mechanism,
     };
     for (int i = 2; i < n_words; i += 2) {

@@ -1,5 +1,5 @@
 /* The two threads: where they run, how they wait for each other. */
-#include "micro.h"
+#include "clients.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,6 +14,9 @@ static const uint64_t patience_ns = 10000000000u;
 
 const char *steering(const struct options *options)
 {
+    if (options->far != NULL) {
+        return "far_end";
+    }
     return options->server_netns != NULL ? "namespaces" : "loopback";
 }
 
@@ -74,11 +77,20 @@ static void set_state(struct pair *pair, int state)
     (void)pthread_mutex_unlock(&pair->lock);
 }
 
+static void pass_time(const struct pair *pair, enum side side)
+{
+    if (side == PEER) {
+        (void)clients_attend(pair);
+    } else {
+        relax();
+    }
+}
+
 /* Sleep until the state is not `state`, or spin if that will be soon; return the new one. */
 static int await_change(struct pair *pair, int state)
 {
     while (atomic_load(&pair->attentive) && (int)atomic_load(&pair->state) == state) {
-        relax();
+        pass_time(pair, state == PEER_RESTING ? PEER : SERVER);
     }
     (void)pthread_mutex_lock(&pair->lock);
     while ((int)pair->state == state) {
@@ -87,6 +99,17 @@ static int await_change(struct pair *pair, int state)
     int changed = (int)pair->state;
     (void)pthread_mutex_unlock(&pair->lock);
     return changed;
+}
+
+struct beginning {
+    struct pair *pair;
+    long n_clients;
+};
+
+static void begin_clients(void *context)
+{
+    const struct beginning *beginning = context;
+    clients_begin(beginning->pair, beginning->n_clients);
 }
 
 static void *peer_main(void *context)
@@ -103,12 +126,14 @@ static void *peer_main(void *context)
         atomic_store(&pair->task_over, true);
         set_state(pair, PEER_RESTING);
     }
+    clients_end(pair);
     return NULL;
 }
 
 void pair_open(struct pair *pair, const struct options *options, long n_descriptors)
 {
-    *pair = (struct pair){.options = options, .listener = -1, .state = PEER_STARTING};
+    *pair = (struct pair){
+        .options = options, .listener = -1, .state = PEER_STARTING, .clients = &socket_clients};
     need_descriptors(options, n_descriptors);
     int error = pthread_mutex_init(&pair->lock, NULL);
     if (error == 0) {
@@ -124,6 +149,9 @@ void pair_open(struct pair *pair, const struct options *options, long n_descript
     pin_to_cpu(options->server_cpu);
     enter_namespace(options->server_netns);
     pair->listener = listener_open(&pair->address, options->server_address);
+    struct beginning beginning = {pair, n_descriptors};
+    peer_start(pair, begin_clients, &beginning);
+    peer_finish(pair);
 }
 
 void pair_close(struct pair *pair)
@@ -152,7 +180,7 @@ void peer_finish(struct pair *pair)
     (void)await_change(pair, PEER_WORKING);
 }
 
-void meet(struct pair *pair, enum side side)
+static void meet_while(struct pair *pair, enum side side, enum side passing)
 {
     enum side other = side == SERVER ? PEER : SERVER;
     unsigned mine = atomic_fetch_add(&pair->met[side], 1) + 1;
@@ -160,11 +188,21 @@ void meet(struct pair *pair, enum side side)
     uint64_t patience = ns_to_ticks((double)patience_ns);
     /* The difference, not the order: the counters may wrap. */
     while ((int)(atomic_load_explicit(&pair->met[other], memory_order_acquire) - mine) < 0) {
-        relax();
+        pass_time(pair, passing);
         if (ticks_now() - first > patience) {
             fail("%s: the other thread did not come to the rendezvous", pair->options->bench->name);
         }
     }
+}
+
+void meet(struct pair *pair, enum side side)
+{
+    meet_while(pair, side, side);
+}
+
+void meet_unattending(struct pair *pair)
+{
+    meet_while(pair, PEER, SERVER);
 }
 
 bool meet_again(struct pair *pair, enum side side, uint64_t deadline_ns)

@@ -3,10 +3,12 @@
  *     peer     connect x B, request x B |                                    | reset x B
  *     server   spins                    | accept x B, read x B, write x B... | spins
  *
- * As in the machine under test, whatever the peer's side has to receive (reply, FIN) is
- * received inside the server's write and close: that is part of their price. A mechanism of the
+ * As in the machine under test, whatever a client's kernel has to receive (reply, FIN) is received
+ * inside the server's write and close: that is part of their price. Of the far end nothing is, and
+ * what it answers comes after the calls: a reply's acknowledgement is in interrupt_reset. A mechanism of the
  * server's own watches after the accepts, and unwatches before the closes; that of epoll itself
  * leaves the removal to close. */
+#include "clients.h"
 #include "watched.h"
 
 #include <errno.h>
@@ -39,7 +41,7 @@ static const char *const call_names[N_CALLS] = {
 struct serve {
     struct pair *pair;
     const struct options *options;
-    int *server_fds, *peer_fds;
+    int *server_fds, *clients;
     char *reply;
     int epoll;             /* -1: not by epoll_ctl itself */
     struct served *served; /* NULL: not by a mechanism of the server */
@@ -67,17 +69,18 @@ static void send_requests(void *context)
     long n = serve->options->batch;
     while (meet_again(serve->pair, PEER, 0)) {
         for (long i = 0; i < n; i++) {
-            serve->peer_fds[i] = peer_socket();
-            peer_connect(serve->pair, serve->peer_fds[i]);
+            serve->clients[i] = client_open(serve->pair);
+            client_connect(serve->pair, serve->clients[i]);
         }
         for (long i = 0; i < n; i++) {
-            await(serve->peer_fds[i], POLLOUT);
-            send_bytes(serve->peer_fds[i], REQUEST_BYTES);
+            (void)client_await_open(serve->pair, serve->clients[i]);
+            client_send(serve->pair, serve->clients[i], REQUEST_BYTES);
         }
         meet(serve->pair, PEER); /* the requests are there */
-        meet(serve->pair, PEER); /* the server has closed */
+        meet_unattending(serve->pair); /* the server has closed */
+        clients_catch_up(serve->pair);
         for (long i = 0; i < n; i++) {
-            close_fd(serve->peer_fds[i]);
+            client_close(serve->pair, serve->clients[i]);
         }
     }
 }
@@ -246,7 +249,7 @@ void bench_serve_calls(const struct options *options)
         .pair = &pair,
         .options = options,
         .server_fds = allocate((size_t)options->batch, sizeof(int)),
-        .peer_fds = allocate((size_t)options->batch, sizeof(int)),
+        .clients = allocate((size_t)options->batch, sizeof(int)),
         .reply = allocate((size_t)options->reply, 1),
         .epoll = options->mechanism == MECHANISM_EPOLL ? epoll_open() : -1,
         .deadline_ns = now_ns() + (uint64_t)options->milliseconds * 1000000u,
@@ -268,7 +271,7 @@ void bench_serve_calls(const struct options *options)
         served_close(serve.served);
     }
     free(serve.server_fds);
-    free(serve.peer_fds);
+    free(serve.clients);
     free(serve.reply);
     waiter_close(&waiter);
     connections_close(&idle, &pair);

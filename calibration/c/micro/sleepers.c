@@ -4,6 +4,7 @@
  *     peer           pause   byte or connection ^  | close
  *
  * As block.c has it for waits. */
+#include "clients.h"
 #include "repeated.h"
 #include "ring.h"
 
@@ -28,19 +29,19 @@ static void wake_after_pauses(void *context)
     struct sleeper *sleeper = context;
     bool knocks = sleeper->call == CALL_ACCEPT;
     for (bool answered = false; meet_again(&sleeper->pair, PEER, 0); answered = true) {
-        int fd = knocks ? peer_socket() : sleeper->connections.peer_fds[0];
+        int client = knocks ? client_open(&sleeper->pair) : sleeper->connections.clients[0];
         if (answered && !knocks) {
-            take_byte(fd);
+            client_take_byte(&sleeper->pair, client);
         }
-        spin_ns(sleeper->pause_ns);
+        clients_spin(&sleeper->pair, sleeper->pause_ns);
         if (knocks) {
-            peer_connect(&sleeper->pair, fd);
+            client_connect(&sleeper->pair, client);
         } else {
-            send_bytes(fd, 1);
+            client_send(&sleeper->pair, client, 1);
         }
         meet(&sleeper->pair, PEER); /* the call has returned */
         if (knocks) {
-            close_fd(fd);
+            client_close(&sleeper->pair, client);
         }
     }
 }

@@ -101,13 +101,6 @@ size_t receive_bytes(int fd, size_t bytes)
     return 0;
 }
 
-void take_byte(int fd)
-{
-    while (receive_bytes(fd, 1) == 0) {
-        relax();
-    }
-}
-
 int move_fd(int fd, long number)
 {
     int moved = fcntl(fd, F_DUPFD_CLOEXEC, (int)number);

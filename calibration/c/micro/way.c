@@ -13,7 +13,7 @@
  * there was an interrupt. Three kinds of cycles take turns: a request and no write, a request
  * beside a write, and a write whose reply the peer waits for, spinning.
  * Source: Linux net/core/dev.c enqueue_to_backlog(), net_rps_send_ipi(), process_backlog(). */
-#include "micro.h"
+#include "clients.h"
 
 #include <stdlib.h>
 
@@ -75,19 +75,19 @@ static void spin_until(uint64_t ticks)
     }
 }
 
-static double timed_send_ns(int fd, uint64_t *begun)
+static double timed_send_ns(const struct way *way, int client, uint64_t *begun)
 {
     *begun = ticks_now();
-    send_bytes(fd, REQUEST_BYTES);
+    client_send(way->pair, client, REQUEST_BYTES);
     return ticks_to_ns(ticks_now() - *begun);
 }
 
-static void send_alone(struct way *way, const int *fds)
+static void send_alone(struct way *way, const int *clients)
 {
     uint64_t begun, second;
-    double taken_ns = timed_send_ns(fds[OF_REQUEST], &begun);
-    double second_ns = timed_send_ns(fds[OF_SECOND], &second);
-    spin_ns(SETTLE_NS);
+    double taken_ns = timed_send_ns(way, clients[OF_REQUEST], &begun);
+    double second_ns = timed_send_ns(way, clients[OF_SECOND], &second);
+    clients_spin(way->pair, SETTLE_NS);
     uint64_t robbed = atomic_load(&way->robbed);
     if (way->is_loopback) {
         robbed = begun; /* the sender's CPU receives, and nobody is robbed */
@@ -99,46 +99,46 @@ static void send_alone(struct way *way, const int *fds)
     samples_add(&way->lines[LINE_SECOND], second_ns, 1);
 }
 
-static void send_beside(struct way *way, const int *fds, uint64_t due)
+static void send_beside(struct way *way, const int *clients, uint64_t due)
 {
     double phase_ns = random_phase_ns(way);
     uint64_t begun;
     spin_until(phase_ns < 0 ? due - ns_to_ticks(-phase_ns) : due + ns_to_ticks(phase_ns));
-    double taken_ns = timed_send_ns(fds[OF_REQUEST], &begun);
+    double taken_ns = timed_send_ns(way, clients[OF_REQUEST], &begun);
     if (way->n_beside < SAMPLES_MAX) {
         way->begun_ns[way->n_beside] = since_ns(begun, due);
         way->taken_ns[way->n_beside++] = taken_ns;
     }
-    send_bytes(fds[OF_SECOND], REQUEST_BYTES);
-    spin_ns(SETTLE_NS);
+    client_send(way->pair, clients[OF_SECOND], REQUEST_BYTES);
+    clients_spin(way->pair, SETTLE_NS);
 }
 
 static void converse(void *context)
 {
     struct way *way = context;
-    const int *fds = way->connections.peer_fds;
+    const int *clients = way->connections.clients;
     while (meet_again(way->pair, PEER, 0)) {
         bool has_seen = false;
         meet(way->pair, PEER); /* the server has said when */
         uint64_t due = atomic_load(&way->due);
         if (way->kind == KIND_ALONE) {
-            send_alone(way, fds);
+            send_alone(way, clients);
         } else if (way->kind == KIND_BESIDE) {
-            send_beside(way, fds, due);
+            send_beside(way, clients, due);
         } else {
-            while (receive_bytes(fds[OF_REPLY], REPLY_BYTES) == 0) {
+            while (client_receive(way->pair, clients[OF_REPLY], REPLY_BYTES) == 0) {
                 relax();
             }
             samples_add(&way->lines[LINE_SEEN], since_ns(ticks_now(), due), 1);
             has_seen = true;
-            send_bytes(fds[OF_REQUEST], REQUEST_BYTES);
-            send_bytes(fds[OF_SECOND], REQUEST_BYTES);
+            client_send(way->pair, clients[OF_REQUEST], REQUEST_BYTES);
+            client_send(way->pair, clients[OF_SECOND], REQUEST_BYTES);
         }
         for (int i = has_seen ? OF_REQUEST : OF_REPLY; i < N_CONNECTIONS; i++) {
-            await(fds[i], POLLIN);
-            (void)receive_bytes(fds[i], REPLY_BYTES);
+            client_await_data(way->pair, clients[i]);
+            (void)client_receive(way->pair, clients[i], REPLY_BYTES);
         }
-        send_bytes(fds[OF_REPLY], REQUEST_BYTES); /* the next request there */
+        client_send(way->pair, clients[OF_REPLY], REQUEST_BYTES); /* the next request there */
     }
 }
 
@@ -202,7 +202,7 @@ static void tell_apart(struct way *way)
 static void send_first(void *context)
 {
     struct way *way = context;
-    send_bytes(way->connections.peer_fds[OF_REPLY], REQUEST_BYTES);
+    client_send(way->pair, way->connections.clients[OF_REPLY], REQUEST_BYTES);
 }
 
 void bench_way(const struct options *options)

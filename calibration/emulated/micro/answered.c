@@ -48,7 +48,7 @@ void bench_far_answered(const struct options *options)
         struct connections connections;
         connections_open(&connections, &pair, n);
         uint64_t due_ns = monotonic_ns() + delay + SETTLE_NS;
-        clients_send((uint64_t)connections.peer_fds[0], n, due_ns, 0, 0, options->reply);
+        clients_send((uint64_t)connections.clients[0], n, due_ns, 0, 0, options->reply);
         sleep_until(due_ns + (uint64_t)n * PACKET_NS_MAX + SETTLE_NS);
         await_quiet(4 * delay + SETTLE_NS);
         uint64_t written_ns = monotonic_ns();

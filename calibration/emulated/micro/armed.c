@@ -33,7 +33,7 @@ void armed_close(struct armed *armed)
 static uint64_t order(const struct armed *armed)
 {
     uint64_t due_ns = monotonic_ns() + PAUSE_NS;
-    clients_send((uint64_t)armed->connections.peer_fds[0], 1, due_ns, 0, WIRE_KEEP_ALIVE,
+    clients_send((uint64_t)armed->connections.clients[0], 1, due_ns, 0, WIRE_KEEP_ALIVE,
                  REPLY_BYTES);
     return due_ns;
 }

@@ -26,7 +26,7 @@ static struct nap take_naps(const struct asleep *asleep, uint64_t offset_ns, int
 {
     const struct options *options = asleep->options;
     int fd = asleep->connections.server_fds[options->n - 1];
-    uint64_t number = (uint64_t)asleep->connections.peer_fds[options->n - 1];
+    uint64_t number = (uint64_t)asleep->connections.clients[options->n - 1];
     struct nap nap = {0.0, 0.0, 0.0};
     uint64_t idle_ns = far_end_status().idle_ns;
     for (int i = 0; i < cycles; i++) {

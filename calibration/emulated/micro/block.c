@@ -24,7 +24,7 @@ struct block {
 
 static void send_due(const struct block *block, uint64_t due_ns)
 {
-    clients_send((uint64_t)block->connections.peer_fds[block->first], block->options->ready, due_ns,
+    clients_send((uint64_t)block->connections.clients[block->first], block->options->ready, due_ns,
                  0, WIRE_KEEP_ALIVE, block->options->reply);
 }
 

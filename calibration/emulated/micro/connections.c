@@ -11,7 +11,7 @@ static void knock(struct connections *connections, long from, long n)
     uint64_t due_ns = monotonic_ns() + far_end_delay_ns() + SETTLE_NS;
     uint64_t first = clients_connect(n, due_ns, GAP_NS);
     for (long i = 0; i < n; i++) {
-        connections->peer_fds[from + i] = (int)first + (int)i;
+        connections->clients[from + i] = (int)first + (int)i;
     }
     sleep_until(due_ns + (uint64_t)n * GAP_NS + 2 * far_end_delay_ns() + SETTLE_NS);
 }
@@ -31,7 +31,7 @@ static struct connections none_of(long n)
     return (struct connections){
         .n = n,
         .server_fds = allocate((size_t)n, sizeof(int)),
-        .peer_fds = allocate((size_t)n, sizeof(int)),
+        .clients = allocate((size_t)n, sizeof(int)),
     };
 }
 
@@ -62,14 +62,14 @@ void connections_close(struct connections *connections, struct pair *pair)
     if (connections->n > 0) {
         /* The clients first, by reset; then the server's close sends nothing. */
         uint64_t due_ns = monotonic_ns() + far_end_delay_ns() + SETTLE_NS;
-        clients_reset((uint64_t)connections->peer_fds[0], connections->n, due_ns, 0);
+        clients_reset((uint64_t)connections->clients[0], connections->n, due_ns, 0);
         sleep_until(due_ns + (uint64_t)connections->n * PACKET_NS_MAX + SETTLE_NS);
     }
     for (long i = 0; i < connections->n; i++) {
         close_fd(connections->server_fds[i]);
     }
     free(connections->server_fds);
-    free(connections->peer_fds);
+    free(connections->clients);
 }
 
 void connections_ready(const struct connections *connections, struct pair *pair, long first, long n)
@@ -79,7 +79,7 @@ void connections_ready(const struct connections *connections, struct pair *pair,
         return;
     }
     uint64_t due_ns = monotonic_ns() + far_end_delay_ns() + SETTLE_NS;
-    clients_send((uint64_t)connections->peer_fds[first], n, due_ns, 0, WIRE_RAW, 0);
+    clients_send((uint64_t)connections->clients[first], n, due_ns, 0, WIRE_RAW, 0);
     for (long i = 0; i < n; i++) {
         await(connections->server_fds[first + i], POLLIN);
     }

@@ -32,7 +32,7 @@ static void leavers_end(struct leavers *leavers, struct pair *pair)
     long n = leavers->connections.n;
     uint64_t due_ns = monotonic_ns() + far_end_delay_ns() + SETTLE_NS;
     if (n > 0) {
-        clients_reset((uint64_t)leavers->connections.peer_fds[0], n, due_ns, 0);
+        clients_reset((uint64_t)leavers->connections.clients[0], n, due_ns, 0);
     }
     sleep_until(due_ns + (uint64_t)n * PACKET_NS_MAX + SETTLE_NS);
     served_close(leavers->served);
@@ -111,7 +111,7 @@ void bench_far_deferred_sleep(const struct options *options)
         await_quiet((uint64_t)options->n * PACKET_NS_MAX + SETTLE_NS);
         uint64_t due_ns = monotonic_ns() + 3 * far_end_delay_ns() +
                           (uint64_t)options->n * PACKET_NS_MAX + SETTLE_NS;
-        clients_send((uint64_t)waking.peer_fds[0], 1, due_ns, 0, WIRE_KEEP_ALIVE, REPLY_BYTES);
+        clients_send((uint64_t)waking.clients[0], 1, due_ns, 0, WIRE_KEEP_ALIVE, REPLY_BYTES);
         for (long k = 0; k < options->n; k++) {
             if (accept_one(pair.listener) >= 0) {
                 fail("a connection came");

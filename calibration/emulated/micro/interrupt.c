@@ -23,7 +23,7 @@ static void send_before(const struct connections *connections)
 {
     for (int i = 0; i < BYTES_BEFORE; i++) {
         uint64_t due_ns = monotonic_ns() + far_end_delay_ns() + SETTLE_NS;
-        clients_send((uint64_t)connections->peer_fds[0], connections->n, due_ns, 0, WIRE_RAW, 0);
+        clients_send((uint64_t)connections->clients[0], connections->n, due_ns, 0, WIRE_RAW, 0);
         sleep_until(due_ns + (uint64_t)connections->n * PACKET_NS_MAX + SETTLE_NS);
     }
 }
@@ -61,7 +61,7 @@ void bench_far_interrupt(const struct options *options)
         }
         await_quiet(window_of(0, n).to_ns + far_end_delay_ns() + SETTLE_NS);
         struct window window = window_of(monotonic_ns() + far_end_delay_ns() + SETTLE_NS, n);
-        uint64_t first = (uint64_t)connections.peer_fds[0];
+        uint64_t first = (uint64_t)connections.clients[0];
         clients_send(first, n, window.from_ns + EARLY_NS, 0, more ? WIRE_RAW : WIRE_KEEP_ALIVE,
                      options->reply);
         be_robbed(&gaps, window, n, i, &thefts);
@@ -88,10 +88,10 @@ static void accept_and_end(struct pair *pair, uint64_t first, long n)
     struct connections connections = {
         .n = n,
         .server_fds = allocate((size_t)n, sizeof(int)),
-        .peer_fds = allocate((size_t)n, sizeof(int)),
+        .clients = allocate((size_t)n, sizeof(int)),
     };
     for (long i = 0; i < n; i++) {
-        connections.peer_fds[i] = (int)first + (int)i;
+        connections.clients[i] = (int)first + (int)i;
     }
     connections_accept(&connections, pair);
     connections_close(&connections, pair);

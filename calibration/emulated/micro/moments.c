@@ -161,7 +161,7 @@ void bench_far_wait_looks(const struct options *options)
     pair_open(&pair, options, options->n + SPARE_DESCRIPTORS);
     connections_open(&connections, &pair, options->n);
     struct view view = {watched_open(options, options->n + SPARE_DESCRIPTORS),
-                        connections.server_fds[0], (uint64_t)connections.peer_fds[0]};
+                        connections.server_fds[0], (uint64_t)connections.clients[0]};
     for (long i = 0; i < options->n; i++) {
         watch(view.served, connections.server_fds[i]);
     }

@@ -28,7 +28,7 @@ void bytes_come(const struct connections *connections, struct pair *pair, long f
 {
     (void)pair;
     uint64_t due_ns = monotonic_ns() + far_end_delay_ns() + SETTLE_NS;
-    clients_send((uint64_t)connections->peer_fds[first], n, due_ns, BYTE_GAP_NS, WIRE_RAW, 0);
+    clients_send((uint64_t)connections->clients[first], n, due_ns, BYTE_GAP_NS, WIRE_RAW, 0);
     sleep_until(due_ns + (uint64_t)n * BYTE_GAP_NS + SETTLE_NS);
 }
 

@@ -39,7 +39,7 @@ static uint64_t order(struct sleeper *sleeper)
 {
     uint64_t due_ns = monotonic_ns() + PAUSE_NS;
     if (!sleeper->accepts) {
-        clients_send((uint64_t)sleeper->connections.peer_fds[0], 1, due_ns, 0, WIRE_KEEP_ALIVE,
+        clients_send((uint64_t)sleeper->connections.clients[0], 1, due_ns, 0, WIRE_KEEP_ALIVE,
                      REPLY_BYTES);
         return due_ns;
     }

@@ -4,7 +4,12 @@ import numpy as np
 import pytest
 from tests.calibration.fit.synthetic_micro import micro_rounds
 
-from dispatchsim.calibration.fit.fit import fit_profile, fit_rates_per_s, machine_table
+from dispatchsim.calibration.fit.fit import (
+    fit_profile,
+    fit_rates_per_s,
+    machine_table,
+    mixture_of_clients,
+)
 from dispatchsim.calibration.fit.medians import FitError
 from dispatchsim.calibration.fit.request_fit import simulated_rate_per_s, solve_request_ns
 from dispatchsim.calibration.points.point import Point, Steering, point_at
@@ -159,6 +164,31 @@ def test_a_profile_of_a_fit_is_whole_and_says_where_it_comes_from() -> None:
     }
     assert profile.range.open_connections_max == 10_000
     assert [profile.missing_for(mechanism) for mechanism in MECHANISMS] == [()] * 3
+
+
+def test_clients_that_differ_between_benches_and_runs_are_said() -> None:
+    said: list[str] = []
+    fit_profile(
+        {"id": "a-machine"},
+        micro_rounds(),
+        [fit_run(20_000, steering="far_end")],
+        replicates=20,
+        simulated_ns=50_000_000,
+        report=said.append,
+    )
+    (sentence,) = (line for line in said if "steering" in line)
+    assert sentence == (
+        "microbenchmarks with steering namespaces, fit points with far_end: costs of packets hold "
+        "another work of the clients' kernel than the runs had"
+    )
+    assert mixture_of_clients("far_end", [fit_run(1, steering="far_end")]) == []
+    assert mixture_of_clients("", [fit_run(1, steering="far_end")]) == []
+
+
+def test_benches_of_both_kinds_of_clients_are_no_table() -> None:
+    rows = [*micro_rounds(), *micro_rounds(steering="far_end")]
+    with pytest.raises(FitError, match="one of namespaces and far_end, got both"):
+        profile_of([20_000], rows)
 
 
 def test_intervals_hold_the_value_and_grow_with_the_noise() -> None:
