@@ -12,12 +12,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .calibration.profiles.cost_profile import (
-        Profile,
-        ProfileError,
-        default_profile,
-        shipped_profiles,
-    )
+    from .calibration.profiles.choosing import default_profile, example_profile
+    from .calibration.profiles.cost_profile import Profile, ProfileError, shipped_profiles
     from .in_simpy.connection import (
         ClientExhaustedError,
         Connection,
@@ -62,7 +58,8 @@ if TYPE_CHECKING:
 # Imported when first asked for: the command line must be able to take Ctrl-C before the compiler
 # and the like are read in.
 _HOMES = {
-    ".calibration.profiles.cost_profile": "Profile ProfileError default_profile shipped_profiles",
+    ".calibration.profiles.cost_profile": "Profile ProfileError shipped_profiles",
+    ".calibration.profiles.choosing": "default_profile example_profile",
     ".scenario.errors": "ScenarioError UserError",
     ".in_simpy.connection": "ClientExhaustedError Connection Reply Request RequestError "
     "RequestRefusedError RequestResetError RequestTimeoutError",
@@ -141,6 +138,7 @@ __all__ = [
     "compare",
     "contest",
     "default_profile",
+    "example_profile",
     "explore",
     "forecast",
     "open_loop",

@@ -117,6 +117,11 @@ class Preset(NamedTuple):
     options: tuple[str, ...]
 
     @property
+    def mechanism(self) -> str:
+        """The mechanism of the example."""
+        return str(tomllib.loads(self.text)["server"]["mechanism"])
+
+    @property
     def commands(self) -> list[str]:
         """Commands that the head of the file says to begin with."""
         return re.findall(r"^#   (dispatchsim .*)$", self.text, re.M)
@@ -230,8 +235,19 @@ def mistakes_of(preset: Preset, answers: Mapping[str, str]) -> list[str]:
     return []
 
 
-def filled(preset: Preset, answers: Mapping[str, str], path: str) -> Filled:
+class Costs(NamedTuple):
+    """The profile that a new scenario names, and why it is this one."""
+
+    profile: str
+    why: str
+
+
+def filled(
+    preset: Preset, answers: Mapping[str, str], path: str, costs: Costs | None = None
+) -> Filled:
     """Return the file of *preset* with *answers*, by option, which will be at *path*.
+
+    It names the profile of *costs*, or else the preset's.
 
     Raises
     ------
@@ -247,7 +263,9 @@ def filled(preset: Preset, answers: Mapping[str, str], path: str) -> Filled:
             section = match[1]
         match = _KEY_LINE.fullmatch(line)
         field = f"{section}.{match[1]}" if match else ""
-        if match and field in fields | _DERIVED:
+        if costs is not None and field == "machine.profile":
+            lines.append(f"profile = {json.dumps(costs.profile)}   # {costs.why}")
+        elif match and field in fields | _DERIVED:
             if field in answered.values:
                 comment = _without_mark(match[3]) if field in fields else match[3]
                 if field.removesuffix("_p99") in fields - {field}:

@@ -129,7 +129,8 @@ class Machine(SettingsSection, settings=(MachineSettings, KernelSettings, Memory
 
     profile: StrictStr | None = Field(
         default=None,
-        description="A shipped profile, or a .toml file beside the scenario file.",
+        description="A shipped profile, or a .toml file beside the scenario file. Absent: the one "
+        "that DISPATCHSIM_PROFILE names, or else that of this machine's CPU.",
     )
     kernel: Release | None = Field(
         default=None,

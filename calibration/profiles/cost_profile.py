@@ -54,13 +54,11 @@ FORMAT = "dispatchsim-profile/1"
 _FOLDER = Path(__file__).parent
 Prices = Literal["measured", "lent", "none"]
 PRICES: tuple[Prices, ...] = get_args(Prices)
-_COUNTED = "counted-"  # so begin the names of emulated targets
+COUNTED = "counted-"  # so begin the names of emulated targets
 MEASURED, QUICKLY = "measured", "quickly"
 """The fact of a profile that says how long was measured, and what it says after two minutes."""
 NOISY = "noisy"
 """The fact of a machine that says what disturbed the measurements of it, by whoever made them."""
-_DEFAULT = "epyc-family26-2cpu-linux-6.18"  # of the quietest machine
-
 
 Fact = str | int | float | bool
 _Count = Annotated[int, Strict()]
@@ -354,10 +352,10 @@ def _who_has(mechanism: str) -> str:
 def shipped_profiles() -> dict[str, Path]:
     """Return the profiles that come with the package, by name.
 
-    The default comes first, machines that only count instructions last: nobody plans for those.
+    Machines that only count instructions come last: nobody plans for those.
     """
     found = {path.stem: path for path in _FOLDER.glob("*.toml")}
-    names = sorted(found, key=lambda name: (name != _DEFAULT, name.startswith(_COUNTED), name))
+    names = sorted(found, key=lambda name: (name.startswith(COUNTED), name))
     return {name: found[name] for name in names}
 
 
@@ -381,19 +379,6 @@ def shipped() -> dict[str, Profile]:
         If one breaks the format.
     """
     return {name: Profile.read(path) for name, path in shipped_profiles().items()}
-
-
-def default_profile() -> Profile:
-    """Return the first of the shipped profiles.
-
-    Raises
-    ------
-    ProfileError
-        If none is shipped.
-    """
-    for path in shipped_profiles().values():
-        return Profile.read(path)
-    raise ProfileError("profiles: the folder: must hold a profile, got none")
 
 
 def _problems(profile: Profile) -> Iterator[str]:

@@ -10,7 +10,6 @@ A comparison is made of the mechanisms that can serve the scenario and have a pr
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -112,37 +111,9 @@ def profile_of(scenario: Scenario) -> Profile:
     ScenarioError, ProfileError
         If there is none of that name, or its file breaks a rule.
     """
+    from ..profiles.choosing import find_profile
+
     return find_profile(scenario.machine.profile)
-
-
-def find_profile(name: str | None) -> Profile:
-    """Return the shipped profile *name*, the one in a file of that name, or the default one.
-
-    Raises
-    ------
-    UserError, ProfileError
-        If there is none of that name, or its file breaks a rule.
-    """
-    from ..profiles.cost_profile import Profile
-
-    return Profile.read(find_profile_path(name))
-
-
-def find_profile_path(name: str | None) -> Path:
-    """Return the file of the profile *name*; see `find_profile`."""
-    from ..profiles.cost_profile import period_profiles, shipped_profiles
-
-    shipped = shipped_profiles() | period_profiles()
-    if name is None and shipped:
-        return next(iter(shipped.values()))
-    if name is None:
-        raise UserError("profile: none is shipped with this version, name a file")
-    if name in shipped:
-        return shipped[name]
-    if Path(name).is_file():
-        return Path(name)
-    known = f" or one of {', '.join(shipped)}{nearest(name, shipped)}" if shipped else ""
-    raise UserError(f'profile: must be a file{known}, got "{name}"')
 
 
 def open_connections(scenario: Scenario) -> int:

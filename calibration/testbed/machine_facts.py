@@ -13,6 +13,7 @@ import re
 import resource
 import subprocess
 from pathlib import Path
+from typing import NamedTuple
 
 _CPU_FOLDER = Path("/sys/devices/system/cpu")
 _KERNEL_LIMITS = (
@@ -24,6 +25,42 @@ _KERNEL_LIMITS = (
 Fact = str | int | bool | None | dict[str, str]
 
 
+class Cpu(NamedTuple):
+    """What a machine reports of its CPU; empty texts where it reports nothing.
+
+    Attributes
+    ----------
+    vendor:
+        `AuthenticAMD`, or the code of the implementer.
+    family, model:
+        Numbers. An AMD family is one or two generations of cores, Intel's family 6 is all of them.
+    name:
+        Hypervisors often hide the model in it: `AMD EPYC`.
+    """
+
+    vendor: str
+    family: str
+    model: str
+    name: str
+
+    def __str__(self) -> str:
+        """Return its name and numbers, for people."""
+        named = (("family", self.family), ("model", self.model))
+        numbers = [f"{key} {number}" for key, number in named if number]
+        return ", ".join([self.name or "unknown", *numbers])
+
+
+def cpu() -> Cpu:
+    """Return what `/proc/cpuinfo` has of the first CPU; on ARM the implementer and the part."""
+    fields = _cpuinfo()
+    return Cpu(
+        fields.get("vendor_id", fields.get("CPU implementer", "")),
+        fields.get("cpu family", fields.get("CPU architecture", "")),
+        fields.get("model", fields.get("CPU part", "")),
+        fields.get("model name", ""),
+    )
+
+
 def machine_facts() -> dict[str, Fact]:
     """Return the facts of this machine, in the order in which they are read."""
     fields = _cpuinfo()
@@ -33,6 +70,8 @@ def machine_facts() -> dict[str, Fact]:
         "date": now_text(),
         "cpu_model": fields.get("model name", platform.machine()),
         "cpu_family": fields.get("cpu family", ""),
+        "cpu_vendor": cpu().vendor,
+        "cpu_model_number": cpu().model,
         "cpu_count": os.cpu_count() or 1,
         "caches": cache_sizes(),
         "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),

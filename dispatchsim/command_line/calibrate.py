@@ -96,7 +96,7 @@ def _calibrate_server(paths: Sequence[Path], of_server: OfServer, output: Path |
     from ..calibration.observed.application_fit import fit_application, scenario_text
     from ..calibration.observed.observed_run import habits_of
     from ..calibration.observed.run_files import check_machine, check_one_server
-    from ..calibration.running.preparation import find_profile
+    from ..calibration.profiles.choosing import find_profile
     from ..scenario.scenario import Scenario
     from ..sim.files.whole_files import write_whole
 
@@ -215,9 +215,9 @@ def _calibrate_machine(folder: Path, output: Path | None) -> None:
     from ..calibration.fit.fit import fit_profile
     from ..calibration.fit.medians import FitError
     from ..calibration.fit.noise_section import with_noise
+    from ..calibration.profiles.choosing import find_profile
     from ..calibration.records.flood_records import FLOOD_FILE, FloodRecord
     from ..calibration.records.measured_runs import MicroResult, RunRecord, read_rows
-    from ..calibration.running.preparation import find_profile
 
     check_measured(folder, "machine.json", "micro.jsonl", "fit.jsonl")
     target = output or Path(f"{folder.resolve().name}.toml")

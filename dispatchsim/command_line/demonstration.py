@@ -15,10 +15,10 @@ from typing import Any
 from rich.console import Console
 
 from .. import calibration
+from ..calibration.profiles.choosing import example_profile
 from ..calibration.profiles.cost_profile import Profile
 from ..calibration.records.measured_runs import RunRecord, read_rows
 from ..calibration.running.compiling import Side, compile_engines
-from ..calibration.running.preparation import find_profile_path
 from ..scenario.errors import UserError
 from ..scenario.examples import example_scenarios
 from ..scenario.scenario import Scenario
@@ -54,7 +54,7 @@ def demonstrate(output: Path, console: Console, *, workers: int) -> None:
         If no measured runs are shipped for the default profile.
     """
     began_s = time.monotonic()
-    profile = Profile.read(find_profile_path(None))
+    profile = example_profile()
     measured = _measured_points(profile)
     console.print(f"Costs: {_machine_text(profile)}", markup=False)
     console.print(

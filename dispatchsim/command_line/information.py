@@ -113,6 +113,7 @@ def programs(*, as_json: AsJson = False) -> None:
 
 def profiles(*, as_json: AsJson = False) -> None:
     """List the shipped profiles: what each has measured, and how far its forecasts were off."""
+    from ..calibration.profiles.choosing import default_choice
     from ..calibration.profiles.cost_profile import Profile, period_profiles, shipped
 
     measured = {name: _of_profile(profile) for name, profile in shipped().items()}
@@ -122,10 +123,13 @@ def profiles(*, as_json: AsJson = False) -> None:
     if as_json:
         typer.echo(to_json(measured | period))
         return
+    name, why = default_choice()
     _print_matrix("measured machines", measured)
     people().print(
         f"borrowed: costs of calls of the same machine that do the same work; {DASH}: none\n"
-        f"the default profile: {next(iter(measured))}\n"
+        f"the default profile: {name} ({why})\n",
+        markup=False,
+        soft_wrap=True,
     )
     _print_machines(measured)
     people().print(
@@ -141,8 +145,8 @@ _PRICES_SHOWN = {"measured": "measured", "lent": "borrowed", "none": DASH}
 
 def _of_profile(profile: Profile) -> dict[str, Any]:
     """Return what is known of a profile: its machine, what it has of each mechanism, its errors."""
+    from ..calibration.profiles.published_errors import read_errors
     from ..models.catalogue import CATALOGUE
-    from ..validation.scoring.misses import read_errors
 
     errors = read_errors(profile.name)
     return {

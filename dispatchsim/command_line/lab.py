@@ -26,8 +26,8 @@ ProfileFile = Annotated[
 
 
 def _read_profile(name: str) -> Profile:
+    from ..calibration.profiles.choosing import find_profile_path
     from ..calibration.profiles.cost_profile import Profile
-    from ..calibration.running.preparation import find_profile_path
 
     return Profile.read(find_profile_path(name))
 
@@ -169,7 +169,7 @@ def forecast_grid(
     `dispatchsim validate FOLDER` sets a forecast.json in FOLDER beside what was measured there.
     """
     from ..calibration.points.points import STOCK_MECHANISMS
-    from ..calibration.running.preparation import find_profile_path
+    from ..calibration.profiles.choosing import find_profile_path
     from ..scenario.quantities import parse_rate_per_s
     from ..validation.forecast.grid_forecast import forecast_grid as forecast_all
     from ..validation.forecast.grid_forecast import write_forecast

@@ -121,10 +121,10 @@ def _beside_simulation(
 
     from ..calibration.measure.campaign_progress import campaign_bar
     from ..calibration.measure.machine_campaigns import run_point_campaign
+    from ..calibration.profiles.choosing import find_profile_path
     from ..calibration.profiles.cost_profile import Profile
     from ..calibration.records.measured_runs import RunRecord, read_rows
     from ..calibration.running.compiling import Side, compile_engines
-    from ..calibration.running.preparation import find_profile_path
     from ..sim.files.tables import rich_table
 
     source = Profile.read(find_profile_path(profile))

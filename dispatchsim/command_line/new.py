@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from collections.abc import Mapping
@@ -11,7 +12,7 @@ from typing import Annotated
 import typer
 
 from ..scenario.errors import UserError
-from ..scenario.presets import PRESETS, QUESTIONS, Preset, filled, mistakes_of, preset_named
+from ..scenario.presets import PRESETS, QUESTIONS, Costs, Preset, filled, mistakes_of, preset_named
 from ..sim.files.whole_files import write_whole
 from .door import Stopped, people
 
@@ -50,7 +51,7 @@ def new(
     """Write a scenario of your own: choose a preset, answer its questions.
 
     What no option answers is asked for. The file has a comment for each key, and marks the values
-    that are not yours as examples.
+    that are not yours as examples. It names the profile of your CPU, or the best one.
     """
     options = (
         *(connections, rate, reply_size, request_cpu, threads),
@@ -73,7 +74,7 @@ def new(
             answers |= _asked(chosen, answers)
     except typer.Abort:
         raise Stopped("nothing was written") from None
-    content = filled(chosen, answers, str(where))
+    content = filled(chosen, answers, str(where), _costs_of(chosen, where))
     if mistakes := _of_file(where, force=force):  # somebody may have written it meanwhile
         raise UserError(*mistakes)
     write_whole(where, content.text)
@@ -84,6 +85,18 @@ def new(
         f"dispatchsim run {shlex.quote(str(where))}",
     ):
         people().print(f"    {command}", markup=False, soft_wrap=True)
+
+
+def _costs_of(preset: Preset, path: Path) -> Costs | None:
+    """Return the default profile as a scenario in *path* names it; None if it lacks the costs."""
+    from ..calibration.profiles.choosing import default_choice, find_profile
+
+    choice = default_choice()
+    if find_profile(choice.name).prices(preset.mechanism) == "none":
+        return None
+    is_file = Path(choice.name).is_file()
+    name = os.path.relpath(choice.name, path.parent) if is_file else choice.name
+    return Costs(name, choice.why)
 
 
 def has_terminal() -> bool:

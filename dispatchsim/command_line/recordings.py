@@ -12,7 +12,7 @@ from ..scenario.errors import UserError
 from ..scenario.quantities import DURATION
 from .door import keeping, notes
 from .options import Changes, ScenarioName, grouped
-from .working import Asked, asked_of, check_folder, check_plot, save_plot
+from .working import Asked, asked_of, check_folder, check_plot, note_profile, save_plot
 
 if TYPE_CHECKING:
     from ..recording.recording import Recording
@@ -116,8 +116,9 @@ def _recorded(asked: Asked, begin: str | None, length: str, options: tuple[str, 
     from ..recording.recording import record, window_ns
 
     begin_ns, length_ns = window_ns(asked.scenario, begin, length, options)
+    note_profile(asked)
     with keeping(None):
-        found = record(*asked, begin=begin_ns, length=length_ns)
+        found = record(asked.scenario, asked.profile, begin=begin_ns, length=length_ns)
     if found.end_ns < found.asked_end_ns:
         kept = DURATION.format(found.end_ns - found.begin_ns)
         notes().print(f"only the first {kept} of the window: it is full of events")

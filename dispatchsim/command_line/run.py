@@ -66,7 +66,9 @@ from .working import (
     deliver,
     forced,
     note_aliases,
+    note_profile,
     on_hardware,
+    profile_text,
     share_of,
     with_replications,
     with_settings,
@@ -141,7 +143,7 @@ def _wanted(
 
 def _tool_report(tool: str, asked: Asked) -> str:
     """Return what *tool* would have said of the first run of what is *asked*."""
-    scenario, profile = asked
+    scenario, profile = asked.scenario, asked.profile
     check_loop(tool, scenario)
     trace, outcome = record_job(job_of(scenario, profile, scenario.run.seed))
     sizes = trace.request_bytes, trace.reply_bytes
@@ -199,6 +201,7 @@ def compare(
             check_new_folder(output)
         check_plot(plot)
         check_metric(figure, "--figure")
+        note_profile(known, vary)
         with working("comparing", known, place, names, folder=kept.folder) as where:
             found = contest(
                 known.scenario,
@@ -241,7 +244,7 @@ def read_scenario(name: str) -> Scenario:
 
 def _comparable(asked: Asked) -> list[str]:
     """Return the mechanisms to compare; say which are left out."""
-    names, left_out = comparable(*asked)
+    names, left_out = comparable(asked.scenario, asked.profile)
     for why, who in left_out.items():
         notes().print(f"without {', '.join(who)}: {why}", markup=False)
     return names
@@ -257,7 +260,7 @@ def _simulate(
     as_json: bool,
 ) -> Comparison:
     """Run what is asked, each run kept as the user wants it; of a first one, print the part."""
-    scenario, profile = asked
+    scenario, profile = asked.scenario, asked.profile
     if output is not None:
         check_new_folder(output)
     variants_of(scenario, mechanisms)  # what is wrong is said before anything is compiled
@@ -277,8 +280,10 @@ def _simulate(
         n = min(place.workers or _workers_for(scenario, n_runs), n_runs)
         seeds = scenario.seeds
         notes().print(
-            f"profile {profile.name}, seeds {seeds[0]} to {seeds[-1]}, {draws} draws of the "
-            f"costs, {n} {kind if n == 1 else _SEVERAL[kind]}"
+            f"{profile_text(asked)}, seeds {seeds[0]} to {seeds[-1]}, {draws} draws of the "
+            f"costs, {n} {kind if n == 1 else _SEVERAL[kind]}",
+            markup=False,
+            soft_wrap=True,
         )
         _tell_effort(scenario, n_runs, n)
         return n

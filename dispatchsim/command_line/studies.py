@@ -54,6 +54,8 @@ from .working import (
     check_plot,
     deliver,
     forced,
+    note_profile,
+    profile_text,
     quantity,
     share_of,
     study_of,
@@ -109,7 +111,7 @@ def capacity(
     asked = study_of(scenario, study)
     n_workers = min(study.place.workers or cpu_count(), replications)
     searches = "1 search" if replications == 1 else f"{replications} searches"
-    notes().print(f"profile {asked.profile.name}, {searches}", markup=False)
+    notes().print(f"{profile_text(asked)}, {searches}", markup=False, soft_wrap=True)
     place = replace(study.place, workers=n_workers)
     with working("searching", asked, place, folder=kept.folder) as where:
         answer = ask_capacity(
@@ -152,6 +154,7 @@ def sweep(
     check_metric(figure, "--figure")
     asked = with_replications(study_of(scenario, study), replications, within)
     mechanisms = varied_mechanisms(vary)
+    note_profile(asked, vary)
     with working("sweeping", asked, study.place, mechanisms, folder=kept.folder) as where:
         answer = ask_sweep(
             asked.scenario,
@@ -195,6 +198,7 @@ def tune(
     check_plot(wanted.plot)
     asked = study_of(scenario, study)
     mechanisms = varied_mechanisms(vary)
+    note_profile(asked, vary)
     with working("tuning", asked, study.place, mechanisms, folder=kept.folder) as where:
         answer = ask_tune(
             asked.scenario,
@@ -228,6 +232,7 @@ def forecast(
     """Say between what a measured run of a SCENARIO will lie, all doubts together."""
     check_plot(wanted.plot)
     asked = study_of(scenario, study)
+    note_profile(asked)
     with working("forecasting", asked, study.place, folder=kept.folder) as where:
         answer = ask_forecast(
             asked.scenario,
@@ -270,6 +275,7 @@ def sensitivity(
     check_plot(wanted.plot)
     check_metric(figure, "--figure")
     asked = asked_of(scenario, changes, engine=engine)
+    note_profile(asked)
     with working("simulating", asked, place, folder=store) as where:
         answer = ask_sensitivity(
             asked.scenario,
@@ -301,6 +307,7 @@ def steady(
     """Say whether a SCENARIO has a steady state, and how long its warm-up must be."""
     check_plot(wanted.plot)
     asked = asked_of(scenario, changes, engine=engine)
+    note_profile(asked)
     with working("simulating", asked, Place(workers=workers)) as where:
         answer = ask_steady(
             asked.scenario, runs=runs, profile=asked.profile, executor=where.executor

@@ -210,7 +210,7 @@ def _keeping_forecasts(output: Path, noise_free: Sequence[bool]) -> Iterator[Non
 
 def _machines(folders: Sequence[Path], profiles: Sequence[str]) -> list[MachineRuns]:
     """Return each folder with its profile."""
-    from ..calibration.running.preparation import find_profile_path
+    from ..calibration.profiles.choosing import find_profile_path
     from ..validation.forecast.provenance import MachineRuns
 
     for folder in folders:
@@ -265,8 +265,8 @@ def _validate_runs(
     """
     from ..calibration.observed.observed_run import habits_of
     from ..calibration.observed.run_files import check_machine
+    from ..calibration.profiles.choosing import find_profile_path
     from ..calibration.profiles.cost_profile import Profile
-    from ..calibration.running.preparation import find_profile_path
     from ..validation.forecast.kept_runs import KEPT_RUNS, KeptRuns
     from ..validation.report.observed_section import (
         observed_section,

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import typer
 
+from ..calibration.profiles.choosing import default_choice, find_profile
 from ..calibration.profiles.cost_profile import Profile
 from ..calibration.profiles.hardware_change import CHANGED_FROM, HardwareChange, changed
 from ..calibration.running.compiling import Side, compile_engines
-from ..calibration.running.preparation import check_mechanisms, find_profile, with_engine
+from ..calibration.running.preparation import check_mechanisms, with_engine
 from ..models.catalogue import CATALOGUE, MECHANISMS, named
 from ..scenario.cpus import cpus_in_vain, is_of_unused_cpus, threads_of
 from ..scenario.errors import ScenarioError, UserError, nearest
@@ -40,10 +41,11 @@ if TYPE_CHECKING:
 
 
 class Asked(NamedTuple):
-    """What is asked of: the scenario and the profile, on whatever hardware."""
+    """What is asked of: the scenario and the profile, on whatever hardware; why this profile."""
 
     scenario: Scenario
     profile: Profile
+    why: str
 
 
 _AS_IT_IS = Hardware()
@@ -107,7 +109,30 @@ def on_hardware(scenario: Scenario, hardware: Hardware, profile: str | None) -> 
         crossing_ns = float(quantity("--crossing", DURATION.parse, hardware.crossing))
     change = HardwareChange(1.0 if hardware.clock is None else hardware.clock, crossing_ns)
     known = profile_of(scenario, profile)
-    return Asked(scenario, known if change.is_none else changed(known, change))
+    why = _why_profile(scenario, profile)
+    return Asked(scenario, known if change.is_none else changed(known, change), why)
+
+
+def _why_profile(scenario: Scenario, name: str | None) -> str:
+    """Return in a few words why the profile is that of *name*, the scenario's or the default."""
+    if name is not None:
+        return "named by --profile"
+    return default_choice().why if scenario.machine.profile is None else "named by the scenario"
+
+
+def note_profile(asked: Asked, vary: Sequence[str] | None = None) -> None:
+    """Print which profile is used, and why, where it is not what *vary* varies."""
+    if not _varies_profile(vary):
+        notes().print(profile_text(asked), markup=False, soft_wrap=True)
+
+
+def profile_text(asked: Asked) -> str:
+    """Return which profile is used, and why."""
+    return f"profile {asked.profile.name} ({asked.why})"
+
+
+def _varies_profile(vary: Sequence[str] | None) -> bool:
+    return any(read_factor(each).field == PROFILE for each in vary or [])
 
 
 def with_replications(asked: Asked, n: int | None, within: str | None = None) -> Asked:
@@ -449,7 +474,7 @@ def forced(asked: Asked, profile: str | None, vary: Sequence[str] | None) -> Pro
     UserError
         If a profile, or other hardware, is asked for all the same.
     """
-    if not any(read_factor(each).field == PROFILE for each in vary or []):
+    if not _varies_profile(vary):
         return asked.profile
     if profile is not None or CHANGED_FROM in asked.profile.machine:
         raise UserError(f"--profile, --clock, --crossing: must be absent where {PROFILE} is varied")

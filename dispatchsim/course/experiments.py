@@ -20,6 +20,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
+from ..calibration.profiles.choosing import EXAMPLE
 from ..calibration.profiles.cost import CostSource
 from ..calibration.running.preparation import job_of, profile_of, run_job, trace_of, warnings_of
 from ..models.simulate import simulate
@@ -355,14 +356,16 @@ def stalling(at: str, length_ms: float) -> dict[str, Any]:
 
 
 def scenario(**sections: Any) -> Scenario:
-    """Return a scenario of these sections that lasts as long as a lesson's runs do.
+    """Return a scenario of these sections, of the lessons' profile and as long as their runs.
 
     Raises
     ------
     ScenarioError
         With key, rule and value.
     """
-    return Scenario.of(**{**sections, "run": {**RUN, **sections.get("run", {})}})
+    machine = {"profile": EXAMPLE, **sections.get("machine", {})}
+    run = {**RUN, **sections.get("run", {})}
+    return Scenario.of(**{**sections, "machine": machine, "run": run})
 
 
 def times(later: float, earlier: float) -> float:

@@ -127,7 +127,7 @@ def hand_over(world: World, worker: Worker, fds: Sequence[int]) -> None:
 
 
 RATES_PER_S = (2_000, 10_000, 18_000)
-"""Connections a second, up to nine tenths of what an epoll server of the default profile can do."""
+"""Connections a second, up to nine tenths of what an epoll server of the lessons' profile takes."""
 
 
 def race(

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..calibration.profiles.cost_profile import default_profile
+from ..calibration.profiles.choosing import example_profile
 from ..scenario.scenario import Scenario
 from .exercises import HiddenAnswer, answer
 from .experiments import Experiment, cases_over, experiment, open_loop, scenario, times
@@ -37,7 +37,7 @@ def kept_connections(rate_per_s: float = 4_000, *, idle: int = 3_000) -> Experim
     idle:
         Connections that are open and silent.
     """
-    free = default_profile().without(["*.register", "*.release"])
+    free = example_profile().without(["*.register", "*.release"])
 
     def asked(server: dict[str, Any], requests: int) -> Scenario:
         return scenario(

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..calibration.profiles.cost_profile import default_profile
+from ..calibration.profiles.choosing import example_profile
 from ..models.epoll.epoll_level import EpollCosts
 from ..models.simulate import simulate
 from ..scenario.errors import UserError
@@ -145,7 +145,7 @@ def agreement(at_ns: ArrayLike, latencies_ns: ArrayLike) -> Agreement:
 
 
 def real_loop(load: float, mechanism: str = "epoll_level") -> Summary:
-    """Return the figures of the event loop at the costs of the default profile.
+    """Return the figures of the event loop at the costs of the lessons' profile.
 
     *load* is that of the server's own code alone, as in `theory_us`.
     """
@@ -237,7 +237,7 @@ def answer_for_corrected_theory() -> HiddenAnswer:
 
 
 def _real_costs(mechanism: str) -> Costs:
-    costs = default_profile().costs(mechanism, open_connections=10, free_clients=True)
+    costs = example_profile().costs(mechanism, open_connections=10, free_clients=True)
     return costs._replace(application=costs.application._replace(request_ns=SERVICE_NS))
 
 

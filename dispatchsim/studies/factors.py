@@ -22,8 +22,9 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any, NamedTuple, TypeAlias, get_args
 
+from ..calibration.profiles.choosing import find_profile
 from ..calibration.profiles.cost_profile import Profile
-from ..calibration.running.preparation import find_profile, warnings_of
+from ..calibration.running.preparation import warnings_of
 from ..models.catalogue import named
 from ..scenario.errors import ScenarioError, UserError, unknown_key
 from ..scenario.key_types import Bounded, Whole

@@ -14,6 +14,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from ..calibration.profiles.choosing import EXAMPLE, default_choice
 from ..calibration.profiles.cost_profile import Prices, Profile, period_profiles, shipped_profiles
 from ..models.catalogue import CATALOGUE, named
 from ..scenario.errors import UserError, nearest
@@ -235,7 +236,7 @@ def machines() -> Options:
         "Machine",
         "Where costs were measured, or put together from the literature.",
         {name: Option(label(profile), {}) for name, profile in profiles().items()},
-        next(iter(profiles())),
+        chosen_name if (chosen_name := default_choice().name) in profiles() else EXAMPLE,
     )
 
 

@@ -32,7 +32,7 @@ from tornado.web import RequestHandler
 from tornado.websocket import WebSocketClosedError
 
 from ..scenario.errors import UserError
-from .choices import DEFAULT_MECHANISMS, profiles
+from .choices import DEFAULT_MECHANISMS, machines
 from .page import Page, charts_spec
 from .session import read_query
 from .simulating import Simulations
@@ -119,7 +119,7 @@ def _serving(port: int, address: str, workers: int, compiles: bool) -> Iterator[
     loop = IOLoop(make_current=False)
     loop.asyncio_loop.set_exception_handler(_who_left_hears_nothing)
     try:
-        simulations.prepare(next(iter(profiles())), DEFAULT_MECHANISMS)
+        simulations.prepare(machines().default, DEFAULT_MECHANISMS)
         charts_spec()  # the charts are the same for all: nobody should wait for them
         server = _server(simulations, loop, port, address)
         try:

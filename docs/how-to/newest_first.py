@@ -156,7 +156,7 @@ def main() -> None:
     trace = ds.open_loop(rate_per_s=5_000, seconds=0.2, seed=1)
     # Interrupts, accepts and requests cost what they cost on a measured machine; only what this
     # mechanism's own calls take is not in its profile.
-    measured = ds.default_profile().costs("epoll_level", open_connections=100)
+    measured = ds.example_profile().costs("epoll_level", open_connections=100)
     costs = measured._replace(mechanism=NewestCosts(call_ns=700, add_ns=400))
     settings = ds.RunSettings(
         client=ds.ClientSettings(idle=100), duration_ns=200_000_000, warm_up_ns=20_000_000

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from dispatchsim.calibration.profiles.choosing import EXAMPLE
 from dispatchsim.calibration.profiles.cost_profile import NOISY
 from dispatchsim.sim.files.tables import Column, Table, markdown
 from dispatchsim.sim.files.whole_files import write_whole
@@ -229,11 +230,10 @@ def numbers() -> dict[str, str]:
         for target in section["targets"]
         if target["name"] == "capacity"
     }
-    first = hardware[0]["name"]
-    median, worst = capacity[first, "median"], capacity[first, "worst"]
+    median, worst = capacity[EXAMPLE, "median"], capacity[EXAMPLE, "worst"]
     counted = [section["promises"][0] for section in found["noise_free"]]
     return {
-        "default_machine": first,
+        "shown_machine": EXAMPLE,
         "capacity_median_error": error(median["values"][OURS]),
         "capacity_worst_error": error(worst["values"][OURS]),
         "capacity_points_within": f"{worst['n_within']} of {worst['n_points'][OURS]}",

@@ -24,6 +24,7 @@ from typing import Any
 
 import dispatchsim as ds
 from dispatchsim import models
+from dispatchsim.calibration.profiles.choosing import EXAMPLE
 from dispatchsim.calibration.profiles.cost_profile import Profile, shipped
 from dispatchsim.models.catalogue import CATALOGUE, CSupport, Entry, server_of
 from dispatchsim.sim.state.mechanism import Trait
@@ -88,9 +89,10 @@ def _also_called(entry: Entry) -> str:
 
 
 def priced_by(name: str) -> Profile:
-    """Return the first of the shipped profiles that has prices of *name*, measured before lent."""
+    """Return the first profile with prices of *name*, measured before lent, the shown one first."""
+    shown_first = sorted(shipped().values(), key=lambda profile: profile.name != EXAMPLE)
     for prices in ("measured", "lent"):
-        for profile in shipped().values():
+        for profile in shown_first:
             if profile.prices(name) == prices:
                 return profile
     raise ValueError(f"{name}: no shipped profile prices it")

@@ -16,13 +16,14 @@ from typing import Any, get_type_hints
 import typer
 
 import dispatchsim as ds
+from dispatchsim.calibration.profiles.choosing import example_profile
 from dispatchsim.calibration.profiles.cost import (
     MECHANISM_TABLES,
     SHARED_TABLES,
     required_costs,
     unit_of,
 )
-from dispatchsim.calibration.profiles.cost_profile import Profile, default_profile
+from dispatchsim.calibration.profiles.cost_profile import Profile
 from dispatchsim.command_line.app import app
 from dispatchsim.scenario.key_texts import KeyText, section_texts
 from dispatchsim.scenario.metrics import METRICS
@@ -139,7 +140,7 @@ def key_entry(key: KeyText) -> str:
 
 def profile_page() -> str:
     """Return the page on the fields of a profile."""
-    profile = default_profile()
+    profile = example_profile()
     parts = [_PROFILE_HEAD.replace("{profile}", f"`{profile.name}`")]
     parts.append("## Costs of every mechanism\n")
     parts += [_table(table, kind, profile) for table, kind in SHARED_TABLES.items()]

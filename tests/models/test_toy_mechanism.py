@@ -93,8 +93,8 @@ import dispatchsim as ds
 from docs.making.cost_words import about_cost
 from tests.toy import toy_costs
 
-costs = ds.default_profile().costs("newest_first", open_connections=100)
-epoll = ds.default_profile().costs("epoll_level", open_connections=100)
+costs = ds.example_profile().costs("newest_first", open_connections=100)
+epoll = ds.example_profile().costs("epoll_level", open_connections=100)
 assert costs.mechanism == (epoll.mechanism.call_ns, epoll.mechanism.add_ns)
 assert about_cost("NewestCosts", "call_ns") == "a wait, with the descriptor that it returns"
 assert about_cost("NewestCosts", "add_ns") == "one descriptor added to what is watched"

@@ -6,13 +6,8 @@ from typing import Any
 
 import pytest
 
-from dispatchsim.calibration.running.preparation import (
-    find_profile,
-    job_of,
-    profile_of,
-    run_job,
-    warnings_of,
-)
+from dispatchsim.calibration.profiles.choosing import find_profile
+from dispatchsim.calibration.running.preparation import job_of, profile_of, run_job, warnings_of
 from dispatchsim.scenario.errors import ScenarioError
 from dispatchsim.scenario.run_settings import settings_of
 from dispatchsim.scenario.scenario import Scenario

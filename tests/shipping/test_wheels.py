@@ -16,7 +16,7 @@ import pytest
 from shipping import wheel_file
 from shipping.engines import Target, compile_all, sources
 
-from dispatchsim.calibration.profiles.cost_profile import default_profile
+from dispatchsim.calibration.profiles.choosing import example_profile
 from dispatchsim.sim.native.compiler import Compiler
 
 MACHINE = platform.machine()
@@ -26,13 +26,13 @@ SCRIPT = """
 import warnings
 warnings.simplefilter("error")
 import dispatchsim
-from dispatchsim.calibration.profiles.cost_profile import default_profile
+from dispatchsim.calibration.profiles.choosing import example_profile
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.state.settings import RunSettings
 from dispatchsim.sim.load.workload import closed_loop
 
 print(dispatchsim.__file__)
-costs = default_profile().costs("epoll_level", open_connections=0, free_clients={free})
+costs = example_profile().costs("epoll_level", open_connections=0, free_clients={free})
 run = closed_loop(users=4, connections=400), costs, RunSettings(duration_ns=10**9)
 fast = simulate("epoll_level", *run, engine="fast")
 print(fast.same_as(simulate("epoll_level", *run, engine="reference")))
@@ -136,9 +136,9 @@ def test_a_wheel_carries_no_reports_and_only_the_runs_that_are_read(built: Built
         names = archive.namelist()
     assert not [name for name in names if "/reported/" in name]
     folders = {name.rpartition("/")[0] for name in names if "/measured/" in name}
-    assert folders == {f"dispatchsim/calibration/measured/{default_profile().name}"}
+    assert folders == {f"dispatchsim/calibration/measured/{example_profile().name}"}
     assert "dispatchsim/validation/effects.toml" in names
-    assert [name for name in names if name.startswith("dispatchsim/validation/misses/")]
+    assert [name for name in names if name.startswith("dispatchsim/calibration/profiles/misses/")]
 
 
 def test_the_sdist_has_no_engine(built: Built) -> None:

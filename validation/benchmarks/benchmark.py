@@ -20,7 +20,8 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from ...calibration.profiles.cost_profile import Profile, default_profile
+from ...calibration.profiles.choosing import example_profile
+from ...calibration.profiles.cost_profile import Profile
 from ...calibration.testbed.machine_facts import machine_facts
 from ...sim.files.tables import rich_table
 from ...sim.files.whole_files import write_whole
@@ -67,7 +68,7 @@ def benchmark(plan: Plan) -> int:
     ChildError, DisagreementError
         When what was measured until then is printed: a process failed, or outcomes differ.
     """
-    profile = Profile.read(plan.profile) if plan.profile else default_profile()
+    profile = Profile.read(plan.profile) if plan.profile else example_profile()
     bench = Bench(plan, profile)
     status = _INTERRUPTED
     complete = False

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ...calibration.profiles.cost_profile import default_profile
+from ...calibration.profiles.choosing import example_profile
 from ...models.built_in import built_in_programs
 from ...sim.state.mechanism import Program
 from . import contestants as c
@@ -42,7 +42,7 @@ from dispatchsim.models.simulate import simulate_stream
 from dispatchsim.sim.load.workload import Load, OpenLoopBlocks
 
 how, rate_per_s, seconds = sys.argv[1], float(sys.argv[2]), float(sys.argv[3])
-costs = ds.default_profile().costs("epoll_level", open_connections=0, free_clients=True)
+costs = ds.example_profile().costs("epoll_level", open_connections=0, free_clients=True)
 
 def call(seconds):
     settings = ds.RunSettings(duration_ns=round((seconds + 1) * 1e9))
@@ -248,7 +248,7 @@ def study_jobs(bench: Bench) -> list[Job]:
 def peak_memory(engine: str, idle: str, n: str) -> float:
     """Simulate *n* connections beside *idle* ones; return the most memory of this process."""
     # Not touched beforehand: most of what is there of an idle connection is never looked at.
-    scenario = scenario_of(default_profile(), Case(idle=int(idle)), int(n))
+    scenario = scenario_of(example_profile(), Case(idle=int(idle)), int(n))
     c.run(engine, scenario, touched=False)
     # Not ru_maxrss: a process inherits that of its parent.
     for line in Path("/proc/self/status").read_text().splitlines():

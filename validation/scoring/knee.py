@@ -22,9 +22,9 @@ from typing import Any, Literal, NamedTuple, Self
 import numpy as np
 
 from ...calibration.points.point import Point, point_at
+from ...calibration.profiles.published_errors import MachineErrors
 from ...sim.state.units import MILLISECOND_NS
 from ..points.measured_points import Spread
-from .misses import MachineErrors
 from .scoring import LOAD_SHARE_MAX, LOAD_TOLERANCE, PointScore
 from .targets import OURS
 from .value_verdicts import WITHIN, Judged, judge, worst

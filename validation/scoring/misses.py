@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 
 from ...calibration.profiles.cost_profile import MEASURED, QUICKLY, Profile, ProfileError
 from ...calibration.profiles.hardware_change import CHANGED_FROM
+from ...calibration.profiles.published_errors import MISSES_FOLDER, MachineErrors
 from ...scenario.metrics import METRICS
 from ...sim.files.tables import Column, Table
 from ...sim.files.whole_files import write_whole
@@ -35,28 +36,8 @@ FORMAT = "dispatchsim-misses/2"
 BUSY = 0.85
 """Utilisation, as forecast, from which on a point is near or past its capacity."""
 LEVEL = 0.9
-_FOLDER = Path(__file__).parents[1] / "misses"
 QUICK, BORROWED = ".quick", ".borrowed"
 """Ends of the names of profiles that were measured quickly, or scaled from another machine's."""
-
-
-class MachineErrors(NamedTuple):
-    """The median relative errors of a machine's forecasts, as published; None where there is none.
-
-    Attributes
-    ----------
-    capacity:
-        Of closed loops, and of open ones past it.
-    p50, p99:
-        Of open loops up to 80% of the capacity.
-    knee:
-        Of the load at which p99 passes 20 ms.
-    """
-
-    capacity: float | None
-    p50: float | None
-    p99: float | None
-    knee: float | None
 
 
 FIGURES = {
@@ -165,7 +146,7 @@ def miss_of(entry: Mapping[str, Any]) -> Miss:
 
 def read_misses(profile: str) -> list[Miss]:
     """Return the shipped misses of the machine of *profile*; none if it was never validated."""
-    path = _FOLDER / f"{profile}.json"
+    path = MISSES_FOLDER / f"{profile}.json"
     return read_file(path) if path.is_file() else []
 
 
@@ -197,13 +178,15 @@ def shipped_misses() -> dict[str, list[Miss]]:
     """Return all shipped misses of profiles that were measured in full, by profile."""
     return {
         path.stem: read_file(path)
-        for path in sorted(_FOLDER.glob("*.json"))
+        for path in sorted(MISSES_FOLDER.glob("*.json"))
         if not path.stem.endswith((QUICK, BORROWED))
     }
 
 
 def _of_kind(kind: str) -> list[Miss]:
-    return [miss for path in sorted(_FOLDER.glob(f"*{kind}.json")) for miss in read_file(path)]
+    return [
+        miss for path in sorted(MISSES_FOLDER.glob(f"*{kind}.json")) for miss in read_file(path)
+    ]
 
 
 def misses_for(
@@ -240,19 +223,10 @@ def misses_for(
     ]
 
 
-def read_errors(profile: str) -> MachineErrors | None:
-    """Return the published errors of the machine of *profile*; None if it was never validated."""
-    path = _FOLDER / f"{profile}.json"
-    if not path.is_file():
-        return None
-    errors = json.loads(path.read_text(encoding="utf-8")).get("errors")
-    return MachineErrors(**errors) if errors else None
-
-
 def write_misses(
     profile: str,
     misses: Sequence[Miss],
-    folder: Path = _FOLDER,
+    folder: Path = MISSES_FOLDER,
     *,
     errors: MachineErrors | None = None,
 ) -> Path:

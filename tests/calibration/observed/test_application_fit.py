@@ -19,7 +19,8 @@ from dispatchsim.calibration.observed.application_fit import (
 from dispatchsim.calibration.observed.observed_run import Habits, ObservedRun, observed_run
 from dispatchsim.calibration.observed.operating_point import point_of
 from dispatchsim.calibration.points.point import Point, point_at
-from dispatchsim.calibration.profiles.cost_profile import default_profile, shipped
+from dispatchsim.calibration.profiles.choosing import example_profile
+from dispatchsim.calibration.profiles.cost_profile import shipped
 from dispatchsim.calibration.running.preparation import open_connections
 from dispatchsim.sim.state.costs import ApplicationCosts
 from dispatchsim.sim.state.units import SECOND_NS
@@ -45,7 +46,7 @@ def run_of(replied: float, **changes: Any) -> ObservedRun:
 
 def of_a_known_server(**load: Any) -> ObservedRun:
     """Return what would be seen of a server that takes REQUEST_NS and CONNECTION_NS for itself."""
-    machine = default_profile()
+    machine = example_profile()
     point = point_of(run_of(1, load=load), HABITS)
     costs = machine.costs(point.server.mechanism, open_connections=open_connections(point))
     costs = costs._replace(application=ApplicationCosts(REQUEST_NS, connection_ns=CONNECTION_NS))
@@ -56,7 +57,7 @@ def of_a_known_server(**load: Any) -> ObservedRun:
 def test_request_and_connection_are_told_apart_by_kept_connections() -> None:
     runs = [of_a_known_server(), of_a_known_server(requests=8)]
     fit = fit_application(
-        default_profile(), runs * 2, HABITS, name="mine", simulated_ns=SIMULATED_NS
+        example_profile(), runs * 2, HABITS, name="mine", simulated_ns=SIMULATED_NS
     )
     application = fit.profile.cost["application"]
     assert application["request_ns"].value[0] == pytest.approx(REQUEST_NS, rel=0.02)
@@ -80,7 +81,7 @@ def test_request_and_connection_are_told_apart_by_kept_connections() -> None:
 
 def test_of_another_server_a_profile_has_seen_nothing() -> None:
     mine, other = (run_of(20_000, server={"command": name}) for name in ("mine", "other"))
-    fit = fit_application(default_profile(), [mine], HABITS, name="mine", simulated_ns=SIMULATED_NS)
+    fit = fit_application(example_profile(), [mine], HABITS, name="mine", simulated_ns=SIMULATED_NS)
     point = point_of(mine, HABITS)
     assert was_fitted_to(fit.profile, [other, mine])(point)
     assert not was_fitted_to(fit.profile, [other])(point)
@@ -94,7 +95,7 @@ def test_what_is_left_out_or_taken_for_granted_is_said() -> None:
         of_a_known_server().model_copy(update={"errors": {"reset": 7}}),
         run_of(1000, busy_share=0.5),
     ]
-    fit = fit_application(default_profile(), runs, HABITS, name="mine", simulated_ns=SIMULATED_NS)
+    fit = fit_application(example_profile(), runs, HABITS, name="mine", simulated_ns=SIMULATED_NS)
     assert [point.users for point in fit.points] == [64]
     assert any("busy for 50% only" in note for note in fit.notes)
     assert any("closed 32" in note and "left out" in note for note in fit.notes)
@@ -104,7 +105,7 @@ def test_what_is_left_out_or_taken_for_granted_is_said() -> None:
 
 def test_kept_connections_alone_tell_of_the_request_only() -> None:
     fit = fit_application(
-        default_profile(),
+        example_profile(),
         [of_a_known_server(requests=0)],
         HABITS,
         name="mine",
@@ -146,7 +147,7 @@ def test_a_run_that_tells_nothing_is_left_out_with_its_reason(
     changes: dict[str, Any], rule: str
 ) -> None:
     with pytest.raises(FitError, match=rule):
-        fit_application(default_profile(), [run_of(1000, **changes)], HABITS, name="mine")
+        fit_application(example_profile(), [run_of(1000, **changes)], HABITS, name="mine")
 
 
 def test_a_closed_loop_needs_its_users() -> None:
@@ -157,13 +158,13 @@ def test_a_closed_loop_needs_its_users() -> None:
 def test_runs_that_keep_their_connections_for_eight_and_for_many_requests_are_solved_too() -> None:
     runs = [of_a_known_server(requests=2), of_a_known_server(requests=8), of_a_known_server()]
     fit = fit_application(
-        default_profile(), runs[:2], HABITS, name="mine", simulated_ns=SIMULATED_NS
+        example_profile(), runs[:2], HABITS, name="mine", simulated_ns=SIMULATED_NS
     )
     application = fit.profile.cost["application"]
     assert application["request_ns"].value[0] == pytest.approx(REQUEST_NS, rel=0.03)
     assert application["connection_ns"].value[0] == pytest.approx(CONNECTION_NS, rel=0.05)
     all_three = fit_application(
-        default_profile(), runs, HABITS, name="mine", simulated_ns=SIMULATED_NS
+        example_profile(), runs, HABITS, name="mine", simulated_ns=SIMULATED_NS
     )
     assert len(all_three.points) == 3
     assert all_three.half_widths.connection_ns < fit.half_widths.connection_ns
@@ -171,7 +172,7 @@ def test_runs_that_keep_their_connections_for_eight_and_for_many_requests_are_so
 
 def test_an_open_loop_past_the_capacity_tells_it_too() -> None:
     point = point_of(run_of(1), HABITS)
-    machine = default_profile()
+    machine = example_profile()
     costs = machine.costs(point.server.mechanism, open_connections=0)
     costs = costs._replace(application=ApplicationCosts(REQUEST_NS))
     open_point = point_at(point, loop="open", users=0, rate_per_s=30_000.0)
@@ -189,7 +190,7 @@ def test_an_open_loop_past_the_capacity_tells_it_too() -> None:
 
 def test_a_server_that_is_faster_than_the_machine_allows_is_said_to_be() -> None:
     fast = run_of(400_000 * 10, load={"requests": 0})
-    fit = fit_application(default_profile(), [fast], HABITS, name="mine", simulated_ns=SIMULATED_NS)
+    fit = fit_application(example_profile(), [fast], HABITS, name="mine", simulated_ns=SIMULATED_NS)
     assert fit.profile.cost["application"]["request_ns"].value == (0,)
     assert any("less than was measured, and no cost of its own" in note for note in fit.notes)
 

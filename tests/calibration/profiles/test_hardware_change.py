@@ -8,12 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dispatchsim.calibration.profiles.cost_profile import (
-    Profile,
-    ProfileError,
-    default_profile,
-    shipped,
-)
+from dispatchsim.calibration.profiles.choosing import example_profile
+from dispatchsim.calibration.profiles.cost_profile import Profile, ProfileError, shipped
 from dispatchsim.calibration.profiles.hardware_change import HardwareChange, changed
 
 
@@ -23,7 +19,7 @@ def width(profile: Profile, table: str, name: str) -> float:
 
 
 def test_nothing_changes_without_a_change() -> None:
-    profile = default_profile()
+    profile = example_profile()
     same = changed(profile, HardwareChange())
     for table, costs in profile.cost.items():
         for name, cost in costs.items():
@@ -33,7 +29,7 @@ def test_nothing_changes_without_a_change() -> None:
 
 
 def test_a_faster_clock_makes_work_cheaper_and_less_known() -> None:
-    profile = default_profile()
+    profile = example_profile()
     faster = changed(profile, HardwareChange(clock=2.0))
     before, after = profile.cost["call"]["accept_ns"], faster.cost["call"]["accept_ns"]
     # All of it, or half of it, is twice as fast: the middle is the geometric mean.
@@ -46,7 +42,7 @@ def test_a_faster_clock_makes_work_cheaper_and_less_known() -> None:
 
 
 def test_a_dearer_crossing_is_paid_by_every_call_once() -> None:
-    profile = default_profile()
+    profile = example_profile()
     (known_ns,) = profile.cost["call"]["crossing_ns"].value
     dearer = changed(profile, HardwareChange(crossing_ns=known_ns + 100))
 
@@ -60,7 +56,7 @@ def test_a_dearer_crossing_is_paid_by_every_call_once() -> None:
 
 
 def test_a_crossing_is_known_no_better_than_what_is_left() -> None:
-    profile = default_profile()
+    profile = example_profile()
     crossing = profile.cost["call"]["crossing_ns"]
     for more_ns in (-50.0, 100.0):
         other = changed(profile, HardwareChange(crossing_ns=crossing.value[0] + more_ns))
@@ -82,7 +78,7 @@ def test_a_changed_profile_keeps_the_rules(clock: float, crossing_ns: float) -> 
 
 
 def test_what_cannot_be_is_said() -> None:
-    profile = default_profile()
+    profile = example_profile()
     with pytest.raises(ProfileError, match=r"clock: must be from 0\.01 to 100 times, got 0"):
         changed(profile, HardwareChange(clock=0))
     with pytest.raises(ProfileError, match="crossing: must be from 0 ns to 1 ms"):

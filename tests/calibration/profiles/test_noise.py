@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from dispatchsim.calibration.fit.noise_section import with_noise
-from dispatchsim.calibration.profiles.cost_profile import Profile, ProfileError, default_profile
+from dispatchsim.calibration.profiles.choosing import example_profile
+from dispatchsim.calibration.profiles.cost_profile import Profile, ProfileError
 from dispatchsim.calibration.profiles.gap_recordings import in_order, recordings
 from dispatchsim.calibration.records.gap_records import GapsRecord
 from dispatchsim.calibration.records.measured_runs import DataError, Gaps
@@ -19,7 +20,7 @@ from dispatchsim.scenario.scenario import Scenario
 from dispatchsim.sim.state.host_gaps import HostGaps
 
 SECOND_NS = 1_000_000_000
-MACHINE = default_profile().machine_id
+MACHINE = example_profile().machine_id
 
 
 def row(cpu: str, beside: str, *at_ns: int, machine: str = MACHINE) -> GapsRecord:
@@ -60,18 +61,18 @@ def measured(tmp_path: Path) -> Path:
 
 
 def test_as_measured_is_each_sides_last_recording_beside_the_other(measured: Path) -> None:
-    profile = with_noise(default_profile(), measured, measured / "mine.toml")
+    profile = with_noise(example_profile(), measured, measured / "mine.toml")
     profile.write(measured / "mine.toml")
     read = Profile.read(measured / "mine.toml")
     assert gaps_of("as measured", read) == BothSides(gaps(20), gaps(50))
     assert gaps_of("client beside packets", read) == BothSides(gaps(40), gaps(40))
     assert gaps_of("none", read) == BothSides()
     # The file itself says the same.
-    assert gaps_of(str(measured / "gaps.jsonl"), default_profile()).client == gaps(50)
+    assert gaps_of(str(measured / "gaps.jsonl"), example_profile()).client == gaps(50)
 
 
 def test_a_profile_without_recordings_is_as_before(tmp_path: Path) -> None:
-    profile = default_profile()
+    profile = example_profile()
     assert with_noise(profile, tmp_path, tmp_path / "mine.toml") is profile
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(UserError, match=r'machine.noise: must be "none" or a file of .* has no '):
@@ -80,15 +81,15 @@ def test_a_profile_without_recordings_is_as_before(tmp_path: Path) -> None:
 
 def test_gaps_of_one_length_may_be_asked_for() -> None:
     regular = HostGaps((0,), (3_000_000,), SECOND_NS)
-    assert gaps_of("3 ms every 1 s", default_profile()) == BothSides(regular, regular)
+    assert gaps_of("3 ms every 1 s", example_profile()) == BothSides(regular, regular)
     with pytest.raises(UserError, match=r"machine.noise: .*got .3 apples"):
-        gaps_of("3 apples every 1 s", default_profile())
+        gaps_of("3 apples every 1 s", example_profile())
     with pytest.raises(UserError, match=r"machine.noise: period_ns must hold all gaps"):
-        gaps_of("1 s every 1 s", default_profile())
+        gaps_of("1 s every 1 s", example_profile())
 
 
 def test_an_unknown_recording_is_refused_with_those_that_there_are(measured: Path) -> None:
-    profile = with_noise(default_profile(), measured, measured / "mine.toml")
+    profile = with_noise(example_profile(), measured, measured / "mine.toml")
     profile.write(measured / "mine.toml")
     with pytest.raises(
         UserError, match=r'must be one of "none", "as measured", "server", .* got "x"'
@@ -99,17 +100,17 @@ def test_an_unknown_recording_is_refused_with_those_that_there_are(measured: Pat
 def test_a_recording_of_another_machine_is_refused_or_named(tmp_path: Path) -> None:
     other = written(tmp_path / "gaps.jsonl", row("server", "nothing", 1, machine="laptop"))
     with pytest.raises(DataError, match=f'that of machine.json, "{MACHINE}", got "laptop"'):
-        with_noise(default_profile(), tmp_path, tmp_path / "mine.toml")
-    warning = noise_warning(other, default_profile())
+        with_noise(example_profile(), tmp_path, tmp_path / "mine.toml")
+    warning = noise_warning(other, example_profile())
     assert warning == (
         f"machine.noise: {other} was recorded on laptop, the costs are those of {MACHINE}"
     )
     own = written(tmp_path / "own.jsonl", row("server", "nothing", 1))
-    assert noise_warning(own, default_profile()) == noise_warning("none", default_profile()) == ""
+    assert noise_warning(own, example_profile()) == noise_warning("none", example_profile()) == ""
 
 
 def test_another_file_beside_the_profile_is_refused(measured: Path) -> None:
-    profile = with_noise(default_profile(), measured, measured / "mine.toml")
+    profile = with_noise(example_profile(), measured, measured / "mine.toml")
     profile.write(measured / "mine.toml")
     file = measured / "mine.gaps.jsonl"
     written(file, row("server", "nothing", 1))
@@ -159,7 +160,7 @@ def test_a_run_has_the_gaps_and_other_draws_do_not_move(measured: Path) -> None:
         )
 
     path = str(measured / "gaps.jsonl")
-    noisy, quiet = (job_of(scenario(noise), default_profile(), seed=3) for noise in (path, "none"))
+    noisy, quiet = (job_of(scenario(noise), example_profile(), seed=3) for noise in (path, "none"))
     assert settings_of_job(noisy).server_gaps == gaps(20)
     assert settings_of_job(noisy)._replace(
         server_gaps=HostGaps(), client_gaps=HostGaps()

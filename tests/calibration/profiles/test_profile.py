@@ -20,12 +20,7 @@ from dispatchsim.calibration.profiles.cost import (
     Cost,
     unit_of,
 )
-from dispatchsim.calibration.profiles.cost_profile import (
-    Profile,
-    ProfileError,
-    default_profile,
-    shipped_profiles,
-)
+from dispatchsim.calibration.profiles.cost_profile import Profile, ProfileError, shipped_profiles
 from dispatchsim.sim.state.costs import NO_CLIENT, Costs, curve, curve_ns
 
 
@@ -399,14 +394,3 @@ def test_every_shipped_profile_serves_the_mechanisms_of_its_machine() -> None:
         served = read.cost.keys() & MECHANISM_TABLES.keys()
         assert not any(map(read.missing_for, served))
         assert served == {*MECHANISMS, *further.get(name, ())}
-    if shipped_profiles():
-        assert default_profile() == Profile.read(next(iter(shipped_profiles().values())))
-        assert default_profile().name == "epyc-family26-2cpu-linux-6.18"  # of the quietest machine
-
-
-def test_without_shipped_profiles_there_is_no_default(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("dispatchsim.calibration.profiles.cost_profile._FOLDER", tmp_path)
-    with pytest.raises(ProfileError, match="profiles: the folder: must hold a profile, got none"):
-        default_profile()

@@ -342,3 +342,27 @@ def test_a_fault_of_ours_keeps_its_traceback(
     result = call("run", scenario_path, "--profile", profile_path, "--workers", 1)
     assert isinstance(result.exception, ValueError)
     assert result.exit_code == 1
+
+
+NAMED = "epyc-family26-2cpu-linux-6.18"
+
+
+def test_an_answer_says_which_profile_it_used_and_why(
+    call: Call, scenario_path: Path, tmp_path: Path
+) -> None:
+    own = tmp_path / "own.toml"
+    own.write_text(f'{scenario_path.read_text()}[machine]\nprofile = "{NAMED}"\n')
+    for words, why in (
+        ((scenario_path,), "named by DISPATCHSIM_PROFILE"),
+        ((own,), "named by the scenario"),
+        ((scenario_path, "--profile", NAMED), "named by --profile"),
+    ):
+        said = f"profile {NAMED} ({why})"
+        for verb, *further in (
+            ("run", "--workers", "1"),
+            ("timeline", "--plot", tmp_path / "t.svg"),
+            ("sweep", "--vary", "load.rate=1000/s,2000/s", "--workers", "1"),
+        ):
+            told = call(verb, *words, *further)
+            assert told.exit_code == 0, told.output
+            assert said in told.stderr

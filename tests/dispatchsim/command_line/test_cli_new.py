@@ -280,3 +280,32 @@ def test_the_bound_is_asked_for_with_the_delay_that_was_answered(ask: Any) -> No
     assert told.exit_code == 0, told.output
     assert f"{QUESTIONS['p99'].text} [500 ms]" in told.stderr
     assert '--p99 "500 ms"' in told.stdout
+
+
+def test_a_new_scenario_names_the_default_profile_and_why_it_is_this_one(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DISPATCHSIM_PROFILE", "epyc-family25-2cpu-linux-6.18")
+    assert call("new", "cache", "--defaults").exit_code == 0
+    line = 'profile = "epyc-family25-2cpu-linux-6.18"   # named by DISPATCHSIM_PROFILE'
+    assert line in Path("cache.toml").read_text().splitlines()
+
+
+def test_a_profile_in_a_file_is_named_from_where_the_scenario_is(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ds.example_profile().write("mine.toml")
+    monkeypatch.setenv("DISPATCHSIM_PROFILE", "mine.toml")
+    Path("deeper").mkdir()
+    assert call("new", "cache", "deeper/cache.toml", "--defaults").exit_code == 0
+    assert 'profile = "../mine.toml"' in Path("deeper/cache.toml").read_text()
+    assert call("run", "deeper/cache.toml", "--set", "run.duration=600 ms").exit_code == 0
+
+
+def test_a_preset_keeps_its_profile_where_the_default_one_lacks_costs_of_its_mechanism(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DISPATCHSIM_PROFILE", "epyc-family26-2cpu-linux-6.18")
+    assert call("new", "thread_pool", "--defaults").exit_code == 0
+    profile = ds.Scenario.read("thread_pool.toml").machine.profile
+    assert profile == "epyc-family25-2cpu-linux-6.18"

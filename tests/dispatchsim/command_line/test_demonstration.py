@@ -15,6 +15,7 @@ sys.path.append(str(Path(__file__).parents[3]))
 
 from tests.validation.synthetic_runs import SHORT, synthetic_run, toy_profile
 
+from dispatchsim.calibration.profiles.cost_profile import Profile
 from dispatchsim.calibration.records.measured_runs import append
 from dispatchsim.command_line import demonstration
 from dispatchsim.scenario.errors import UserError
@@ -26,7 +27,7 @@ def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     profile = toy_profile()
     path = tmp_path / "toy.toml"
     profile.write(path)
-    monkeypatch.setattr(demonstration, "find_profile_path", lambda _: path)
+    monkeypatch.setattr(demonstration, "example_profile", lambda: Profile.read(path))
     monkeypatch.setattr(demonstration, "measured_folder", lambda: tmp_path)
     return tmp_path / "toy"
 

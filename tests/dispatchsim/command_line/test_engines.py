@@ -19,9 +19,10 @@ from typer.testing import Result
 
 import dispatchsim as ds
 from dispatchsim.calibration.points.point import point_at
+from dispatchsim.calibration.profiles.choosing import find_profile_path
 from dispatchsim.calibration.running import compiling, preparation
 from dispatchsim.calibration.running.compiling import Side, compile_engines, uncompiled, warm
-from dispatchsim.calibration.running.preparation import effort, find_profile_path
+from dispatchsim.calibration.running.preparation import effort
 from dispatchsim.command_line.rendering import _difference, print_result, rows_shown
 from dispatchsim.scenario.run_settings import settings_of
 from dispatchsim.sim.engine.c import library
@@ -151,7 +152,7 @@ def test_engines_of_testbed_runs_are_compiled_in_the_variant_that_these_take(
     monkeypatch.setenv("DISPATCHSIM_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(native_library, "_loaded", {})
     monkeypatch.setattr(library, "_announced", set())
-    profile = ds.default_profile()  # whose other runs take the folded variant
+    profile = ds.example_profile()  # whose other runs take the folded variant
     compile_engines(["poll"], profile, side=Side.of_testbed())
     point, lengths = point_at(mechanism="poll", users=2), Lengths(1_000_000, 5_000_000)
     made = forecast(point, profile, seeds=[1], draws=0, lengths=lengths)

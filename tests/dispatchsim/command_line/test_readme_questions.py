@@ -58,6 +58,12 @@ def heads_shown(command: str) -> list[str]:
     return [cell for row in rows for cell in re.split(r"\s{2,}", row.strip()) if cell]
 
 
+@pytest.fixture(autouse=True)
+def _default_is_of_another_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take another profile than the README's where a command or a scenario names none."""
+    monkeypatch.setenv("DISPATCHSIM_PROFILE", "epyc-family25-2cpu-linux-6.18")
+
+
 def test_there_is_a_question_for_every_verb() -> None:
     assert {shlex.split(command)[1] for command in questions()} == _VERBS
 
@@ -118,6 +124,8 @@ def test_the_readme_answers_the_planners_question_with_two_commands(
     monkeypatch.setenv("COLUMNS", "110")
     text = _README.read_text()
     section = text[text.index("**You plan capacity.**") :]
+    (name,) = re.findall(r"^    export DISPATCHSIM_PROFILE=(\S+)", text, flags=re.M)
+    monkeypatch.setenv("DISPATCHSIM_PROFILE", name)
     new, capacity = re.findall(r"^    (dispatchsim .*)$", section, flags=re.M)[:2]
     assert call(*shlex.split(new)[1:]).exit_code == 0
     result = call(*shlex.split(capacity)[1:], "--no-store")

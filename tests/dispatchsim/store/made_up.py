@@ -7,12 +7,13 @@ import math
 from pathlib import Path
 from typing import Any
 
-from dispatchsim.calibration.profiles.cost_profile import Profile, default_profile
+from dispatchsim.calibration.profiles.choosing import example_profile
+from dispatchsim.calibration.profiles.cost_profile import Profile
 from dispatchsim.scenario.scenario import Scenario
 from dispatchsim.store import Record, Run
 from dispatchsim.store.fragments import export
 
-PROFILE: Profile = default_profile()
+PROFILE: Profile = example_profile()
 
 
 def record(number: int, **figures: float) -> Record:

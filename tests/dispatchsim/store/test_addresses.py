@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.dispatchsim.store.made_up import PROFILE, scenario
 
+from dispatchsim.calibration.running.preparation import profile_of
 from dispatchsim.scenario.errors import ScenarioError
 from dispatchsim.scenario.examples import example_scenarios
 from dispatchsim.scenario.scenario import Scenario
@@ -118,3 +119,14 @@ for name, module in sys.modules.items():
     imported = {Path(name).resolve() for name in printed.splitlines() if "__init__" not in name}
     known = {path.resolve() for _, path in deciding_sources()}
     assert {path.name for path in imported - known} == set()
+
+
+def test_a_scenario_without_a_profile_has_another_address_where_the_default_is_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scenario = Scenario.of(server={"mechanism": "poll"}, load={"loop": "open", "rate": "2000/s"})
+    addresses = set()
+    for name in ("epyc-family25-2cpu-linux-6.18", "epyc-family26-2cpu-linux-6.18"):
+        monkeypatch.setenv("DISPATCHSIM_PROFILE", name)
+        addresses.add(address(scenario, profile=profile_of(scenario)))
+    assert len(addresses) == 2

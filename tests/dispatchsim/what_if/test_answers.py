@@ -29,12 +29,12 @@ from dispatchsim.what_if.answers import (
     runs_of,
 )
 from dispatchsim.what_if.charts import PANELS, bokeh_dash, bokeh_marker
-from dispatchsim.what_if.choices import RATE, STYLE, profiles
+from dispatchsim.what_if.choices import RATE, STYLE
 from dispatchsim.what_if.downloads import curves_figure, data_csv, figure_png, scenario_toml
 from dispatchsim.what_if.series import FATE_PARTS, FATES, bounds, curve, fate_share, said, stack
 from dispatchsim.what_if.view import View
 
-VIEW = View(profile=next(iter(profiles())))
+VIEW = View(profile="epyc-family26-2cpu-linux-6.18")
 FAST = View(VIEW.profile, ("epoll_level", "poll"), rate=1_000, idle=10)
 
 

@@ -12,12 +12,11 @@ from tests.dispatchsim.what_if.made_up import reply
 
 from dispatchsim.what_if import simulating
 from dispatchsim.what_if.answers import Asked, Question, Reply
-from dispatchsim.what_if.choices import profiles
 from dispatchsim.what_if.simulating import Simulations, Viewer
 from dispatchsim.what_if.view import View
 
 PATIENCE_S = 30.0
-VIEW = View(profile=next(iter(profiles())))
+VIEW = View(profile="epyc-family26-2cpu-linux-6.18")
 
 
 class Stepped:

@@ -16,7 +16,8 @@ import pytest
 from rich.console import Console
 from tests.lab import lab
 
-from dispatchsim.calibration.profiles.cost_profile import Profile, default_profile, shipped_profiles
+from dispatchsim.calibration.profiles.choosing import example_profile
+from dispatchsim.calibration.profiles.cost_profile import Profile, shipped_profiles
 from dispatchsim.sim.figures.outcome import Outcome
 from dispatchsim.sim.files.tables import rich_table
 from dispatchsim.validation.benchmarks import contestants as c
@@ -69,7 +70,7 @@ def test_a_quick_benchmark_runs_and_all_contestants_agree(tmp_path: Path) -> Non
 
 def test_ctrl_c_prints_what_was_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ran: list[str] = []
-    outcome = c.run(c.REFERENCE, scenario_of(default_profile(), Case(), 10)).outcome
+    outcome = c.run(c.REFERENCE, scenario_of(example_profile(), Case(), 10)).outcome
 
     def run(name: str, scenario: Scenario, *_: Any) -> c.Ran:
         ran.append(name)
@@ -118,7 +119,7 @@ def test_ctrl_c_ends_the_child_that_is_measured() -> None:
 
 
 def test_outcomes_that_differ_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    bench = Bench(Plan(), default_profile())
+    bench = Bench(Plan(), example_profile())
     run = c.run
 
     def shifted(name: str, scenario: Scenario) -> c.Ran:
@@ -137,7 +138,7 @@ def test_outcomes_that_differ_are_an_error(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_connection_without_reply_is_an_error() -> None:
-    scenario = scenario_of(default_profile(), Case(), 300)
+    scenario = scenario_of(example_profile(), Case(), 300)
     short = scenario.settings._replace(duration_ns=1_000_000)
     with pytest.raises(c.DisagreementError, match=r"300 connections were offered, \d+ had their"):
         c.run(c.REFERENCE, scenario._replace(settings=short))
@@ -170,7 +171,7 @@ import os
 from pathlib import Path
 
 import numpy as np
-from dispatchsim.calibration.profiles.cost_profile import default_profile
+from dispatchsim.calibration.profiles.choosing import example_profile
 from dispatchsim.models.simulate import prepare_world
 from dispatchsim.sim.state.columns import as_arrays
 from dispatchsim.sim.state.client_settings import ClientSettings
@@ -186,7 +187,7 @@ def resident():
 world = prepare_world(
     "epoll_level",
     open_loop(rate_per_s=1_000, seconds=0.01, seed=1),
-    default_profile().costs("epoll_level", open_connections=0, free_clients=True),
+    example_profile().costs("epoll_level", open_connections=0, free_clients=True),
     RunSettings(client=ClientSettings(idle=1_000_000), duration_ns=10_000_000),
     as_arrays,
 )
@@ -205,7 +206,7 @@ def test_every_array_of_a_world_is_touched() -> None:
 
 
 def test_a_fingerprint_is_of_every_entry() -> None:
-    outcome = c.run(c.REFERENCE, scenario_of(default_profile(), Case(OPEN), 50)).outcome
+    outcome = c.run(c.REFERENCE, scenario_of(example_profile(), Case(OPEN), 50)).outcome
     own = c.fingerprint(outcome)
     for name in Outcome.__dataclass_fields__:
         entries = np.asarray(getattr(outcome, name))
@@ -303,7 +304,7 @@ def test_memory_grows_with_idle_connections() -> None:
 
 def test_another_checkout_makes_the_same_call() -> None:
     plan = Plan(repetitions=1, call_connections=1_000, against=sys.executable)
-    bench = Bench(plan, default_profile())
+    bench = Bench(plan, example_profile())
     jobs = [job for job in processes.call_jobs(bench) if "simulate and summarise" in job.text]
     assert [job.text.rpartition(", ")[2] for job in jobs] == ["here", "other checkout"]
     for job in jobs:

@@ -19,7 +19,7 @@ from tests.served import on_server
 from tests.toy import CALL, arrivals, toy_costs
 from tests.validation.benchmarks.first_simpy_model import run_first_model
 
-from dispatchsim.calibration.profiles.cost_profile import default_profile
+from dispatchsim.calibration.profiles.choosing import example_profile
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.figures.summary import summarise
 from dispatchsim.sim.load.workload import Trace, closed_loop, open_loop
@@ -111,7 +111,7 @@ def test_the_limit_equals_the_reference_to_the_nanosecond(name: str, library: ct
 def test_the_limit_equals_both_engines_with_the_shipped_costs(
     case: Case, library: ctypes.CDLL
 ) -> None:
-    scenario = scenario_of(default_profile(), case, 2_000)
+    scenario = scenario_of(example_profile(), case, 2_000)
     # The way into the kernel has a cost there; no call of epoll saves it.
     assert scenario.costs.call.crossing_ns > 0
     by_hand = run_by_hand(library, *scenario[1:]).outcome

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from dispatchsim.calibration.points.point import point_at
-from dispatchsim.calibration.profiles.cost_profile import Profile, default_profile
+from dispatchsim.calibration.profiles.choosing import example_profile
+from dispatchsim.calibration.profiles.cost_profile import Profile
 from dispatchsim.calibration.running.preparation import Job
 from dispatchsim.validation.forecast.forecast import Lengths, Request, forecasts, jobs_of, result_of
 from dispatchsim.validation.forecast.kept_runs import KeptRuns, Result
@@ -20,7 +21,7 @@ REQUESTS = [Request(CLOSED, (1,), 2, SHORT), Request(OPEN, (1, 2), 1, SHORT)]
 
 @pytest.fixture(scope="module")
 def profile() -> Profile:
-    return default_profile()
+    return example_profile()
 
 
 def jobs(profile: Profile) -> list[Job]:

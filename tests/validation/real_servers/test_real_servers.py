@@ -25,7 +25,7 @@ from dispatchsim.calibration.measure.macro import Timing
 from dispatchsim.calibration.observed.observed_run import ObservedRun, Source, read_observed
 from dispatchsim.calibration.observed.observing import Bench
 from dispatchsim.calibration.observed.server_process import started
-from dispatchsim.calibration.profiles.cost_profile import default_profile
+from dispatchsim.calibration.profiles.choosing import example_profile
 from dispatchsim.calibration.records.measured_runs import DataError, append
 from dispatchsim.calibration.records.noise import QUIET, Series
 from dispatchsim.calibration.testbed.c_build import Programs, build
@@ -215,7 +215,7 @@ def test_a_busy_cache_is_forgiven_and_a_server_that_ended_is_not() -> None:
 
 def test_errors_and_order_are_of_held_out_points_only() -> None:
     fitted, first, second = cases_of(MEMCACHED)[1:4]
-    machine = default_profile()
+    machine = example_profile()
     fit_runs = [seen(fitted, rate) for rate in (40_000, 40_400)]
     said = forecast_all(
         machine, [fitted, first, second], fit_runs, [], draws=2, simulated_ns=QUICKLY_NS
@@ -237,7 +237,7 @@ def test_errors_and_order_are_of_held_out_points_only() -> None:
 def test_points_that_were_measured_once_have_no_order() -> None:
     fitted = cases_of(MEMCACHED)[1]
     said = forecast_all(
-        default_profile(), [fitted], [seen(fitted, 40_000)], [], draws=0, simulated_ns=QUICKLY_NS
+        example_profile(), [fitted], [seen(fitted, 40_000)], [], draws=0, simulated_ns=QUICKLY_NS
     )
     held_out = [case for case in cases_of(MEMCACHED) if case.idle == 250 and case.requests == 1]
 
@@ -265,7 +265,7 @@ def test_a_report_says_what_it_lacks_and_is_on_one_machine(
         source = Source(tool="dispatchsim", machine=machine)
         return seen(case, per_s).model_copy(update={"source": source})
 
-    here = str(default_profile().machine["id"])
+    here = str(example_profile().machine["id"])
     append(fit, made(kept, 40_000, here), made(kept, 40_400, here))
     append(held_out, made(idle, 39_000, here), made(idle, 39_500, here))
     with held_out.open("a") as file:
@@ -326,8 +326,8 @@ def test_changes_of_interest_cost_a_request_where_epoll_is_told_of_them() -> Non
         }
     )
     fit_runs = [seen(kept, rate) for rate in (40_000, 40_400)]
-    said = forecast_all(default_profile(), cases, fit_runs, [counted], draws=0)
-    costs = default_profile().costs("epoll_level", open_connections=64).mechanism
+    said = forecast_all(example_profile(), cases, fit_runs, [counted], draws=0)
+    costs = example_profile().costs("epoll_level", open_connections=64).mechanism
     assert said.changes_ns == pytest.approx(2 * (costs.add_ns + costs.delete_ns), abs=1)
     rates = {case.variant.name: f.central.throughput_per_s for case, f in said.of_case.items()}
     assert rates["epoll"] == pytest.approx(40_200, rel=0.01)
@@ -354,7 +354,7 @@ def test_memcached_is_measured_fitted_and_forecast(tmp_path: Path) -> None:
     assert all(run.replied > 0 and not run.errors for run in runs)
     assert [run.load.idle for run in runs] == [0, 0, 100]
     fit_runs = [run.model_copy(update={"busy_share": 1.0}) for run in runs[:2]]
-    found = forecast_all(default_profile(), cases, fit_runs, [], draws=2, simulated_ns=QUICKLY_NS)
+    found = forecast_all(example_profile(), cases, fit_runs, [], draws=2, simulated_ns=QUICKLY_NS)
     (entry,) = compared(found.of_case, runs[2:], cases)
     assert entry.forecast_per_s > 0
 

@@ -14,19 +14,18 @@ from tests.lab import lab
 from tests.validation.synthetic_runs import toy_profile
 
 from dispatchsim.calibration.profiles.cost_profile import ProfileError
+from dispatchsim.calibration.profiles.published_errors import MachineErrors, read_errors
 from dispatchsim.validation.report.reported import reported_scores
 from dispatchsim.validation.report.scores_json import plain, point_score
 from dispatchsim.validation.scoring.knee import machine_errors
 from dispatchsim.validation.scoring.misses import (
     FIGURES,
     Allowance,
-    MachineErrors,
     Miss,
     allowance,
     coverage,
     misses_for,
     misses_of,
-    read_errors,
     read_file,
     shipped_misses,
     write_misses,
@@ -186,7 +185,7 @@ def test_the_coverage_is_printed() -> None:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a folder that stands for that of the shipped misses."""
-    monkeypatch.setattr("dispatchsim.validation.scoring.misses._FOLDER", tmp_path)
+    monkeypatch.setattr("dispatchsim.validation.scoring.misses.MISSES_FOLDER", tmp_path)
     for name, error in (("a", 0.1), ("b", 0.2), ("b.quick", 0.3), ("b.borrowed", 0.4)):
         write_misses(name, [Miss("poll", 0.5, {"cpu_busy": error})], tmp_path)
     return tmp_path

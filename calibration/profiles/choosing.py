@@ -1,0 +1,181 @@
+"""Which profile a run takes: the one that is named, or else the one that matches the user's CPU.
+
+    --profile ─► the scenario's machine.profile ─► $DISPATCHSIM_PROFILE ─► the CPU's ─► the best
+
+A profile matches by the model of its CPU, or by the family where families are generations of cores
+(AMD's; Intel's family 6 is every core since 1995). Hypervisors hide the model and show the family.
+Where none matches, the best is the one with most mechanisms measured, then with the smallest
+published errors. Profiles of a noisy machine are never taken unnamed while a quiet one is shipped,
+and those of a machine that only counts instructions never while another one is.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import os
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from statistics import fmean
+from typing import NamedTuple
+
+from ...scenario.errors import UserError, nearest
+from ..testbed.machine_facts import Cpu, cpu
+from .cost import MECHANISM_TABLES
+from .cost_profile import (
+    COUNTED,
+    NOISY,
+    Profile,
+    ProfileError,
+    period_profiles,
+    shipped,
+    shipped_profiles,
+)
+from .published_errors import MachineErrors, read_errors
+
+VARIABLE = "DISPATCHSIM_PROFILE"
+"""The variable of the environment that names the profile of all that names none."""
+EXAMPLE = "epyc-family26-2cpu-linux-6.18"
+"""The profile of shipped scenarios, lessons and pages: their figures are the same on every CPU."""
+_AMD, _INTEL = "AuthenticAMD", "GenuineIntel"
+_FAMILIES_ARE_GENERATIONS = (_AMD, "HygonGenuine")
+_VENDORS = {"amd": _AMD, "intel": _INTEL}
+"""By the word in the name of a CPU, for profiles that were made before the vendor was recorded."""
+
+
+class Choice(NamedTuple):
+    """The name of a profile, or its file, and why it is taken, in a few words."""
+
+    name: str
+    why: str
+
+
+def default_choice() -> Choice:
+    """Return the profile of all that names none, as the environment or this machine's CPU has it.
+
+    Raises
+    ------
+    ProfileError
+        If none is shipped, or a shipped one breaks the format.
+    """
+    named = os.environ.get(VARIABLE, "")
+    return Choice(named, f"named by {VARIABLE}") if named else _chosen_here(cpu())
+
+
+@functools.cache
+def _chosen_here(cpu: Cpu) -> Choice:
+    return chosen(cpu, shipped())
+
+
+def chosen(
+    cpu: Cpu,
+    profiles: Mapping[str, Profile],
+    errors_of: Callable[[str], MachineErrors | None] = read_errors,
+) -> Choice:
+    """Return which of *profiles* is taken on a machine with that *cpu*, and why.
+
+    Raises
+    ------
+    ProfileError
+        If there are none.
+    """
+    if not profiles:
+        raise ProfileError("profiles: the folder: must hold a profile, got none")
+
+    def rank(name: str) -> tuple[bool, bool, int, float, str]:
+        return (
+            name.startswith(COUNTED),
+            NOISY in profiles[name].machine,
+            -_n_measured(profiles[name]),
+            _error(errors_of(name)),
+            name,
+        )
+
+    best_first = sorted(profiles, key=rank)
+    usable = [name for name in best_first if rank(name)[:2] == (False, False)]
+    for of, matches in (("model", _is_of_model), ("family", _is_of_family)):
+        for name in usable:
+            if matches(cpu, profiles[name]):
+                return Choice(name, f"the profile of your CPU's {of}")
+    return Choice(
+        best_first[0],
+        f"no profile matches this CPU, {cpu}: this one has most mechanisms measured",
+    )
+
+
+def _n_measured(profile: Profile) -> int:
+    return sum(profile.prices(mechanism) == "measured" for mechanism in MECHANISM_TABLES)
+
+
+def _error(errors: MachineErrors | None) -> float:
+    """Return the mean of the published errors; those that nobody knows are the largest."""
+    if errors is None:
+        return math.inf
+    return fmean(math.inf if error is None else error for error in errors)
+
+
+def _is_of_model(cpu: Cpu, profile: Profile) -> bool:
+    facts = profile.machine
+    if not _are_alike(cpu, profile):
+        return False
+    if number := facts.get("cpu_model_number"):
+        return str(number) == cpu.model
+    # A clock ("@ 2.20GHz") or the version of an emulator says nothing of the model.
+    is_model = re.search(r"\d", re.sub(r"@.*|version .*", "", cpu.name))
+    return bool(is_model) and facts.get("cpu_model") == cpu.name
+
+
+def _is_of_family(cpu: Cpu, profile: Profile) -> bool:
+    return cpu.vendor in _FAMILIES_ARE_GENERATIONS and _are_alike(cpu, profile)
+
+
+def _are_alike(cpu: Cpu, profile: Profile) -> bool:
+    """Return whether vendor and family are known, and the same."""
+    facts = profile.machine
+    words = re.findall(r"[a-z]+", str(facts.get("cpu_model", "")).lower())
+    by_name = next((_VENDORS[word] for word in words if word in _VENDORS), "")
+    theirs = str(facts.get("cpu_vendor", by_name)), str(facts.get("cpu_family", ""))
+    return all(theirs) and theirs == (cpu.vendor, cpu.family)
+
+
+def find_profile(name: str | None) -> Profile:
+    """Return the shipped profile *name*, the one in a file of that name, or the default one.
+
+    Raises
+    ------
+    UserError, ProfileError
+        If there is none of that name, or its file breaks a rule.
+    """
+    return Profile.read(find_profile_path(name))
+
+
+def find_profile_path(name: str | None) -> Path:
+    """Return the file of the profile *name*; see `find_profile`."""
+    key = "profile"
+    if name is None:
+        name = default_choice().name
+        key = VARIABLE if os.environ.get(VARIABLE) else key
+    known = shipped_profiles() | period_profiles()
+    if name in known:
+        return known[name]
+    if Path(name).is_file():
+        return Path(name)
+    others = f" or one of {', '.join(known)}{nearest(name, known)}" if known else ""
+    raise UserError(f'{key}: must be a file{others}, got "{name}"')
+
+
+def default_profile() -> Profile:
+    """Return the profile of all that names none: that of the user's CPU, or else the best.
+
+    Raises
+    ------
+    UserError, ProfileError
+        If none is shipped, or DISPATCHSIM_PROFILE names none.
+    """
+    return find_profile(None)
+
+
+def example_profile() -> Profile:
+    """Return the profile of shipped scenarios, lessons and pages, whatever the CPU."""
+    return find_profile(EXAMPLE)
