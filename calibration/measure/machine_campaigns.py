@@ -167,11 +167,7 @@ class _Stages:
         """
         runs = self._runs(stage)
         for run in runs:
-            if run.steering != self._target.steering:
-                raise CampaignError(
-                    f"the folder holds runs with steering {run.steering}, this one would be "
-                    f"{self._target.steering}: choose another folder"
-                )
+            _check_steering(run.steering, self._target.steering)
         self.campaign.skip_accepted(self._files[stage], runs)
         return runs
 
@@ -335,11 +331,13 @@ def run_overload_campaign(
     *,
     repeats: int | None = None,
     quick: bool = False,
+    steering: Literal["namespaces", "far_end"] = "namespaces",
     progress: ProgressCallback | None = None,
 ) -> CampaignSummary:
     """Measure the points of overload, or *quick* a small part, that *output* does not hold yet.
 
-    Parameters and errors are those of `run_flood_campaign`.
+    Clients have sockets, or by *steering* are packets of the far end. Other parameters and errors
+    are those of `run_flood_campaign`; runs of the other steering in *output* are an error, too.
     """
     return _measure_in_namespaces(
         output / OVERLOAD_FILE,
@@ -348,6 +346,7 @@ def run_overload_campaign(
         overload_points(quick=quick),
         repeats=repeats,
         things="runs of overload",
+        steering=steering,
         progress=progress,
     )
 
@@ -445,15 +444,18 @@ def _measure_in_namespaces(
     *,
     repeats: int | None,
     things: str,
+    steering: Literal["namespaces", "far_end"] = "namespaces",
     progress: ProgressCallback | None,
 ) -> CampaignSummary:
     """Measure what the records in *path* lack of some rounds over *points*; *run* measures one."""
     n_rounds = _rounds_of(repeats, ROUNDS)
+    for row in read_rows(path, record).rows:
+        _check_steering(getattr(row, "steering", steering), steering)
     note_machine(path.parent, SAME_MACHINE, machine_facts())
     # A signal must not end the program before the namespaces are taken down again.
     with alone(), interruptible():
         programs = build()
-        with open_testbed("namespaces") as testbed:
+        with open_testbed(steering) as testbed:
             series = Series.of(read_rows(path, record).rows)
             return measure_points(
                 path,
@@ -491,6 +493,21 @@ def measure_points(
             seed=things,
         )
     return campaign.summary
+
+
+def _check_steering(known: str, asked: str) -> None:
+    """Refuse to mix runs of two steerings.
+
+    Raises
+    ------
+    CampaignError
+        If they differ.
+    """
+    if known != asked:
+        raise CampaignError(
+            f"the folder holds runs with steering {known}, this one would be "
+            f"{asked}: choose another folder"
+        )
 
 
 def _rounds_of(asked: int | None, usual: int) -> int:

@@ -167,6 +167,8 @@ class Replayed:
     noise: Noise
     gaps: Gaps
     resolved: dict[str, int | str]
+    packets: dict[str, int]
+    """What a far end counted of its own packets; empty where clients have sockets."""
 
 
 def run_trace(
@@ -215,7 +217,8 @@ def run_trace(
         requests=point.replies_each,
         connections_failed=n_failed(connections) if point.keeps else None,
     )
-    return Replayed(records, window, result, noise, gaps, seen.resolved)
+    packets = seen.summary.get("packets", {})
+    return Replayed(records, window, result, noise, gaps, seen.resolved, packets)
 
 
 def _noise(

@@ -2,7 +2,8 @@
 
     capacity (closed loop) ─► trace at a share of it ─► capacity again ─► did it drift?
 
-The client's side has its SYN time-outs and its range of ports set, so this needs namespaces.
+The client's side has its SYN time-outs and its range of ports set, so this needs namespaces. Its
+clients have sockets there, or are packets of the far end, which obeys the same SYN time-outs.
 """
 
 from __future__ import annotations
@@ -10,12 +11,15 @@ from __future__ import annotations
 import datetime
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from math import inf
 
+from ...sim.load.workload import Trace
 from ...sim.state.units import SECOND_NS
 from ..points.overload_points import OverloadPoint
 from ..points.point import Point, trace_to_replay
+from ..records.generator_gate import lateness_fault, offered_fault
 from ..records.measured_runs import RunResult
 from ..records.noise import Series, judge, limits_for
 from ..records.overload_records import (
@@ -44,6 +48,8 @@ FOREIGN_SHARE_MAX = 0.25
 """They take what the server leaves idle; only the CPU's busy time is then not the server's."""
 _PORTS = "1024 65535"
 _CLIENT_SYSCTLS = "/proc/sys/net/ipv4"
+_OF_FAR_END = {"syn_repeated": "TCPSynRetrans"}
+"""Packets that a far end counts, and the counter of a client's kernel."""
 _SOFTNET_DROPPED = 1  # column of /proc/net/softnet_stat
 
 
@@ -78,10 +84,11 @@ def run_overload(
     seed, rate_per_s = point.seed(repeat), round(point.share * before_per_s)
     opened = point.at_rate(rate_per_s)
     run_ns = round(timing.run_seconds(opened) * SECOND_NS)
+    trace = opened.trace(seed, run_ns / SECOND_NS)
     counted = _kernel_counts(testbed)
     replayed = run_trace(
         opened,
-        opened.trace(seed, run_ns / SECOND_NS),
+        trace,
         testbed=testbed,
         programs=programs,
         series=series,
@@ -90,7 +97,7 @@ def run_overload(
     )
     records, window, result = replayed.records, replayed.window, replayed.result
     noise = replayed.noise
-    kernel = difference(counted, _kernel_counts(testbed))
+    kernel = difference(counted, _kernel_counts(testbed), replayed.packets)
     after_per_s = capacity()
     limits = replace(
         limits_for(opened),
@@ -103,6 +110,8 @@ def run_overload(
     if accepted and abs(after_per_s / before_per_s - 1) > DRIFT_MAX:
         drift = after_per_s / before_per_s - 1
         accepted, reason = False, f"capacity must drift by less than {DRIFT_MAX}, got {drift:+.3f}"
+    if accepted and (fault := generator_fault(point, trace, window, result)):
+        accepted, reason = False, fault
     return OverloadRecord(
         date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         code=programs.code,
@@ -130,6 +139,23 @@ def run_overload(
         accepted=accepted,
         reason=reason,
     )
+
+
+def generator_fault(point: OverloadPoint, trace: Trace, window: Window, result: RunResult) -> str:
+    """Return why a run of *trace* does not count whose load generator was the limit, or nothing.
+
+    How many connections clients that try again begin depends on the server, so nothing can be held
+    against what was asked for; what is due at once then is late by what is due before it. One that
+    found no descriptor counts as begun: how many there may be at once belongs to the point.
+    """
+    if point.load.retries:
+        return ""
+    n_asked = int(window.contains(trace.at_ns).sum())
+    fault = offered_fault(result.offered / n_asked if n_asked else 1.0)
+    latency, lag_ns = result.latency_ns, result.client.lag_p99_ns
+    if fault or latency is None or lag_ns is None:
+        return fault
+    return lateness_fault(lag_ns, latency.p99)
 
 
 def replies_per_s(result: RunResult, window: Window, point: Point) -> float:
@@ -169,12 +195,20 @@ def _kernel_counts(testbed: Testbed) -> KernelCounts:
     return KernelCounts(server=server, client=client, softnet_drops=dropped)
 
 
-def difference(before: KernelCounts, after: KernelCounts) -> KernelCounts:
-    """Return what was counted from *before* to *after*, without what stayed as it was."""
+def difference(
+    before: KernelCounts, after: KernelCounts, packets: Mapping[str, int] | None = None
+) -> KernelCounts:
+    """Return what was counted from *before* to *after*, without what stayed as it was.
+
+    The *packets* of a far end count as its client's kernel would have counted them.
+    """
     server, client = (
         {name: n - old.get(name, 0) for name, n in new.items() if n != old.get(name, 0)}
         for old, new in ((before.server, after.server), (before.client, after.client))
     )
+    for name, counter in _OF_FAR_END.items():
+        if n := (packets or {}).get(name, 0):
+            client[counter] = n
     return KernelCounts(
         server=server, client=client, softnet_drops=after.softnet_drops - before.softnet_drops
     )

@@ -4,7 +4,8 @@
     lateness of the generator at p99               <= p99 of the response times / 10
                                                              else the run shows the generator's p99
 
-Loads of closed loops are what comes of them: only open loops and kept connections are judged.
+Loads of closed loops are what comes of them, and so are those of clients that try again: only open
+loops without retries and kept connections are judged.
 """
 
 from __future__ import annotations

@@ -43,7 +43,8 @@ class KernelCounts(Frozen):
     `server` and `client` are counters by their names in /proc/net/netstat and /proc/net/snmp, of
     each side's own network namespace: ListenOverflows found the accept queue full, TCPSynRetrans
     are SYNs sent again, SyncookiesSent SYN-ACKs that left nothing behind. `softnet_drops` are
-    packets that found the queue of the server's CPU full (/proc/net/softnet_stat).
+    packets that found the queue of the server's CPU full (/proc/net/softnet_stat). A far end has no
+    kernel: its own count of SYNs sent again stands among `client`.
     """
 
     server: dict[str, int]

@@ -64,7 +64,7 @@ def measure(
         typer.Argument(
             help="micro: prices of calls; fit, heldout: whole runs; all: these three. "
             "overload: loads beyond the capacity, queues that overflow, retry storms. "
-            "flood: datagrams beside a process that computes."
+            "flood: datagrams beside a process that computes, from a socket (no far_end)."
         ),
     ] = Kind.ALL,
     *,
@@ -173,9 +173,19 @@ def measure(
     if kind in (Kind.OVERLOAD, Kind.FLOOD):
         _check_namespaces(kind, target, steering, mechanisms)
         folder = output or Path("measured") / _id_of(target)
-        campaign = run_overload_campaign if kind is Kind.OVERLOAD else run_flood_campaign
         with keeping(folder), campaign_bar(notes()) as progress:
-            summary = campaign(folder, repeats=repeats, quick=quick, progress=progress)
+            if kind is Kind.FLOOD:
+                summary = run_flood_campaign(
+                    folder, repeats=repeats, quick=quick, progress=progress
+                )
+            else:
+                summary = run_overload_campaign(
+                    folder,
+                    repeats=repeats,
+                    quick=quick,
+                    steering="far_end" if steering is SteeringChoice.FAR_END else "namespaces",
+                    progress=progress,
+                )
         conclude(summary, folder)
         return
     with _opened(target, steering, names) as machine:
@@ -235,7 +245,12 @@ def _check_namespaces(
     """Refuse all but this machine in its namespaces for what is measured nowhere else."""
     if target is not TargetChoice.HARDWARE:
         raise UserError(f"--target: {kind} is measured on hardware, got {target}")
-    if steering in (SteeringChoice.LOOPBACK, SteeringChoice.FAR_END):
+    if steering is SteeringChoice.FAR_END and kind is Kind.FLOOD:
+        raise UserError(
+            "--steering: flood needs namespaces, as its datagrams come from a socket, "
+            f"got {steering}"
+        )
+    if steering is SteeringChoice.LOOPBACK:
         raise UserError(f"--steering: {kind} needs namespaces, got {steering}")
     if mechanisms is not None:
         raise UserError(f"--mechanisms: must be absent for {kind}, got {mechanisms}")

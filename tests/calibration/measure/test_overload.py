@@ -8,14 +8,17 @@ import numpy as np
 import pytest
 from tests.overload_records import record_of
 
-from dispatchsim.calibration.measure.machine_campaigns import measure_points
-from dispatchsim.calibration.measure.overload_run import difference
+from dispatchsim.calibration.measure.campaign import CampaignError
+from dispatchsim.calibration.measure.machine_campaigns import measure_points, run_overload_campaign
+from dispatchsim.calibration.measure.macro import Timing
+from dispatchsim.calibration.measure.overload_run import difference, generator_fault, run_overload
 from dispatchsim.calibration.points.overload_points import (
     OverloadPoint,
     overload_point_at,
     overload_points,
 )
-from dispatchsim.calibration.records.measured_runs import read_rows
+from dispatchsim.calibration.records.measured_runs import Latency, append, read_rows
+from dispatchsim.calibration.records.noise import Series
 from dispatchsim.calibration.records.overload_records import (
     OVERLOAD_FILE,
     KernelCounts,
@@ -25,7 +28,10 @@ from dispatchsim.calibration.records.overload_records import (
     started_bins,
 )
 from dispatchsim.calibration.records.run_result import Records, Window
+from dispatchsim.calibration.testbed.c_build import Programs
 from dispatchsim.calibration.testbed.processes import RunError
+from dispatchsim.calibration.testbed.testbed import TestbedError, open_testbed
+from dispatchsim.sim.load.workload import Trace
 
 POINT = overload_point_at(mechanism="epoll_level", backlog=16, load=1.2)
 MS = 1_000_000
@@ -69,6 +75,81 @@ def test_only_what_the_kernel_counted_anew_is_kept() -> None:
     )
     counted = KernelCounts(server={"InSegs": 4}, client={"TCPSynRetrans": 2}, softnet_drops=1)
     assert difference(before, after) == counted
+
+
+def test_what_a_far_end_sends_again_is_counted_as_a_kernel_does() -> None:
+    none = KernelCounts(server={}, client={}, softnet_drops=0)
+    packets = {"sent": 90, "syn_repeated": 3, "idle_lost": 0}
+    assert difference(none, none, packets).client == {"TCPSynRetrans": 3}
+    assert difference(none, none, packets | {"syn_repeated": 0}).client == {}
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        ({}, ""),
+        ({"offered": 970}, ""),
+        ({"offered": 969}, "offered_share must be at least 0.97, got 0.969"),
+        ({"lag_p99_ns": 100_000}, ""),
+        ({"lag_p99_ns": 100_001}, "lag_p99_ns must be at most 10% of the p99 of 1000000, got 10"),
+        ({"lag_p99_ns": None, "offered": 1000}, ""),  # of a run from before it was recorded
+        # Descriptors belong to the point, and clients that try again have no number of their own.
+        ({"descriptors": 400}, ""),
+        ({"retries": 3, "offered": 300, "lag_p99_ns": 9_000_000}, ""),
+    ],
+)
+def test_a_run_counts_if_the_generator_was_not_the_limit(
+    change: dict[str, int | None], fault: str
+) -> None:
+    record = record_of(POINT, 0)
+    at_ns = np.arange(1000, dtype=np.int64) * MS
+    columns = (np.full(1000, n, np.int64) for n in (4, 64, 128, 0))
+    client = record.result.client.model_copy(update={"lag_p99_ns": change.get("lag_p99_ns", 0)})
+    errors = record.result.errors.model_copy(update={"descriptors": change.get("descriptors", 0)})
+    latency = Latency(mean=5e5, p50=4e5, p90=6e5, p99=1e6, max=2e6)
+    result = record.result.model_copy(
+        update={
+            "offered": change.get("offered", 1000),
+            "client": client,
+            "errors": errors,
+            "latency_ns": latency,
+        }
+    )
+    point = POINT.with_values(load={"retries": change.get("retries", 0)})
+    trace = Trace("open", 0, at_ns, *columns)
+    said = generator_fault(point, trace, Window(0, 1000 * MS), result)
+    assert said.startswith(fault) if fault else said == ""
+
+
+@pytest.mark.parametrize("retries", [0, 2])
+def test_clients_of_the_far_end_leave_the_records_of_any(
+    c_programs: Programs, retries: int
+) -> None:
+    brief = Timing(0.1, 0.1, 0.3, 0.05, calibration_ms=10)
+    point = overload_point_at(POINT, retries=retries, timeout_ns=50 * MS, linear_syn_timeouts=4)
+    try:
+        with open_testbed("far_end") as testbed:
+            record = run_overload(
+                point, 0, testbed=testbed, programs=c_programs, series=Series.of([]),
+                timing=brief, capacity_timing=brief,
+            )  # fmt: skip
+    except TestbedError as error:
+        pytest.skip(str(error))
+    assert record.steering == "far_end"
+    assert min(record.capacity_before_per_s, record.capacity_after_per_s) > 0
+    assert record.result.offered > 0
+    assert sum(record.started) > 0
+    assert record.kernel.server["InSegs"] > record.kernel.client.get("OutSegs", 0)
+
+
+def test_runs_of_two_steerings_are_not_mixed(tmp_path: Path) -> None:
+    append(tmp_path / OVERLOAD_FILE, record_of(POINT, 0))
+    refused = (
+        "^the folder holds runs with steering namespaces, this one would be far_end: "
+        "choose another folder$"
+    )
+    with pytest.raises(CampaignError, match=refused):
+        run_overload_campaign(tmp_path, steering="far_end")
 
 
 def test_a_load_is_a_share_of_the_capacity_and_a_surge_comes_on_top() -> None:

@@ -106,7 +106,10 @@ def test_a_round_that_is_not_whole_is_no_profile_and_says_what_to_do(
     [
         (("--target", "emulated"), "--target: flood is measured on hardware, got emulated"),
         (("--steering", "loopback"), "--steering: flood needs namespaces, got loopback"),
-        (("--steering", "far_end"), "--steering: flood needs namespaces, got far_end"),
+        (
+            ("--steering", "far_end"),
+            "--steering: flood needs namespaces, as its datagrams come from a socket, got far_end",
+        ),
         (("--mechanisms", "poll"), "--mechanisms: must be absent for flood, got poll"),
     ],
 )
