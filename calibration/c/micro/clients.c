@@ -76,6 +76,12 @@ static void socket_send(const struct pair *pair, int fd, const char *text, size_
     send_text(fd, text, bytes);
 }
 
+static void socket_await_acknowledged(const struct pair *pair, int fd)
+{
+    (void)pair; /* the call has interrupted the server's CPU already */
+    (void)fd;
+}
+
 static void socket_await_data(const struct pair *pair, int fd)
 {
     (void)pair;
@@ -124,6 +130,7 @@ const struct client_kind socket_clients = {
     .await_open = socket_await_open,
     .spin_until_open = socket_spin_until_open,
     .send = socket_send,
+    .await_acknowledged = socket_await_acknowledged,
     .await_data = socket_await_data,
     .receive = socket_receive,
     .close = socket_close,
@@ -177,6 +184,11 @@ void client_send(const struct pair *pair, int client, size_t bytes)
 void client_send_text(const struct pair *pair, int client, const char *text, size_t bytes)
 {
     pair->clients->send(pair, client, text, bytes);
+}
+
+void client_await_acknowledged(const struct pair *pair, int client)
+{
+    pair->clients->await_acknowledged(pair, client);
 }
 
 void client_await_data(const struct pair *pair, int client)

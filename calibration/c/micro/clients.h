@@ -20,6 +20,7 @@ struct client_kind {
     uint64_t (*await_open)(const struct pair *pair, int client);
     uint64_t (*spin_until_open)(const struct pair *pair, int client);
     void (*send)(const struct pair *pair, int client, const char *text, size_t bytes);
+    void (*await_acknowledged)(const struct pair *pair, int client);
     void (*await_data)(const struct pair *pair, int client);
     size_t (*receive)(const struct pair *pair, int client, size_t bytes);
     void (*close)(const struct pair *pair, int client);
@@ -45,6 +46,8 @@ uint64_t client_spin_until_open(const struct pair *pair, int client);
 void client_send(const struct pair *pair, int client, size_t bytes); /* of no meaning */
 /* The same of a text, which must stay where it is. */
 void client_send_text(const struct pair *pair, int client, const char *text, size_t bytes);
+/* Wait until the server's kernel has what was sent, where that takes a packet back to know. */
+void client_await_acknowledged(const struct pair *pair, int client);
 /* Wait until something has come. */
 void client_await_data(const struct pair *pair, int client);
 /* Take of what has come at most so many bytes; return how many, 0 if there are none yet. */

@@ -117,27 +117,43 @@ static void far_client_connect(const struct pair *pair, int client)
     far_flush(&peer->far);
 }
 
-/* Attend until the client is open, or has data. */
-static void far_await(const struct pair *pair, int slot, bool is_for_data)
+static bool is_open(const struct far_peer *peer, int slot)
+{
+    return peer->clients[slot].is_open;
+}
+
+static bool has_data(const struct far_peer *peer, int slot)
+{
+    return peer->clients[slot].n_waiting > 0;
+}
+
+static bool is_acknowledged(const struct far_peer *peer, int slot)
+{
+    const struct peer *known = &peer->far.peers.slots[slot];
+    return known->snd_una == known->snd_nxt;
+}
+
+/* Attend until the client is as it should be. */
+static void far_await(const struct pair *pair, int slot,
+                      bool (*is_so)(const struct far_peer *peer, int slot), const char *word)
 {
     struct far_peer *peer = pair->far;
-    const struct far_client *client = &peer->clients[slot];
     uint64_t patience = ns_to_ticks((double)patience_ns);
     uint64_t first = ticks_now();
-    while (is_for_data ? client->n_waiting == 0 : !client->is_open) {
+    while (!is_so(peer, slot)) {
         (void)far_attend(pair);
-        if (client->is_broken) {
+        if (peer->clients[slot].is_broken) {
             fail("a connection broke");
         }
         if (ticks_now() - first > patience) {
-            fail("a connection did not become %s", is_for_data ? "readable" : "writable");
+            fail("a connection did not become %s", word);
         }
     }
 }
 
 static uint64_t far_client_await_open(const struct pair *pair, int client)
 {
-    far_await(pair, client, false);
+    far_await(pair, client, is_open, "writable");
     return pair->far->clients[client].open_ticks;
 }
 
@@ -160,9 +176,14 @@ static void far_client_send(const struct pair *pair, int client, const char *tex
     }
 }
 
+static void far_client_await_acknowledged(const struct pair *pair, int client)
+{
+    far_await(pair, client, is_acknowledged, "acknowledged");
+}
+
 static void far_client_await_data(const struct pair *pair, int client)
 {
-    far_await(pair, client, true);
+    far_await(pair, client, has_data, "readable");
 }
 
 static size_t far_client_receive(const struct pair *pair, int slot, size_t bytes)
@@ -212,6 +233,7 @@ const struct client_kind far_clients = {
     .await_open = far_client_await_open,
     .spin_until_open = far_client_await_open,
     .send = far_client_send,
+    .await_acknowledged = far_client_await_acknowledged,
     .await_data = far_client_await_data,
     .receive = far_client_receive,
     .close = far_client_close,
