@@ -126,7 +126,7 @@ class EmulatedTarget:
         """Return 1: the guest's time stands still while its clients work."""
         return 1.0
 
-    def recall(self, runs: Iterable[RunRecord]) -> None:
+    def recall(self, runs: Iterable[RunRecord], micro: Iterable[MicroResult]) -> None:
         """Forget them: no run depends on an earlier one."""
 
     def run_bench(self, command: str, round_number: int) -> list[MicroResult]:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..records.measured_runs import MicroResult
+from ..records.noise import floor_fault
 from .curve_fit import CurveFit, Floats, fit_curve, fit_line
 
 ON_LOOPBACK = "none: on loopback the sender's CPU receives"
@@ -137,6 +138,7 @@ class MicroTable:
     """All microbenchmark results as an array: lines by fields by rounds."""
 
     def __init__(self, rows: Sequence[MicroResult]) -> None:
+        rows = _calm(rows)
         rounds = {number: i for i, number in enumerate(sorted({row.round for row in rows}))}
         keys = [(row.bench, tuple(sorted(row.parameters.items()))) for row in rows]
         index = {key: i for i, key in enumerate(dict.fromkeys(keys))}
@@ -168,6 +170,15 @@ class MicroTable:
         picked = _median(self._values[:, :, rounds])
         values = np.where(np.isnan(picked), self._all, picked)
         return Medians(self._lines, values, steering=self.steering)
+
+
+def _calm(rows: Sequence[MicroResult]) -> list[MicroResult]:
+    """Return *rows* without those beside which somebody else used the core.
+
+    A line that has no others keeps them. A bench is repeated until the core is calm.
+    """
+    calm = {row.command for row in rows if not floor_fault(row.floor_ratio)}
+    return [row for row in rows if row.command not in calm or not floor_fault(row.floor_ratio)]
 
 
 def _median(values: Floats) -> Floats:

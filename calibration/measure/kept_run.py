@@ -14,7 +14,6 @@ from dataclasses import replace
 from math import inf
 
 from ..points.point import Point
-from ..records.generator_gate import rejected
 from ..records.measured_runs import RunRecord
 from ..records.noise import Series, limits_for
 from ..testbed.c_build import Programs
@@ -62,10 +61,10 @@ def counted_if_kept(run: RunRecord) -> RunRecord:
     """Return *run*, rejected if a connection was lost, or was not open at the end of the window."""
     result, load = run.result, run.point.load
     if result.connections_failed:
-        return rejected(run, f"connections_failed must be 0, got {result.connections_failed}")
+        return run.rejected(f"connections_failed must be 0, got {result.connections_failed}")
     least = run.point.idle.connections + (load.connections or 0)
     n_open = result.calls["connections_open"]
     # One that its client closes, as it has had its requests, is replaced a little later.
     if n_open < least and load.keeps_for_ever:
-        return rejected(run, f"connections_open must be at least {least}, got {n_open}")
+        return run.rejected(f"connections_open must be at least {least}, got {n_open}")
     return run

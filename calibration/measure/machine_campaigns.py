@@ -37,6 +37,7 @@ from ..records.precision import FIGURES, by_point, noise_text, widest
 from ..testbed.c_build import build
 from ..testbed.machine_facts import SAME_MACHINE, machine_facts
 from ..testbed.testbed import open_testbed
+from .calm import CalmCore
 from .campaign import (
     Campaign,
     CampaignError,
@@ -158,7 +159,7 @@ class _Stages:
         micro = read_rows(self._files["micro"], MicroResult).rows
         self.campaign.skip_accepted(self._files["micro"], micro)
         runs = [run for stage in ("fit", "heldout") for run in self._resume(stage)]
-        target.recall(runs)
+        target.recall(runs, micro)
 
     def _resume(self, stage: Literal["fit", "heldout"]) -> list[RunRecord]:
         """Return the runs of *stage* on disk, none of which is to be measured again.
@@ -456,12 +457,14 @@ def _measure_in_namespaces(
     with alone(), interruptible():
         programs = build()
         with open_testbed(steering) as testbed:
-            series = Series.of(read_rows(path, record).rows)
+            rows = read_rows(path, record).rows
+            series, core = Series.of(rows), CalmCore(testbed, programs)
+            core.recall(rows)
             return measure_points(
                 path,
                 record,
-                lambda point, repeat: run(
-                    point, repeat, testbed=testbed, programs=programs, series=series
+                lambda point, repeat: core.judged(
+                    lambda: run(point, repeat, testbed=testbed, programs=programs, series=series)
                 ),
                 [points] * n_rounds,
                 things=things,

@@ -11,13 +11,14 @@ error is the hour's.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from ..points.points import FIT_POINT
 from ..records.noise import Series
 from ..testbed.c_build import Programs
 from ..testbed.testbed import Testbed
+from .calm import PATIENCE_BESIDE_S, CalmCore, Run
 from .macro import Timing, run_point
 from .microbenchmarks import run_bench
 
@@ -47,11 +48,30 @@ class _Taken(NamedTuple):
 class Surroundings:
     """Prices beside runs on one testbed."""
 
-    def __init__(self, testbed: Testbed, programs: Programs) -> None:
+    def __init__(self, testbed: Testbed, programs: Programs, core: CalmCore) -> None:
         self._testbed = testbed
         self._programs = programs
+        self._core = core
         self._series = Series()
         self._latest: _Taken | None = None
+
+    def around(self, measure: Callable[[], Run]) -> tuple[Run, Mapping[str, tuple[float, float]]]:
+        """Return a run in a calm moment, and the prices before and after it.
+
+        Raises
+        ------
+        RunError
+            If a bench or the reference run fails, or *measure* does.
+        """
+        before: dict[str, float] = {}
+
+        def measured() -> Run:
+            before.update(self.before())
+            return measure()
+
+        run = self._core.judged(measured)
+        self._core.wait(PATIENCE_BESIDE_S)
+        return run, beside(before, self.after())
 
     def before(self) -> Prices:
         """Return the prices of now: those after the last run if they are fresh.

@@ -17,23 +17,24 @@ from ..points.point import Point, Steering, point_at
 from ..points.points import FIT_POINTS, IO_URING, STOCK_MECHANISMS, held_out_points
 from ..records.gap_records import GapsRecord
 from ..records.generator_gate import OFFERED_LEAST, offered_share
-from ..records.measured_runs import MicroResult, RunRecord
+from ..records.measured_runs import QUICK, MicroResult, RunRecord
 from ..records.noise import Series
 from ..testbed.c_build import Programs, build
 from ..testbed.machine_facts import SAME_MACHINE, Fact, machine_facts
 from ..testbed.processes import RunError
 from ..testbed.testbed import Steering as HardwareSteering
 from ..testbed.testbed import Testbed, open_testbed
+from .calm import CalmCore
 from .gaps import SECONDS, measure_gaps
 from .kept_run import run_kept
 from .macro import Timing, run_point
 from .microbenchmarks import bench_commands, run_bench
 from .surroundings import TIMING as BRIEF
-from .surroundings import Surroundings, beside
+from .surroundings import Surroundings
 
 FIT_REPEATS_PER_ROUND = 3
 _OFFERS_TRIES = 3
-_QUICK_GAPS_S = 2.5
+_QUICK_GAPS_S = 1.5
 _BRIEF_RING, _REFUSED = "ring_block --milliseconds 1", "micro: io_uring:"
 
 Stage = Literal["micro", "fit", "heldout"]
@@ -112,8 +113,8 @@ class Target(Protocol):
             If a part of the run fails.
         """
 
-    def recall(self, runs: Iterable[RunRecord]) -> None:
-        """Take notice of earlier runs of the folder, accepted or not."""
+    def recall(self, runs: Iterable[RunRecord], micro: Iterable[MicroResult]) -> None:
+        """Take notice of earlier runs of the folder, accepted or not, and of its benches."""
 
     def run_bench(self, command: str, round_number: int) -> list[MicroResult]:
         """Run one command line of a microbenchmark and return its results, at least one.
@@ -162,7 +163,8 @@ class HardwareTarget:
         self._timing = timing
         self._mechanisms = mechanisms
         self._series = Series()
-        self._surroundings = Surroundings(testbed, programs)
+        self._core = CalmCore(testbed, programs)
+        self._surroundings = Surroundings(testbed, programs, self._core)
 
     def facts(self) -> dict[str, Fact]:
         """Return the facts of this machine."""
@@ -214,13 +216,18 @@ class HardwareTarget:
                 break
         return max(shares)
 
-    def recall(self, runs: Iterable[RunRecord]) -> None:
+    def recall(self, runs: Iterable[RunRecord], micro: Iterable[MicroResult]) -> None:
         """Continue the series of calibrations of earlier runs."""
+        runs = list(runs)
         self._series = Series.of(runs)
+        self._core.recall([*runs, *micro])
 
     def run_bench(self, command: str, round_number: int) -> list[MicroResult]:
         """Run one microbenchmark with its two threads on the two CPUs."""
-        return run_bench(command, round_number, testbed=self._testbed, programs=self._programs)
+        in_calm = self._core.brief if command.endswith(QUICK) else self._core.bench
+        return in_calm(
+            lambda: run_bench(command, round_number, testbed=self._testbed, programs=self._programs)
+        )
 
     def run_point(self, point: Point, repeat: int) -> RunRecord:
         """Run one point and let the gate judge it.
@@ -228,18 +235,20 @@ class HardwareTarget:
         Held-out points have the machine's prices before and after them in their record. Fit points
         are compared with each other and with benches, and are many.
         """
-        before = None if point in FIT_POINTS else self._surroundings.before()
-        run = (run_kept if point.keeps else run_point)(
-            point,
-            repeat,
-            testbed=self._testbed,
-            programs=self._programs,
-            series=self._series,
-            timing=self._timing,
-        )
-        if before is None:
-            return run
-        around = beside(before, self._surroundings.after())
+
+        def measured() -> RunRecord:
+            return (run_kept if point.keeps else run_point)(
+                point,
+                repeat,
+                testbed=self._testbed,
+                programs=self._programs,
+                series=self._series,
+                timing=self._timing,
+            )
+
+        if point in FIT_POINTS:
+            return self._core.judged(measured)
+        run, around = self._surroundings.around(measured)
         return run.model_copy(update={"around": around})
 
     def stop(self) -> None:

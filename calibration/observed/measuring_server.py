@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..measure.calm import CalmCore
 from ..measure.campaign import (
     Campaign,
     CampaignError,
@@ -35,7 +36,7 @@ from ..measure.campaign import (
     note_machine,
 )
 from ..measure.macro import Timing
-from ..measure.surroundings import REFERENCE, Surroundings, beside
+from ..measure.surroundings import REFERENCE, Surroundings
 from ..points.point import Point, point_at
 from ..records.measured_runs import append
 from ..records.noise import Series
@@ -232,7 +233,8 @@ class _Work:
         self.campaign = Campaign(self._measure, progress, budget_s=plan.budget_s)
         # Beside a process that runs wherever it likes a reference says nothing of its CPU.
         has_own_cpu = testbed.steering == "namespaces"
-        self._around = Surroundings(testbed, bench.programs) if has_own_cpu else None
+        core = CalmCore(testbed, bench.programs)
+        self._around = Surroundings(testbed, bench.programs, core) if has_own_cpu else None
         if testbed.steering == "loopback":
             self.campaign.summary.notices.append(
                 f"process {plan.pid} runs on whichever CPU it likes: its share of it is not known"
@@ -351,14 +353,19 @@ class _Work:
         seed = load.seed(sum(self._is_of(run, load) for run in self.runs))
         # Of many that connect at once most wait for longer if they are accepted one by one.
         warming = point_at(load, accept_limit=known.accept_limit or 0)
-        try:
-            before = self._around.before() if self._around else None
-            run = observe(
-                self._box, warming, self._plan.asking, self._bench, seed=seed, known=known,
+        box = self._box
+
+        def measured() -> ObservedRun:
+            return observe(
+                box, warming, self._plan.asking, self._bench, seed=seed, known=known,
                 driver=self._driver,
             )  # fmt: skip
-            if self._around and before is not None:
-                around = beside(before, self._around.after())
+
+        try:
+            if self._around is None:
+                run = measured()
+            else:
+                run, around = self._around.around(measured)
                 run = run.model_copy(update={"around": around})
         except RunError as error:
             run = self._failed(self._box, load, known, str(error))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -184,6 +184,10 @@ class ObservedRun(_Frozen):
     accepted: bool = True
     reason: str = ""
     doubts: tuple[str, ...] = ()
+
+    def rejected(self, reason: str) -> Self:
+        """Return this run, which does not count for that *reason*, unless it has one already."""
+        return self.model_copy(update={"accepted": False, "reason": self.reason or reason})
 
     @property
     def throughput_per_s(self) -> float:

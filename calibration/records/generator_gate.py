@@ -35,7 +35,7 @@ def is_timed(point: Point) -> bool:
 def counted_if_offered(run: RunRecord) -> RunRecord:
     """Return *run*, rejected if its load generator offered too little."""
     fault = offered_fault(offered_share(run))
-    return rejected(run, fault) if fault else run
+    return run.rejected(fault) if fault else run
 
 
 def counted_if_punctual(run: RunRecord) -> RunRecord:
@@ -44,7 +44,7 @@ def counted_if_punctual(run: RunRecord) -> RunRecord:
     if latency is None or lag_ns is None:
         return run
     fault = lateness_fault(lag_ns, latency.p99)
-    return rejected(run, fault) if fault else run
+    return run.rejected(fault) if fault else run
 
 
 def offered_fault(share: float) -> str:
@@ -61,11 +61,6 @@ def lateness_fault(lag_ns: int, p99_ns: float) -> str:
     return (
         f"lag_p99_ns must be at most {LAG_SHARE_MOST:.0%} of the p99 of {p99_ns:.0f}, got {lag_ns}"
     )
-
-
-def rejected(run: RunRecord, reason: str) -> RunRecord:
-    """Return *run*, which does not count for that *reason*, unless it has one already."""
-    return run.model_copy(update={"accepted": False, "reason": run.reason or reason})
 
 
 def offered_share(run: RunRecord) -> float:

@@ -17,7 +17,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Generic, Literal, Protocol, TypeVar
+from typing import Generic, Literal, Protocol, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -71,6 +71,7 @@ class MicroResult(Unjudged):
     """The price of one operation as one microbenchmark saw it in one round.
 
     `command` is what the bench was started with; a bench may print more fields than these.
+    `floor_ns` and `floor_ratio` are those of `Noise`.
     """
 
     model_config = ConfigDict(frozen=True, extra="allow")
@@ -87,6 +88,8 @@ class MicroResult(Unjudged):
     p10: float
     p90: float
     operations: int
+    floor_ns: float = 0
+    floor_ratio: float = 0
 
     @property
     def of_task(self) -> tuple[int, str]:
@@ -211,6 +214,8 @@ class Noise(Frozen):
 
     `foreign_share` is the part of the window in which other programs computed on the server's
     CPU: at low load they only fill its idle time, delay nobody, and yet spoil `busy_ns`.
+    `floor_ns` is what a cheap system call took, the shorter of before and after the run, and
+    `floor_ratio` the longer of both over that of a calm moment; 0 where nobody has looked.
     """
 
     server_delay_share: float
@@ -221,6 +226,8 @@ class Noise(Frozen):
     memory_ratio: float
     spin_ns: float = 0
     memory_ns: float = 0
+    floor_ns: float = 0
+    floor_ratio: float = 0
 
 
 AnyPoint = TypeVar("AnyPoint")
@@ -247,6 +254,10 @@ class MeasuredRun(Frozen, Generic[AnyPoint]):
     def of_task(self) -> tuple[int, AnyPoint]:
         """The round, and the point."""
         return self.repeat, self.point
+
+    def rejected(self, reason: str) -> Self:
+        """Return this run, which does not count for that *reason*, unless it has one already."""
+        return self.model_copy(update={"accepted": False, "reason": self.reason or reason})
 
 
 class RunRecord(MeasuredRun[StoredPoint]):

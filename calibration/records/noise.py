@@ -5,6 +5,7 @@
     stolen by the hypervisor / window            < 0.02   somebody else had the core
     other programs' user time on CPU 0 / window  < 0.05   they fill what the server leaves idle
     spin, memory / the quiet ones of the series  < limit  a slow clock, a busy shared cache
+    a system call / one in a calm moment        <= 1.1    somebody else uses the server's core
     median lateness of an open loop's starts     < 1 ms   the open loop was open
 
 An absolute calibration limit would belong to one machine, so both calibrations are ratios.
@@ -23,6 +24,9 @@ from ..points.points import FIT_POINTS
 from .measured_runs import MeasuredRun, Noise
 
 QUIET_QUANTILE = 0.25  # of the calibrations of a series; 0 is the quietest ever seen
+
+FLOOR_RATIO_MOST = 1.1
+"""Of a cheap system call beside a run over one in a calm moment."""
 
 QUIET = Noise(
     server_delay_share=0, client_delay_share=0, steal_share=0, spin_ratio=1, memory_ratio=1
@@ -80,6 +84,13 @@ def _ratio(values_ns: list[float], new_ns: float) -> float:
         return 1.0
     insort(values_ns, new_ns)
     return new_ns / values_ns[int((len(values_ns) - 1) * QUIET_QUANTILE)]
+
+
+def floor_fault(floor_ratio: float) -> str:
+    """Return why a run does not count beside which calls took so much longer, or nothing."""
+    if floor_ratio <= FLOOR_RATIO_MOST:
+        return ""
+    return f"floor_ratio must be at most {FLOOR_RATIO_MOST}, got {floor_ratio:.2f}"
 
 
 def delay_share(delay_ns: int, run_ns: int) -> float:

@@ -11,6 +11,8 @@ const struct bench benches[] = {
     {"spin", bench_spin, TAKES_CPU, "a fixed piece of arithmetic (is the CPU slow?)", {0}, 0},
     {"memory", bench_memory, TAKES_CPU,
      "one dependent access in 16 MB (are neighbours in the cache?)", {0}, 0},
+    {"calm", bench_calm, TAKES_CPU | TAKES_LIMIT,
+     "a system call, until nobody else uses the core", {0}, 0},
     {"gaps", bench_gaps, TAKES_CPU | TAKES_PAUSE | TAKES_RECORDING,
      "times at which a program that spins on the CPU did not run", {.milliseconds = 10000}, 0},
     {"select_scan", bench_scan, TAKES_PAIR | TAKES_N | NEEDS_ONE, "one select, none of n ready",

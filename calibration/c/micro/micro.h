@@ -64,13 +64,14 @@ enum option_bit {
     TAKES_SERVED = 8192,    /* TAKES_MECHANISM, and the server's own, too */
     TAKES_QUEUE = 16384,
     TAKES_RECORDING = 32768,
+    TAKES_LIMIT = 65536,
 };
 
 struct far_options;
 
 struct options {
     const struct bench *bench;
-    long n, span, first, ready, batch, reply, burst, pause_us, cpu, queue;
+    long n, span, first, ready, batch, reply, burst, pause_us, cpu, queue, limit_ps;
     long milliseconds, server_cpu, peer_cpu;
     enum mechanism mechanism;
     const char *server_netns, *peer_netns, *server_address, *recording;
@@ -305,5 +306,6 @@ void bench_spawn(const struct options *options);
 void bench_rings(const struct options *options);
 void bench_ended(const struct options *options);
 void bench_gaps(const struct options *options);
+void bench_calm(const struct options *options);
 
 #endif

@@ -33,6 +33,8 @@ static const struct number_option numbers[] = {
     {"--cpu", offsetof(struct options, cpu), TAKES_CPU, 0, 1023, "CPU under test"},
     {"--queue", offsetof(struct options, queue), TAKES_QUEUE, 0, 1000000,
      "signals that may be queued (0: as many as the kernel lets)"},
+    {"--limit-ps", offsetof(struct options, limit_ps), TAKES_LIMIT, 0, 1000000000,
+     "a call that takes no longer is calm (0: wait for the whole time)"},
     {"--milliseconds", offsetof(struct options, milliseconds), 0, 1, 60000, "length of the run"},
     {"--server-cpu", offsetof(struct options, server_cpu), 0, 0, 1023, "CPU of the server"},
     {"--sources", offsetof(struct options, sources), 0, 1, SOURCES_MAX, "addresses of the far end"},

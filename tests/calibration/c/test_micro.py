@@ -55,7 +55,17 @@ OPTIONS = {
     "gaps": "--pause-us 1000",
 }
 BENCHES = [
-    *("floor", "clock", "spin", "memory", "gaps", "select_scan", "poll_scan", "select_sparse"),
+    *(
+        "floor",
+        "clock",
+        "spin",
+        "memory",
+        "calm",
+        "gaps",
+        "select_scan",
+        "poll_scan",
+        "select_sparse",
+    ),
     *("select_first", "poll_first", "select_ready", "poll_ready", "epoll_wait_ready"),
     *("epoll_recheck", "epoll_add", "epoll_mod", "epoll_del", "watch_calls", "wait_ready"),
     *("wait_listed", "wait_told", "wait_vain", "wait_recovers", "signals_flushed"),
@@ -217,6 +227,7 @@ def test_the_parameters_are_those_given(micro: Path) -> None:
         ("interrupt_data", INTERRUPTS),
         ("write_flights", {"written_ns", "segments_out", "segments_in"}),
         ("cache_refill", {"warm_ns", "foreign_kib"}),
+        ("calm", {"last_ns", "waited_ns", "calm"}),
     ],
 )
 def test_some_benches_have_more_fields(micro: Path, bench: str, fields: set[str]) -> None:
@@ -327,6 +338,18 @@ def test_a_cpu_that_is_not_there_is_one_line(micro: Path) -> None:
     done = run(micro, "poll_scan", "--peer-cpu", "1000")
     assert done.returncode == 1
     assert done.stderr == "micro: cannot run on CPU 1000: Invalid argument\n"
+
+
+@pytest.mark.parametrize(("limit_ps", "calm"), [(1_000_000_000, True), (1, False)])
+def test_a_core_is_calm_by_the_limit_that_is_given(
+    micro: Path, limit_ps: int, *, calm: bool
+) -> None:
+    done = run(micro, "calm", "--milliseconds", "500", "--limit-ps", str(limit_ps))
+    assert (done.returncode, done.stderr) == (0, "")
+    result = json.loads(done.stdout)
+    assert result["calm"] is calm
+    assert result["waited_ns"] >= (50_000_000 if calm else 500_000_000)
+    assert result["p10"] <= result["median"] <= result["p90"]
 
 
 def test_gaps_are_recorded_with_their_times(micro: Path, tmp_path: Path) -> None:

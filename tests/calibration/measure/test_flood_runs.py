@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -166,6 +167,17 @@ def floods(monkeypatch: pytest.MonkeyPatch) -> list[tuple[FloodPoint, int]]:
         def __exit__(self, *_: object) -> None:
             pass
 
+    class AlwaysCalm:
+        def __init__(self, *_: object) -> None:
+            pass
+
+        def recall(self, _rows: object) -> None:
+            pass
+
+        def judged(self, measure: Callable[[], FloodRecord]) -> FloodRecord:
+            return measure()
+
+    monkeypatch.setattr(machine_campaigns, "CalmCore", AlwaysCalm)
     monkeypatch.setattr(machine_campaigns, "run_flood", record)
     monkeypatch.setattr(machine_campaigns, "build", lambda: None)
     monkeypatch.setattr(machine_campaigns, "open_testbed", lambda _: Opened())

@@ -10,7 +10,7 @@ import pytest
 from tests.calibration.fit.synthetic_micro import micro_rounds
 
 from dispatchsim.calibration.emulated.microbenchmarks import missing_commands
-from dispatchsim.calibration.measure import surroundings
+from dispatchsim.calibration.measure import calm, surroundings
 from dispatchsim.calibration.measure import target as hardware
 from dispatchsim.calibration.measure.campaign import (
     CampaignError,
@@ -60,6 +60,10 @@ def _tiny(monkeypatch: pytest.MonkeyPatch, c_programs: Programs) -> None:
     monkeypatch.setattr(hardware, "FIT_REPEATS_PER_ROUND", 0)
     monkeypatch.setattr(hardware, "held_out_points", lambda *_, **__: list(SMALL))
     monkeypatch.setattr(hardware, "bench_commands", lambda **_: ["floor --milliseconds 5"])
+    monkeypatch.setattr(calm, "floor_fault", lambda _: "")
+    monkeypatch.setattr(calm, "PATIENCE_S", 0.1)
+    monkeypatch.setattr(calm, "_FIRST_LOOK_S", 0.1)
+    monkeypatch.setattr(surroundings, "PATIENCE_BESIDE_S", 0.1)
     monkeypatch.setattr(surroundings, "TIMING", TIMING)
     monkeypatch.setattr(hardware, "measure_gaps", lambda *_, **__: [])
     monkeypatch.setattr(surroundings, "BENCHES", {"calls": "floor"})

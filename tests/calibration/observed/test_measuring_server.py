@@ -153,14 +153,13 @@ def test_our_own_server_is_measured_before_and_after_each_run(
 
     class Neighbours:
         def __init__(self, *_: object) -> None:
-            self.latest = {REFERENCE: next(took_ns)}
+            self.latest = next(took_ns)
 
-        def before(self) -> dict[str, float]:
-            return self.latest
-
-        def after(self) -> dict[str, float]:
-            self.latest = {REFERENCE: next(took_ns)}
-            return self.latest
+        def around(
+            self, measure: Callable[[], ObservedRun]
+        ) -> tuple[ObservedRun, dict[str, tuple[float, float]]]:
+            before, self.latest = self.latest, next(took_ns)
+            return measure(), {REFERENCE: (before, self.latest)}
 
     @contextlib.contextmanager
     def opened(*_: object) -> Iterator[Testbed]:

@@ -1,0 +1,157 @@
+"""Waiting until nobody else uses the core of the server's CPU, and telling if somebody did.
+
+    calm? ─► run ─► calm?       both times a cheap system call must take at most 1.1 times as long
+                                as in a calm moment; otherwise the run does not count
+
+A core has two hardware threads. On a shared host another guest may have the other thread for
+seconds at a time, and everything on ours is slower then: calls by half, an interrupt by a factor of
+two. It is no stolen time and no gap, so nothing else shows it. A median over both states means
+neither.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, Protocol, Self, TypeVar
+
+from ..records.measured_runs import MeasuredRun, MicroResult, Noise
+from ..records.noise import FLOOR_RATIO_MOST, floor_fault
+from ..testbed.c_build import Programs
+from ..testbed.processes import PRIORITY_HIGHEST, Child, RunError
+from ..testbed.testbed import Testbed
+
+PATIENCE_S = 10.0
+"""So long a run waits for a calm moment; then it is made all the same, and judged."""
+PATIENCE_BESIDE_S = 2.0
+"""The same for what stands beside a run."""
+_TRIES = 4
+_BRIEF_PATIENCE_S = 0.3
+_BRIEF_PATIENCE_IN_ALL_S = 10.0
+_LOOK_S = 0.05  # as long as the bench's calm must last
+_FIRST_LOOK_S = 5.0
+
+
+class Judged(Protocol):
+    """A run with its noise, of our own server or of somebody else's."""
+
+    @property
+    def noise(self) -> Noise | None:
+        """What others took from it."""
+
+    def rejected(self, reason: str) -> Self:
+        """Return it as one that does not count."""
+
+    def model_copy(self, *, update: Mapping[str, Any]) -> Self:
+        """Return it with other fields."""
+
+
+Run = TypeVar("Run", bound=Judged)
+
+
+class Look(NamedTuple):
+    """What a system call took, in ns: in the last 50 ms, and quantiles over all the time."""
+
+    last_ns: float
+    p10_ns: float
+
+
+class Floor(NamedTuple):
+    """A system call beside a run: the shorter of before and after, the longer over a calm one."""
+
+    floor_ns: float
+    floor_ratio: float
+
+
+class CalmCore:
+    """Whether the core of the server's CPU of *testbed* is used by nobody else."""
+
+    def __init__(self, testbed: Testbed, programs: Programs) -> None:
+        self._testbed = testbed
+        self._programs = programs
+        self._calm_ns = math.inf
+        self._brief_patience_s = _BRIEF_PATIENCE_IN_ALL_S
+
+    def recall(self, rows: Iterable[MeasuredRun[Any] | MicroResult]) -> None:
+        """Take notice of what a call took beside earlier runs."""
+        for row in rows:
+            ns = row.noise.floor_ns if isinstance(row, MeasuredRun) else row.floor_ns
+            self._calm_ns = min(self._calm_ns, ns or math.inf)
+
+    def judged(self, measure: Callable[[], Run]) -> Run:
+        """Return what *measure* does in a calm moment, rejected if it was none after all.
+
+        Raises
+        ------
+        RunError
+            If the bench fails, or *measure* does.
+        """
+        before_ns = self.wait()
+        run = measure()
+        floor = self.since(before_ns)
+        if run.noise is not None:
+            noise = run.noise.model_copy(update=floor._asdict())
+            run = run.model_copy(update={"noise": noise})
+        fault = floor_fault(floor.floor_ratio)
+        return run.rejected(fault) if fault else run
+
+    def bench(self, measure: Callable[[], list[MicroResult]]) -> list[MicroResult]:
+        """Return the rows of a bench in a calm moment; errors as of `judged`.
+
+        It is repeated a few times if there was none; then its rows are kept as they are.
+        """
+        for _ in range(_TRIES):
+            before_ns = self.wait()
+            rows = measure()
+            floor = self.since(before_ns)
+            if not floor_fault(floor.floor_ratio):
+                break
+        return [row.model_copy(update=floor._asdict()) for row in rows]
+
+    def brief(self, measure: Callable[[], list[MicroResult]]) -> list[MicroResult]:
+        """Return the rows of a brief bench, for which it waits a moment; errors as of `judged`.
+
+        What all of them wait together is limited, too.
+        """
+        began_s = time.monotonic()
+        ns = self.wait(min(_BRIEF_PATIENCE_S, self._brief_patience_s))
+        self._brief_patience_s -= max(0.0, time.monotonic() - began_s - _LOOK_S)
+        floor = Floor(ns, ns / self._calm_ns)
+        return [row.model_copy(update=floor._asdict()) for row in measure()]
+
+    def wait(self, patience_s: float | None = None) -> float:
+        """Wait for a calm moment, or until patience ends; return what a call took then, in ns.
+
+        Raises
+        ------
+        RunError
+            If the bench fails.
+        """
+        patience_s = PATIENCE_S if patience_s is None else patience_s
+        if math.isinf(self._calm_ns):
+            self._look(min(_FIRST_LOOK_S, 5 * patience_s), limit_ns=0)
+        return self._look(max(patience_s, _LOOK_S), self._calm_ns * FLOOR_RATIO_MOST).last_ns
+
+    def since(self, before_ns: float) -> Floor:
+        """Return what a call takes now and took before a run; errors as of `wait`."""
+        after_ns = self._look(_LOOK_S, limit_ns=0).last_ns
+        return Floor(min(before_ns, after_ns), max(before_ns, after_ns) / self._calm_ns)
+
+    def _look(self, seconds: float, limit_ns: float) -> Look:
+        command = [
+            self._programs.path("micro"), "calm", "--cpu", str(self._testbed.server_cpu),
+            "--milliseconds", str(round(seconds * 1000)), "--limit-ps", str(round(limit_ns * 1000)),
+        ]  # fmt: skip
+        with Child(
+            "micro calm", command, cpu=self._testbed.server_cpu, priority=PRIORITY_HIGHEST
+        ) as child:
+            line = child.read_line(timeout_s=10 + seconds)
+        try:
+            printed = json.loads(line)
+            look = Look(float(printed["last_ns"]), float(printed["p10"]))
+        except (ValueError, KeyError, TypeError) as error:
+            raise RunError(f"micro calm must print a result with last_ns, got {line}") from error
+        self._calm_ns = min(self._calm_ns, look.p10_ns)
+        return look

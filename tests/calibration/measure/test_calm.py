@@ -1,0 +1,104 @@
+"""When a run waits for a calm core, what is rejected, and what a fit leaves out."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import pytest
+from tests.calibration.records.test_precision import runs
+
+from dispatchsim.calibration.fit.medians import MicroTable
+from dispatchsim.calibration.measure.calm import CalmCore, Look
+from dispatchsim.calibration.records.measured_runs import MicroResult, RunRecord
+from dispatchsim.calibration.testbed.c_build import Programs
+from dispatchsim.calibration.testbed.testbed import open_testbed
+
+
+def bench(median: float, *, number: int = 0, floor_ratio: float = 0) -> MicroResult:
+    return MicroResult(
+        date="",
+        code="",
+        bench="floor",
+        command="floor",
+        parameters={},
+        round=number,
+        unit="ns",
+        median=median,
+        p10=median,
+        p90=median,
+        operations=1,
+        floor_ratio=floor_ratio,
+    )
+
+
+@pytest.fixture
+def core(c_programs: Programs) -> Iterator[CalmCore]:
+    with open_testbed("loopback") as testbed:
+        yield CalmCore(testbed, c_programs)
+
+
+def looks(core: CalmCore, monkeypatch: pytest.MonkeyPatch, *calls_ns: float) -> list[float]:
+    """Have the looks at the core find these, the last ever after; return the limits asked for."""
+    found = itertools.chain(calls_ns, itertools.repeat(calls_ns[-1]))
+    limits: list[float] = []
+
+    def look(_seconds: float, limit_ns: float) -> Look:
+        limits.append(limit_ns)
+        ns = next(found)
+        core._calm_ns = min(core._calm_ns, ns)
+        return Look(ns, ns)
+
+    monkeypatch.setattr(core, "_look", look)
+    return limits
+
+
+def test_a_run_counts_if_calls_were_as_fast_before_and_after_it(
+    core: CalmCore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (run,) = runs(1000)
+    limits = looks(core, monkeypatch, 200, 200, 210, 205, 300)
+    good = core.judged(lambda: run)  # 200 ns to begin with; 200 before, 210 after
+    assert good.accepted
+    assert (good.noise.floor_ns, good.noise.floor_ratio) == (200, 1.05)
+    bad = core.judged(lambda: run)
+    assert (bad.accepted, bad.reason) == (False, "floor_ratio must be at most 1.1, got 1.50")
+    assert limits == [0, pytest.approx(220), 0, pytest.approx(220), 0]
+
+
+def test_the_fastest_call_of_earlier_runs_is_remembered(
+    core: CalmCore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (run,) = runs(1000)
+    earlier = run.model_copy(
+        update={"noise": run.noise.model_copy(update={"floor_ns": 150.0, "floor_ratio": 1.0})}
+    )
+    core.recall([run, earlier, bench(5)])  # beside the others nobody has looked
+    limits = looks(core, monkeypatch, 200)
+    assert not core.judged(lambda: run).accepted
+    assert limits == [pytest.approx(165), 0]
+
+
+def test_a_bench_is_repeated_until_the_core_was_calm(
+    core: CalmCore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks(core, monkeypatch, 200, 200, 300, 200, 200)
+    numbers = itertools.count()
+    (row,) = core.bench(lambda: [bench(next(numbers))])
+    assert (row.median, row.floor_ratio) == (1, 1.0)
+    looks(core, monkeypatch, 300)
+    (row,) = core.bench(lambda: [bench(next(numbers))])
+    assert (row.median, row.floor_ratio) == (5, 1.5)  # the fourth, and it says so
+
+
+def test_a_fit_takes_calm_rounds_where_a_line_has_any() -> None:
+    rows = [bench(100), bench(150, number=1, floor_ratio=1.4), bench(104, number=2, floor_ratio=1)]
+    assert MicroTable(rows).medians().one("floor") == 102
+    assert MicroTable(rows[1:2]).medians().one("floor") == 150
+
+
+def test_the_bench_tells_how_fast_a_call_is(core: CalmCore) -> None:
+    (run,) = runs(1000)
+    found: RunRecord = core.judged(lambda: run)
+    assert found.noise.floor_ns > 0
+    assert found.noise.floor_ratio >= 1
