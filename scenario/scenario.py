@@ -322,6 +322,7 @@ class Scenario(Section):
     def with_values(self, **sections: dict[str, Any]) -> Self:
         """Return this scenario with some keys of some sections replaced, checked again.
 
+        None takes a key away: its default holds again.
         Another server.program replaces the mechanism, and what the program before stood for. A key
         that was replaced by itself stays, in whatever order.
 
@@ -335,9 +336,11 @@ class Scenario(Section):
         if "program" in given:
             content["server"] = without_program(content["server"], self._given)
         for name, values in sections.items():
-            content[name] = {**content.get(name, {}), **values}
+            replaced = {**content.get(name, {}), **values}
+            content[name] = {key: value for key, value in replaced.items() if value is not None}
         scenario = type(self).check(content, self._source)
-        scenario._given = self._given | frozenset(given)
+        taken_away = {key for key, value in given.items() if value is None}
+        scenario._given = (self._given | frozenset(given)) - taken_away
         if not {"mechanism", "program"} & set(given):
             scenario._alias = self._alias
         return scenario

@@ -90,7 +90,8 @@ Settings = Annotated[
     typer.Option(
         "--set",
         metavar="FIELD=VALUE",
-        help="Another value than the scenario's: load.rate=5000/s. Again for another field.",
+        help="Another value than the scenario's: load.rate=5000/s; load.timeout= for the default. "
+        "Again for another field.",
     ),
 ]
 Samples = Annotated[

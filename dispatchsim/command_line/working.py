@@ -28,7 +28,7 @@ from ..sim.files.parallel import cpu_count
 from ..sim.files.whole_files import to_json, write_json, write_whole
 from ..store.cluster import cluster
 from ..store.work import Progress
-from ..studies.factors import MECHANISM, PROFILE, Value, read_factor
+from ..studies.factors import MECHANISM, PROFILE, Value, check_field, read_factor
 from .door import Bar, Stopped, compiling, keeping, notes, people, progress_bar
 from .options import Changes, Hardware, Place, Study, Wanted
 from .rendering import print_warnings
@@ -193,6 +193,7 @@ def with_settings(
 ) -> Scenario:
     """Return *scenario* with the *settings* that --set gives: "load.rate=5000/s".
 
+    "load.timeout=" takes the key away: its default holds again.
     All of them, and the *mechanism* of --mechanism, hold at once: their order is without effect.
 
     Raises
@@ -202,10 +203,14 @@ def with_settings(
     ScenarioError
         If the scenario's file has a value that breaks a rule beside them.
     """
-    sections: dict[str, dict[str, Value]] = {}
+    sections: dict[str, dict[str, Value | None]] = {}
     mistakes: list[str] = []
     for text in settings or []:
         try:
+            if (field := _taken_away(text)) is not None:
+                section, key = field.split(".")
+                sections.setdefault(section, {})[key] = None
+                continue
             factor = read_factor(text, "--set")
         except UserError as error:
             mistakes += error.mistakes
@@ -217,7 +222,7 @@ def with_settings(
         note_aliases(_mechanisms_in(text))
     given = {f"{section}.{key}" for section, keys in sections.items() for key in keys}
     if mechanism is not None:
-        if sections.get("server", {}).get("mechanism", named(mechanism)) != named(mechanism):
+        if named(str(sections.get("server", {}).get("mechanism", mechanism))) != named(mechanism):
             raise UserError(
                 f"--mechanism: must be absent where --set {MECHANISM} is, got {mechanism}"
             )
@@ -236,6 +241,21 @@ def with_settings(
     if mistakes:
         raise UserError(*mistakes)
     return changed_scenario
+
+
+def _taken_away(text: str) -> str | None:
+    """Return the field that "load.timeout=" takes away; None if *text* has a value, or no field.
+
+    Raises
+    ------
+    UserError
+        If there is no such field, or none that may be set.
+    """
+    field, equals, value = (part.strip() for part in text.partition("="))
+    if not equals or value or not field:
+        return None
+    check_field(field, "--set")
+    return field
 
 
 def quantity(option: str, parse: Callable[[object], Any], text: str) -> Any:

@@ -188,6 +188,35 @@ def test_all_wrong_settings_are_named_at_once(
     ]
 
 
+def test_a_setting_without_a_value_takes_the_key_away(
+    call: Call, scenario_path: Path, profile_path: Path
+) -> None:
+    own = scenario_path.read_text().replace("[run]", 'timeout = "1 s"\n[run]')
+    scenario_path.write_text(own.replace("[load]", "backlog = 7\n[load]"))
+    asked = ("run", scenario_path, "--profile", profile_path, *SMALL, "--json", "--draws", 0)
+    kept = json.loads(call(*asked).stdout)["scenario"]
+    assert (kept["server"]["backlog"], kept["load"]["timeout"]) == (7, "1 s")
+    found = json.loads(call(*asked, "--set", "load.timeout=", "--set", "server.backlog = ").stdout)
+    assert "timeout" not in found["scenario"]["load"]
+    assert "backlog" not in found["scenario"]["server"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("load.rate=", 'load.rate: is missing, and load.loop = "open" needs it'),
+        ("load.rat=", 'load.rat: unknown key (did you mean "rate"?)'),
+        ("server.mechanism=", "server.mechanism: is missing"),
+        ("run.seed=", "run.seed: must be another field, as studies set it themselves"),
+    ],
+)
+def test_a_key_that_cannot_be_taken_away_is_named(
+    call: Call, scenario_path: Path, text: str, message: str
+) -> None:
+    result = call("run", scenario_path, "--set", text)
+    assert (result.exit_code, result.stderr) == (2, f"error: --set {message}\n")
+
+
 def test_settings_are_read_as_people_type_them(
     call: Call, scenario_path: Path, profile_path: Path
 ) -> None:
