@@ -1,7 +1,14 @@
 """The commands of a page: executed by the directive `command`, or parsed where they take hours.
 
-    ```{command} dispatchsim run poll_10k_idle      ──run in the page's own folder──►  its output
-    ```{command} dispatchsim measure                ──parsed only, if it has──►  :takes: 45 minutes
+    ```{command}
+    dispatchsim run poll_10k_idle      ──run in the page's own folder──►  its output
+    ```
+    ```{command}
+    :takes: 45 minutes
+    dispatchsim measure                ──parsed only, as it says what it takes
+    ```
+
+The command is the content, which forges show, and not an argument, which they hide.
 
 Commands of a page run in its order in one folder that is empty at first, so that one may read what
 another wrote. A command that fails, or that does not parse, fails the build. If the configuration
@@ -102,8 +109,7 @@ class CommandDirective(SphinxDirective):
     `refused` (the command must be refused with one sentence, which is shown).
     """
 
-    required_arguments = 1
-    final_argument_whitespace = True
+    has_content = True
     option_spec: ClassVar[dict[str, Any]] = {
         "takes": directives.unchanged_required,
         "lines": directives.positive_int,
@@ -114,7 +120,8 @@ class CommandDirective(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """Return the command, and what came of it."""
-        command = " ".join(self.arguments[0].split())
+        self.assert_has_content()
+        command = " ".join(" ".join(self.content).split())
         words = shlex.split(command)
         if words[0] not in ("dispatchsim", "python"):
             raise self.error(

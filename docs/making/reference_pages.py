@@ -97,8 +97,9 @@ Quantities carry their unit: kB and KB are 1000 bytes, KiB 1024; Gb/s, Gbps and 
 readings, such as GBps, is refused with both. What is misspelt, absurd, or does not go with another
 field is refused by name, with the rule and what was found, all mistakes at once:
 
-```{command} dispatchsim run poll_10k_idle --set load.rate=2000
+```{command}
 :refused:
+dispatchsim run poll_10k_idle --set load.rate=2000
 ```
 """
 _PROFILE_HEAD = """# Profile fields
