@@ -36,7 +36,7 @@ from .axis import RATE_FIELD, Axis, axis_of
 from .objective import Objective, read_objective
 from .past_errors import PastErrors, past_errors
 from .rows import Found, Search, Tried
-from .searching import FALLS_BEHIND, RUNS_MAX, SearchTask, Simulating, search_all
+from .searching import FALLS_BEHIND, RUNS_MAX, SearchTask, Simulating, kept_above, search_all
 from .waiting import BUSIEST, bottleneck
 
 if TYPE_CHECKING:
@@ -332,7 +332,7 @@ def capacity(
     ScenarioError, ProfileError
         If the scenario has no rate or cannot be run.
     UserError
-        If the objective or the field cannot be read.
+        If the objective or the field cannot be read, or more of the field helps.
     """
     check_scenario(scenario)
     scenario = with_engine(scenario, engine)
@@ -372,6 +372,15 @@ def capacity(
         seconds_max=seconds_max,
     )
     (central,) = search_all([first], where)
+    if central.found is Found.ALWAYS_BROKEN and of != RATE_FIELD:
+        far = kept_above(first, where)
+        if far is not None:
+            least, most = axis.text(min(central.tried)), axis.text(far)
+            raise UserError(
+                f"of {of}: must be a field of which more breaks {wanted}, got one of which more "
+                f"helps: {most} meets it, {least} does not (`tune --vary {of}={least},{most}` "
+                "compares values)"
+            )
     ended(1)
     # The others begin where the first one ended, with steps as wide as a search may end: most
     # take two to four runs instead of twelve.

@@ -81,6 +81,20 @@ def search_all(
     return [way.search for way in ways if way.search is not None]
 
 
+def kept_above(task: SearchTask, where: Simulating) -> float | None:
+    """Return a value above the task's first one at which its objective is kept; None if it is not.
+
+    One far above is tried: of some fields, such as server.backlog, more may help.
+    """
+    far = task.axis.above(task.begin, _GROWTH_MAX)
+    if far <= task.begin:
+        return None
+    run = Run(task.axis.at(task.scenario, far), task.profile, task.seed, task.draw)
+    figures = sorted({clause.figure for clause in task.objective.clauses})
+    (record,) = simulate_all([run], figures=figures, store=where.store, executor=where.executor)
+    return far if _tried(task, record).broken is None else None
+
+
 class _Way:
     """One search: the load that it tries next, and what it has found when it has ended."""
 

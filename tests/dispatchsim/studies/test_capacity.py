@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -393,3 +394,21 @@ def test_a_server_that_is_busy_at_any_load_is_searched_by_doubling() -> None:
     assert search.found is Found.BETWEEN
     assert len(search.tried) < RUNS_MAX
     assert search.low > 40_000  # four CPUs carry some 67,000/s
+
+
+def test_a_field_of_which_more_helps_is_refused_with_what_to_ask_instead(
+    profile: ds.Profile,
+) -> None:
+    # While a request takes 200 us others come: one place is not enough, and a SYN is sent again
+    # after 1 s only.
+    asked = scenario(
+        server={"mechanism": "epoll_level", "backlog": 1, "request_cpu": "200 us"},
+        load={"loop": "open", "rate": "3000/s"},
+        run={"duration": "400 ms", "warm_up": "10 ms"},
+    )
+    refused = (
+        "of server.backlog: must be a field of which more breaks p99 < 20 ms, got one of which "
+        "more helps: 8 meets it, 1 does not (`tune --vary server.backlog=1,8` compares values)"
+    )
+    with pytest.raises(ds.UserError, match=f"^{re.escape(refused)}$"):
+        ds.capacity(asked, "p99 < 20 ms", of="server.backlog", profile=profile, replications=1)
