@@ -24,6 +24,7 @@ from ..points.point import FDS_MAX, Point, Steering
 from ..points.points import EMULATED, EMULATED_FIT_POINTS, FIT_POINTS_OF
 from ..records.gap_records import GapsRecord
 from ..records.measured_runs import MicroResult, RunRecord
+from ..records.neighbour_records import NeighbourRecord
 from ..records.noise import QUIET
 from ..testbed.machine_facts import Fact, now_text, version_of
 from ..testbed.processes import RunError
@@ -120,6 +121,10 @@ class EmulatedTarget:
 
     def gaps(self, *, quick: bool) -> list[GapsRecord]:
         """Return none: the guest's time stands still while the host does something else."""
+        return []
+
+    def neighbours(self, *, quick: bool) -> list[NeighbourRecord]:
+        """Return none: it has a machine of its own."""
         return []
 
     def offers(self, rate_per_s: float) -> float:

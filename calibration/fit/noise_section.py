@@ -9,6 +9,7 @@ from ...sim.files.whole_files import write_whole
 from ..profiles.cost_profile import Noise, Profile
 from ..records.gap_records import GAPS_FILE, GapsRecord
 from ..records.measured_runs import DataError, read_rows
+from ..records.neighbour_records import NEIGHBOUR_FILE, NeighbourRecord
 
 
 def with_noise(profile: Profile, folder: Path, target: Path) -> Profile:
@@ -34,4 +35,12 @@ def with_noise(profile: Profile, folder: Path, target: Path) -> Profile:
     text = "".join(row.model_dump_json() + "\n" for row in rows.values())
     write_whole(file, text)
     digest = hashlib.sha256(text.encode()).hexdigest()
-    return profile.model_copy(update={"noise": Noise(recordings=file.name, sha256=digest)})
+    watched = read_rows(folder / NEIGHBOUR_FILE, NeighbourRecord).rows
+    seen = [row for row in watched if row.cpu == "server"]
+    noise = Noise(
+        recordings=file.name,
+        sha256=digest,
+        core_busy_share=round(seen[-1].busy_share, 3) if seen else None,
+        core_busy_ratio=round(seen[-1].busy_ratio, 2) if seen else None,
+    )
+    return profile.model_copy(update={"noise": noise})

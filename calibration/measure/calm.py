@@ -17,9 +17,12 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
+from ..records.gap_records import Side
 from ..records.measured_runs import MeasuredRun, MicroResult, Noise
+from ..records.neighbour_records import NeighbourRecord
 from ..records.noise import FLOOR_RATIO_MOST, floor_fault
 from ..testbed.c_build import Programs
+from ..testbed.machine_facts import machine_id, now_text
 from ..testbed.processes import PRIORITY_HIGHEST, Child, RunError
 from ..testbed.testbed import Testbed
 
@@ -27,6 +30,9 @@ PATIENCE_S = 10.0
 """So long a run waits for a calm moment; then it is made all the same, and judged."""
 PATIENCE_BESIDE_S = 2.0
 """The same for what stands beside a run."""
+RECORDED_S = 20.0
+"""How long each CPU is watched for a record."""
+_FIELDS = ("p10", "last_ns", "waited_ns", "busy_share", "busy_ratio")
 _TRIES = 4
 _BRIEF_PATIENCE_S = 0.3
 _BRIEF_PATIENCE_IN_ALL_S = 10.0
@@ -140,18 +146,50 @@ class CalmCore:
         return Floor(min(before_ns, after_ns), max(before_ns, after_ns) / self._calm_ns)
 
     def _look(self, seconds: float, limit_ns: float) -> Look:
-        command = [
-            self._programs.path("micro"), "calm", "--cpu", str(self._testbed.server_cpu),
-            "--milliseconds", str(round(seconds * 1000)), "--limit-ps", str(round(limit_ns * 1000)),
-        ]  # fmt: skip
-        with Child(
-            "micro calm", command, cpu=self._testbed.server_cpu, priority=PRIORITY_HIGHEST
-        ) as child:
-            line = child.read_line(timeout_s=10 + seconds)
-        try:
-            printed = json.loads(line)
-            look = Look(float(printed["last_ns"]), float(printed["p10"]))
-        except (ValueError, KeyError, TypeError) as error:
-            raise RunError(f"micro calm must print a result with last_ns, got {line}") from error
-        self._calm_ns = min(self._calm_ns, look.p10_ns)
-        return look
+        printed = _watch(self._programs, self._testbed.server_cpu, seconds, limit_ns)
+        self._calm_ns = min(self._calm_ns, printed["p10"])
+        return Look(printed["last_ns"], printed["p10"])
+
+
+def measure_neighbours(
+    testbed: Testbed, programs: Programs, *, seconds: float = RECORDED_S
+) -> list[NeighbourRecord]:
+    """Return how often somebody else uses the core of each CPU, *seconds* each.
+
+    Raises
+    ------
+    RunError
+        If the bench fails.
+    """
+    cpus: dict[Side, int] = {"server": testbed.server_cpu, "client": testbed.client_cpu}
+    found = []
+    for side, cpu in cpus.items():
+        printed = _watch(programs, cpu, seconds, limit_ns=0)
+        found.append(
+            NeighbourRecord(
+                date=now_text(),
+                code=programs.code,
+                machine=machine_id(),
+                cpu=side,
+                elapsed_ns=round(printed["waited_ns"]),
+                calm_ns=printed["p10"],
+                busy_share=printed["busy_share"],
+                busy_ratio=printed["busy_ratio"],
+            )
+        )
+    return found
+
+
+def _watch(programs: Programs, cpu: int, seconds: float, limit_ns: float) -> dict[str, float]:
+    """Return the fields of a line of `micro calm` that are numbers."""
+    command = [
+        programs.path("micro"), "calm", "--cpu", str(cpu),
+        "--milliseconds", str(round(seconds * 1000)), "--limit-ps", str(round(limit_ns * 1000)),
+    ]  # fmt: skip
+    with Child("micro calm", command, cpu=cpu, priority=PRIORITY_HIGHEST) as child:
+        line = child.read_line(timeout_s=10 + seconds)
+    try:
+        printed = json.loads(line)
+        return {name: float(printed[name]) for name in _FIELDS}
+    except (ValueError, KeyError, TypeError) as error:
+        raise RunError(f"micro calm must print {', '.join(_FIELDS)}, got {line}") from error

@@ -31,6 +31,7 @@ from ..records.measured_runs import (
     append,
     read_rows,
 )
+from ..records.neighbour_records import NEIGHBOUR_FILE, NeighbourRecord, neighbour_text
 from ..records.noise import Series
 from ..records.overload_records import OVERLOAD_FILE, OverloadRecord
 from ..records.precision import FIGURES, by_point, noise_text, widest
@@ -131,6 +132,7 @@ def run_campaign(
         with stages.campaign.working():
             if kind in ("profile", "all"):
                 stages.record_gaps(output / GAPS_FILE, quick=quick, anyway=anyway)
+                stages.record_neighbours(output / NEIGHBOUR_FILE, quick=quick)
             stages.run(kind, repeats, quick=quick, within=within, anyway=anyway, seed=seed)
     return stages.campaign.summary
 
@@ -240,6 +242,16 @@ class _Stages:
             append(path, *records)
         if records:
             self.campaign.say("gaps of the host", "recorded", lost_text(records))
+
+    def record_neighbours(self, path: Path, *, quick: bool) -> None:
+        """Record in *path* who else uses the cores, if it does not say so, and say it."""
+        self.campaign.drop_torn_lines(path)
+        records = read_rows(path, NeighbourRecord).rows
+        if not records:
+            self.campaign.say("other guests", "watching each CPU", "")
+            records = self._target.neighbours(quick=quick)
+            append(path, *records)
+        self.campaign.say("other guests", "recorded", neighbour_text(records))
 
     def _held_out(self, index: int, capacity: _Capacity, *, quick: bool) -> Sequence[Point]:
         return self._target.held_out(

@@ -18,13 +18,14 @@ from ..points.points import FIT_POINTS, IO_URING, STOCK_MECHANISMS, held_out_poi
 from ..records.gap_records import GapsRecord
 from ..records.generator_gate import OFFERED_LEAST, offered_share
 from ..records.measured_runs import QUICK, MicroResult, RunRecord
+from ..records.neighbour_records import NeighbourRecord
 from ..records.noise import Series
 from ..testbed.c_build import Programs, build
 from ..testbed.machine_facts import SAME_MACHINE, Fact, machine_facts
 from ..testbed.processes import RunError
 from ..testbed.testbed import Steering as HardwareSteering
 from ..testbed.testbed import Testbed, open_testbed
-from .calm import CalmCore
+from .calm import RECORDED_S, CalmCore, measure_neighbours
 from .gaps import SECONDS, measure_gaps
 from .kept_run import run_kept
 from .macro import Timing, run_point
@@ -35,6 +36,7 @@ from .surroundings import Surroundings
 FIT_REPEATS_PER_ROUND = 3
 _OFFERS_TRIES = 3
 _QUICK_GAPS_S = 1.5
+_QUICK_NEIGHBOURS_S = 2.0
 _BRIEF_RING, _REFUSED = "ring_block --milliseconds 1", "micro: io_uring:"
 
 Stage = Literal["micro", "fit", "heldout"]
@@ -97,6 +99,15 @@ class Target(Protocol):
 
     def gaps(self, *, quick: bool) -> list[GapsRecord]:
         """Return recordings of when the host keeps the CPUs from it; none where it cannot.
+
+        Raises
+        ------
+        RunError
+            If the bench fails.
+        """
+
+    def neighbours(self, *, quick: bool) -> list[NeighbourRecord]:
+        """Return how often somebody else uses the cores of its CPUs; nothing where that cannot be.
 
         Raises
         ------
@@ -197,6 +208,11 @@ class HardwareTarget:
         """Return the gaps of both CPUs, each alone, beside the other and beside packets."""
         seconds = _QUICK_GAPS_S if quick else SECONDS
         return measure_gaps(self._testbed, self._programs, seconds=seconds)
+
+    def neighbours(self, *, quick: bool) -> list[NeighbourRecord]:
+        """Return how often somebody else uses the core of each CPU."""
+        seconds = _QUICK_NEIGHBOURS_S if quick else RECORDED_S
+        return measure_neighbours(self._testbed, self._programs, seconds=seconds)
 
     def offers(self, rate_per_s: float) -> float:
         """Return the best of some brief runs: a pause of the host is no limit of the generator."""

@@ -74,10 +74,18 @@ class _Range(Frozen):
 
 
 class Noise(Frozen):
-    """The recordings of the host's gaps: a file beside the profile, and the hash of its bytes."""
+    """What else goes on at the machine.
+
+    The recordings of the host's gaps are a file beside the profile, with the hash of its bytes. The
+    costs are of moments in which nobody else used the core of the server's CPU; somebody did for
+    `core_busy_share` of the time, and calls then took `core_busy_ratio` times as long. None: nobody
+    has looked.
+    """
 
     recordings: _Text
     sha256: _Text
+    core_busy_share: float | None = None
+    core_busy_ratio: float | None = None
 
 
 class Profile(Frozen):
@@ -459,7 +467,7 @@ def toml_of(profile: Profile) -> str:
     ]
     if profile.noise is not None:
         lines += ["", "[noise]"]
-        lines += [f"{key} = {_literal(entry)}" for key, entry in profile.noise]
+        lines += [f"{key} = {_literal(entry)}" for key, entry in profile.noise if entry is not None]
     for table in TABLES:
         for name, cost in profile.cost.get(table, {}).items():
             lines += ["", f"[cost.{table}.{name}]"]

@@ -159,15 +159,18 @@ def gaps(
 ) -> None:
     """Record when programs that spin on the CPUs of server and client did not run.
 
-    The recordings are added to gaps.jsonl in FOLDER; `calibrate` takes the last ones into the
-    profile. Of a machine too noisy to measure it says so, with status 1.
+    The recordings are added to gaps.jsonl in FOLDER, and to neighbour.jsonl how often another guest
+    used the core of each CPU; `calibrate` takes the last ones into the profile. Of a machine too
+    noisy to measure it says so, with status 1.
     """
     from rich.console import Console
 
+    from ..calibration.measure.calm import measure_neighbours
     from ..calibration.measure.campaign import alone, interruptible, note_machine
     from ..calibration.measure.gaps import measure_gaps
     from ..calibration.records.gap_records import GAPS_FILE, gaps_table, noise_problem
     from ..calibration.records.measured_runs import append, drop_torn_line
+    from ..calibration.records.neighbour_records import NEIGHBOUR_FILE, neighbour_text
     from ..calibration.testbed.c_build import build
     from ..calibration.testbed.machine_facts import machine_facts
     from ..calibration.testbed.testbed import open_testbed
@@ -185,9 +188,14 @@ def gaps(
                 seconds=seconds,
                 telling=lambda text: notes().print(f"spinning: {text}", markup=False),
             )
-        drop_torn_line(folder / GAPS_FILE)
-        append(folder / GAPS_FILE, *records)
+            notes().print("watching each core", markup=False)
+            neighbours = measure_neighbours(testbed, programs, seconds=seconds)
+        for name, rows in ((GAPS_FILE, records), (NEIGHBOUR_FILE, neighbours)):
+            drop_torn_line(folder / name)
+            append(folder / name, *rows)
     Console(width=GAPS_WIDTH, highlight=False, markup=False).print(rich_table(gaps_table(records)))
+    if said := neighbour_text(neighbours):
+        people().print(said, markup=False)
     if problem := noise_problem(records):
         raise UserError(problem)
 

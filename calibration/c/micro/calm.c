@@ -22,6 +22,9 @@ enum {
     BUSY_MOST = 5,      /* ... but for so many: a part may hold a timer tick or a gap */
 };
 
+static const double calm_quantile = 0.1; /* of the parts: so many are calm at least, if any */
+static const double busy_ratio = 1.15;   /* from this on a part is busy */
+
 static double call_ns(void)
 {
     uint64_t first = ticks_now();
@@ -56,25 +59,43 @@ static bool is_calm(const struct samples *parts, double limit_ns)
     return n_busy <= BUSY_MOST;
 }
 
+/* Put the parts that took much longer than the calm ones into *busy, over these. */
+static void find_busy(const struct samples *parts, struct samples *busy)
+{
+    double calm_ns = samples_quantile(parts, calm_quantile);
+    for (size_t i = 0; i < parts->n; i++) {
+        if (parts->values[i] > busy_ratio * calm_ns) {
+            samples_add(busy, parts->values[i] / calm_ns, 1);
+        }
+    }
+}
+
 void bench_calm(const struct options *options)
 {
     struct samples part;
     struct samples parts;
+    struct samples busy;
     uint64_t begin_ns = now_ns();
     uint64_t end_ns = begin_ns + (uint64_t)options->milliseconds * 1000000u;
     char extra[EXTRA_MAX];
     samples_open(&part);
     samples_open(&parts);
+    samples_open(&busy);
     pin_to_cpu(options->cpu);
     do {
         samples_add(&parts, part_ns(&part), part.n);
     } while (now_ns() < end_ns && !is_calm(&parts, (double)options->limit_ps / 1000.0));
     size_t n_last = parts.n < PARTS ? parts.n : PARTS;
     struct samples last = {.values = parts.values + (parts.n - n_last), .n = n_last};
-    (void)snprintf(extra, sizeof extra, ", \"last_ns\": %.2f, \"waited_ns\": %llu, \"calm\": %s",
+    find_busy(&parts, &busy);
+    (void)snprintf(extra, sizeof extra,
+                   ", \"last_ns\": %.2f, \"waited_ns\": %llu, \"calm\": %s, \"busy_share\": %.4f, "
+                   "\"busy_ratio\": %.3f",
                    samples_median(&last), (unsigned long long)(now_ns() - begin_ns),
-                   is_calm(&parts, (double)options->limit_ps / 1000.0) ? "true" : "false");
+                   is_calm(&parts, (double)options->limit_ps / 1000.0) ? "true" : "false",
+                   (double)busy.n / (double)parts.n, busy.n > 0 ? samples_median(&busy) : 1.0);
     samples_print(&parts, options, options->bench->name, extra);
     samples_close(&part);
     samples_close(&parts);
+    samples_close(&busy);
 }

@@ -165,6 +165,7 @@ void samples_close(struct samples *samples);
 void samples_add(struct samples *samples, double ns, uint64_t n_operations);
 /* Take an overhead off each, down to 0. */
 void samples_less(struct samples *samples, double overhead_ns);
+double samples_quantile(const struct samples *samples, double share);
 double samples_median(const struct samples *samples);
 double samples_mean(const struct samples *samples);
 /* Time batches of the operation until the bench's time is over; overhead is subtracted. */

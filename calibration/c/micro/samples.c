@@ -68,12 +68,17 @@ static double *sorted_copy(const struct samples *samples)
     return sorted;
 }
 
-double samples_median(const struct samples *samples)
+double samples_quantile(const struct samples *samples, double share)
 {
     double *sorted = sorted_copy(samples);
-    double median = quantile(sorted, samples->n, 0.5);
+    double found = quantile(sorted, samples->n, share);
     free(sorted);
-    return median;
+    return found;
+}
+
+double samples_median(const struct samples *samples)
+{
+    return samples_quantile(samples, 0.5);
 }
 
 double samples_mean(const struct samples *samples)

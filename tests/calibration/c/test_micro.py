@@ -227,7 +227,7 @@ def test_the_parameters_are_those_given(micro: Path) -> None:
         ("interrupt_data", INTERRUPTS),
         ("write_flights", {"written_ns", "segments_out", "segments_in"}),
         ("cache_refill", {"warm_ns", "foreign_kib"}),
-        ("calm", {"last_ns", "waited_ns", "calm"}),
+        ("calm", {"last_ns", "waited_ns", "calm", "busy_share", "busy_ratio"}),
     ],
 )
 def test_some_benches_have_more_fields(micro: Path, bench: str, fields: set[str]) -> None:
@@ -350,6 +350,8 @@ def test_a_core_is_calm_by_the_limit_that_is_given(
     assert result["calm"] is calm
     assert result["waited_ns"] >= (50_000_000 if calm else 500_000_000)
     assert result["p10"] <= result["median"] <= result["p90"]
+    assert 0 <= result["busy_share"] < 1
+    assert result["busy_ratio"] >= 1
 
 
 def test_gaps_are_recorded_with_their_times(micro: Path, tmp_path: Path) -> None:

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from tests.calibration.records.test_precision import runs
 
 from dispatchsim.calibration.fit.medians import MicroTable
-from dispatchsim.calibration.measure.calm import CalmCore, Look
-from dispatchsim.calibration.records.measured_runs import MicroResult, RunRecord
+from dispatchsim.calibration.measure.calm import CalmCore, Look, measure_neighbours
+from dispatchsim.calibration.records.measured_runs import MicroResult, RunRecord, append, read_rows
+from dispatchsim.calibration.records.neighbour_records import (
+    NEIGHBOUR_FILE,
+    NeighbourRecord,
+    neighbour_text,
+)
 from dispatchsim.calibration.testbed.c_build import Programs
 from dispatchsim.calibration.testbed.testbed import open_testbed
 
@@ -102,3 +108,24 @@ def test_the_bench_tells_how_fast_a_call_is(core: CalmCore) -> None:
     found: RunRecord = core.judged(lambda: run)
     assert found.noise.floor_ns > 0
     assert found.noise.floor_ratio >= 1
+
+
+def test_both_cores_are_watched_for_a_record(c_programs: Programs, tmp_path: Path) -> None:
+    with open_testbed("loopback") as testbed:
+        records = measure_neighbours(testbed, c_programs, seconds=0.1)
+    assert [record.cpu for record in records] == ["server", "client"]
+    assert all(record.calm_ns > 0 and record.elapsed_ns >= 100_000_000 for record in records)
+    append(tmp_path / NEIGHBOUR_FILE, *records)
+    assert read_rows(tmp_path / NEIGHBOUR_FILE, NeighbourRecord).rows == records
+
+
+def test_the_words_say_whose_core_is_used_how_often_and_what_it_costs() -> None:
+    record = NeighbourRecord(
+        date="", code="", machine="", cpu="server", elapsed_ns=1, calm_ns=200, busy_share=0.62,
+        busy_ratio=1.41,
+    )  # fmt: skip
+    idle = record.model_copy(update={"busy_share": 0.0, "busy_ratio": 1.0})
+    assert neighbour_text([record, idle]) == (
+        "another guest uses the core of the server's CPU for 62% of the time, and calls then take "
+        "1.4 times as long"
+    )

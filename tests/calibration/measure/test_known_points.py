@@ -15,6 +15,7 @@ from dispatchsim.calibration.measure.macro import Timing
 from dispatchsim.calibration.points.point import Point, point_at
 from dispatchsim.calibration.records.gap_records import GAPS_FILE, GapsRecord
 from dispatchsim.calibration.records.measured_runs import MicroResult, RunRecord, read_rows
+from dispatchsim.calibration.records.neighbour_records import NeighbourRecord
 from dispatchsim.calibration.testbed.c_build import Programs
 from dispatchsim.calibration.testbed.testbed import Testbed
 
@@ -39,6 +40,9 @@ class MadeUp(hardware.HardwareTarget):
     def gaps(self, *, quick: bool) -> list[GapsRecord]:
         self.quickly = quick
         return [record(gaps([10**6], [self.lost_ns])), record(gaps([10**6], [10**6]))]
+
+    def neighbours(self, **_: object) -> list[NeighbourRecord]:
+        return []
 
     def run_bench(self, command: str, round_number: int) -> list[MicroResult]:
         return [micro(command, 1.0, round_number=round_number)]

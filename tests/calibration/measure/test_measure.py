@@ -66,6 +66,7 @@ def _tiny(monkeypatch: pytest.MonkeyPatch, c_programs: Programs) -> None:
     monkeypatch.setattr(surroundings, "PATIENCE_BESIDE_S", 0.1)
     monkeypatch.setattr(surroundings, "TIMING", TIMING)
     monkeypatch.setattr(hardware, "measure_gaps", lambda *_, **__: [])
+    monkeypatch.setattr(hardware, "measure_neighbours", lambda *_, **__: [])
     monkeypatch.setattr(surroundings, "BENCHES", {"calls": "floor"})
     monkeypatch.setattr(hardware.HardwareTarget, "capacity_repeats", 1)
 

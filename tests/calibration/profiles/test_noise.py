@@ -12,7 +12,8 @@ from dispatchsim.calibration.profiles.choosing import example_profile
 from dispatchsim.calibration.profiles.cost_profile import Profile, ProfileError
 from dispatchsim.calibration.profiles.gap_recordings import in_order, recordings
 from dispatchsim.calibration.records.gap_records import GapsRecord
-from dispatchsim.calibration.records.measured_runs import DataError, Gaps
+from dispatchsim.calibration.records.measured_runs import DataError, Gaps, append
+from dispatchsim.calibration.records.neighbour_records import NEIGHBOUR_FILE, NeighbourRecord
 from dispatchsim.calibration.running.noise import BothSides, gaps_of, noise_warning
 from dispatchsim.calibration.running.preparation import job_of, record_job, settings_of_job
 from dispatchsim.scenario.errors import UserError
@@ -69,6 +70,19 @@ def test_as_measured_is_each_sides_last_recording_beside_the_other(measured: Pat
     assert gaps_of("none", read) == BothSides()
     # The file itself says the same.
     assert gaps_of(str(measured / "gaps.jsonl"), example_profile()).client == gaps(50)
+
+
+def test_the_profile_says_how_often_somebody_else_had_the_servers_core(measured: Path) -> None:
+    seen = NeighbourRecord(
+        date="", code="", machine="", cpu="server", elapsed_ns=1, calm_ns=200, busy_share=0.6234,
+        busy_ratio=1.414,
+    )  # fmt: skip
+    append(measured / NEIGHBOUR_FILE, seen, seen.model_copy(update={"cpu": "client"}))
+    profile = with_noise(example_profile(), measured, measured / "mine.toml")
+    profile.write(measured / "mine.toml")
+    read = Profile.read(measured / "mine.toml")
+    assert read.noise is not None
+    assert (read.noise.core_busy_share, read.noise.core_busy_ratio) == (0.623, 1.41)
 
 
 def test_a_profile_without_recordings_is_as_before(tmp_path: Path) -> None:

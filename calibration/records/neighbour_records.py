@@ -1,0 +1,53 @@
+"""How often somebody else used the core of a CPU, in neighbour.jsonl of a machine.
+
+A core has two hardware threads, and a guest is not told who has the other one. `micro calm` watches
+a cheap system call: while the other thread is busy, it and all else takes longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+from .gap_records import Side
+from .measured_runs import Unjudged
+
+NEIGHBOUR_FILE = "neighbour.jsonl"
+
+
+class NeighbourRecord(Unjudged):
+    """A CPU watched for `elapsed_ns`, in parts of a millisecond.
+
+    `calm_ns` is what a call took in the calmest tenth of them. In a `busy_share` of them it took
+    more than 1.15 times as long, and `busy_ratio` times as long in their median. `machine` is the
+    id of its machine.json, `cpu` whose CPU of the testbed it was.
+    """
+
+    format: Literal["dispatchsim-neighbour/1"] = "dispatchsim-neighbour/1"
+    date: str
+    code: str
+    machine: str
+    cpu: Side
+    elapsed_ns: int
+    calm_ns: float
+    busy_share: float
+    busy_ratio: float
+
+    @property
+    def of_task(self) -> tuple[int, str]:
+        """One record each: of which CPU."""
+        return 0, self.cpu
+
+
+def neighbour_text(records: Iterable[NeighbourRecord]) -> str:
+    """Return in words how often cores were used by somebody else, and what that costs.
+
+    >>> neighbour_text([])
+    ''
+    """
+    return "; ".join(
+        f"another guest uses the core of the {record.cpu}'s CPU for {record.busy_share:.0%} of the "
+        f"time, and calls then take {record.busy_ratio:.1f} times as long"
+        for record in records
+        if record.busy_share
+    )
