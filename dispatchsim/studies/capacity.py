@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..calibration.profiles.cost_profile import Profile
 from ..calibration.running.compiling import Side, compile_engines
+from ..calibration.running.noise import busy_core_warnings
 from ..calibration.running.preparation import profile_of, warnings_of, with_engine
 from ..models.simulate import Engine
 from ..scenario.errors import ScenarioError, UserError
@@ -395,7 +396,7 @@ def capacity(
     furthest = min(answer.high, max(x for s in searches for x in s.tried))
     warnings = warnings_of(axis.at(scenario, furthest), profile)
     if past is not None:
-        warnings += told
+        warnings += [*told, *busy_core_warnings(profile)]
         if scenario.load.connections is not None or scenario.machine.cpus > 1:
             warnings.append(
                 "past forecast errors are of new connections on one CPU; others may be larger"

@@ -14,7 +14,12 @@ from dispatchsim.calibration.profiles.gap_recordings import in_order, recordings
 from dispatchsim.calibration.records.gap_records import GapsRecord
 from dispatchsim.calibration.records.measured_runs import DataError, Gaps, append
 from dispatchsim.calibration.records.neighbour_records import NEIGHBOUR_FILE, NeighbourRecord
-from dispatchsim.calibration.running.noise import BothSides, gaps_of, noise_warning
+from dispatchsim.calibration.running.noise import (
+    BothSides,
+    busy_core_warnings,
+    gaps_of,
+    noise_warning,
+)
 from dispatchsim.calibration.running.preparation import job_of, record_job, settings_of_job
 from dispatchsim.scenario.errors import UserError
 from dispatchsim.scenario.scenario import Scenario
@@ -83,6 +88,9 @@ def test_the_profile_says_how_often_somebody_else_had_the_servers_core(measured:
     read = Profile.read(measured / "mine.toml")
     assert read.noise is not None
     assert (read.noise.core_busy_share, read.noise.core_busy_ratio) == (0.623, 1.41)
+    (said,) = busy_core_warnings(read)
+    assert "another guest did for 62% of the time, and calls then took 1.4 times as long" in said
+    assert busy_core_warnings(example_profile()) == []
 
 
 def test_a_profile_without_recordings_is_as_before(tmp_path: Path) -> None:
