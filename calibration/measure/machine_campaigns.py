@@ -200,7 +200,7 @@ class _Stages:
         capacity = self._capacity() if "heldout" in stages else None
         self.campaign.summary.capacity_per_s = capacity.new_per_s if capacity else 0.0
         part = self._name_of(stages)
-        if capacity and not anyway:
+        if capacity and not anyway and not self._runs("heldout"):
             self._check_generator(self._held_out(0, capacity, quick=quick))
 
         def rounds() -> Iterator[list[Task]]:

@@ -81,6 +81,9 @@ def test_loads_beyond_the_generator_are_refused_unless_asked_for(tmp_path: Path)
     assert not (tmp_path / "heldout.jsonl").exists()
     run_campaign(slow, kind="heldout", output=tmp_path, repeats=1, anyway=True)
     assert len(read_rows(tmp_path / "heldout.jsonl", RunRecord).rows) == 2
+    slow.asked_per_s = 0
+    run_campaign(slow, kind="heldout", output=tmp_path, repeats=1)  # goes on: it is not asked again
+    assert slow.asked_per_s == 0
 
 
 def test_gaps_are_recorded_once_and_said(tmp_path: Path) -> None:
