@@ -231,13 +231,14 @@ def machines() -> Options:
         is_counted = profile.name.startswith("counted-")
         return f"{'counted' if is_counted else 'measured'}: {profile.name}"
 
-    return Options(
-        "profile",
-        "Machine",
-        "Where costs were measured, or put together from the literature.",
-        {name: Option(label(profile), {}) for name, profile in profiles().items()},
-        chosen_name if (chosen_name := default_choice().name) in profiles() else EXAMPLE,
-    )
+    about = "Where costs were measured, or put together from the literature."
+    first, why = default_choice()
+    if first in profiles():
+        about += f" At first {first}: {why}."
+    else:  # a file of the user's
+        first = EXAMPLE
+    known = {name: Option(label(profile), {}) for name, profile in profiles().items()}
+    return Options("profile", "Machine", about, known, first)
 
 
 def read_mechanisms(text: str) -> tuple[str, ...]:

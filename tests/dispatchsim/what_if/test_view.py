@@ -14,6 +14,7 @@ from dispatchsim.what_if.choices import (
     RATE,
     SELECTS,
     SLIDERS,
+    machines,
 )
 from dispatchsim.what_if.session import QUERY_MAX, read_query
 from dispatchsim.what_if.view import RunLength, View, cautions, hindrances
@@ -126,3 +127,10 @@ def test_views_hold_nothing_that_toml_would_misread() -> None:
     content = view_of(overload="latency", patience="never").scenario(RUN).to_dict()
     assert tomllib.loads("x = 1") == {"x": 1}
     assert {type(v) for section in content.values() for v in section.values()} <= {str, int, float}
+
+
+def test_the_page_says_which_machine_is_chosen_at_first_and_why() -> None:
+    assert machines().default == "epyc-family26-2cpu-linux-6.18"
+    assert machines().about.endswith(
+        " At first epyc-family26-2cpu-linux-6.18: named by DISPATCHSIM_PROFILE."
+    )
