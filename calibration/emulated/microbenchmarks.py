@@ -121,7 +121,7 @@ def missing_commands(micro: Sequence[MicroResult]) -> list[str]:
     >>> len(missing_commands([])) == len(hardware.bench_commands(mechanisms=()))
     True
     """
-    counted = any((row.model_extra or {}).get("steering") == "emulated" for row in micro)
+    counted = any(row.steering == "emulated" for row in micro)
     found = {row.in_full for row in micro}
     if counted:
         commands = bench_commands()

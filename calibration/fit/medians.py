@@ -151,7 +151,7 @@ class MicroTable:
             fields = [known.get(name, np.nan) for name in _FIELDS]
             self._values[index[key], :, rounds[row.round]] = fields
         self._all = _median(self._values)
-        given = {str((row.model_extra or {}).get("steering", "")) for row in rows}
+        given = {row.steering for row in rows}
         if {"namespaces", "far_end"} <= given:
             raise FitError(
                 "micro.jsonl: steering: must be one of namespaces and far_end, got both: their "

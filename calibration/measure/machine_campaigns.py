@@ -197,6 +197,10 @@ class _Stages:
     ) -> None:
         """Plan the rounds, once the capacity that some points need is known, and run them."""
         stages = _STAGES.get(kind) or tuple(_PARTS)
+        if "micro" in stages:
+            # Older folders have benches with sockets beside runs over the far end: runs go on.
+            for row in read_rows(self._files["micro"], MicroResult).rows:
+                _check_steering(row.steering or self._target.steering, self._target.steering)
         capacity = self._capacity() if "heldout" in stages else None
         self.campaign.summary.capacity_per_s = capacity.new_per_s if capacity else 0.0
         part = self._name_of(stages)

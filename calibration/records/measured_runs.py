@@ -97,6 +97,11 @@ class MicroResult(Unjudged):
         return self.round, self.command
 
     @property
+    def steering(self) -> str:
+        """Where the clients were, of benches that have recorded it, else empty."""
+        return str((self.model_extra or {}).get("steering", ""))
+
+    @property
     def is_quick(self) -> bool:
         """Whether the bench was brief."""
         return self.command.endswith(QUICK)

@@ -14,7 +14,7 @@ from dispatchsim.calibration.measure.machine_campaigns import run_campaign
 from dispatchsim.calibration.measure.macro import Timing
 from dispatchsim.calibration.points.point import Point, point_at
 from dispatchsim.calibration.records.gap_records import GAPS_FILE, GapsRecord
-from dispatchsim.calibration.records.measured_runs import MicroResult, RunRecord, read_rows
+from dispatchsim.calibration.records.measured_runs import MicroResult, RunRecord, append, read_rows
 from dispatchsim.calibration.records.neighbour_records import NeighbourRecord
 from dispatchsim.calibration.testbed.c_build import Programs
 from dispatchsim.calibration.testbed.testbed import Testbed
@@ -84,6 +84,15 @@ def test_loads_beyond_the_generator_are_refused_unless_asked_for(tmp_path: Path)
     slow.asked_per_s = 0
     run_campaign(slow, kind="heldout", output=tmp_path, repeats=1)  # goes on: it is not asked again
     assert slow.asked_per_s == 0
+
+
+def test_benches_with_other_clients_are_not_mixed(tmp_path: Path) -> None:
+    row = micro("floor", 1.0, round_number=0).model_dump() | {"steering": "far_end"}
+    append(tmp_path / "micro.jsonl", MicroResult.model_validate(row))
+    refused = "^the folder holds runs with steering far_end, this one would be loopback: "
+    with pytest.raises(CampaignError, match=refused):
+        run_campaign(MadeUp(), kind="micro", output=tmp_path, repeats=1)
+    run_campaign(MadeUp(), kind="heldout", output=tmp_path, repeats=1)
 
 
 def test_gaps_are_recorded_once_and_said(tmp_path: Path) -> None:
