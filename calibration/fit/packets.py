@@ -32,15 +32,17 @@ Long replies, and a CPU whose caches other threads have filled:
                      median                       is in the model
     write_flights    b bytes, up to a window      constant + b / 1024 x write_kib_ns
                      b bytes, in f flights        the same + f x ack_ns + n x acked_ns
-                     interrupts / operation       x entry_ns
+                     interrupts / operation       x entry_ns, beyond those within a window
     cache_refill     others for x us              refill(x)
 
 The reply is received for the client on the CPU that sends it, as in the machine under test, so
 that its work is in these prices, and acknowledgements come within the write that set them off:
-nothing is interrupted. The model has n = one acknowledgement for every second segment of a flight
-but the first (sim/tcp/windows.py). Linux sends fewer where segments travel together, one for some
-ten here; acked_ns is by the model's count, and so is what all of them take. Where long replies were
-not measured, write_kib_ns is that of short ones, which is less: they fit the caches.
+nothing is interrupted. Those of the far end come later, by an interrupt: that of a reply within a
+window is in the constant, and the first reply's acknowledgement in reset_ns. The model has n = one
+acknowledgement for every second segment of a flight but the first (sim/tcp/windows.py). Linux sends
+fewer where segments travel together, one for some ten here; acked_ns is by the model's count, and
+so is what all of them take. Where long replies were not measured, write_kib_ns is that of short
+ones, which is less: they fit the caches.
 
 Those who have had the CPU in cache_refill went through memory line by line, and the server's round
 is a wait and 64 reads: others who compute take less.
@@ -256,12 +258,15 @@ def _acknowledging(medians: Medians, costs: Known) -> Fitted:
     base_ns, kib_ns = fit_line(*_within_a_window(medians)).unknowns
     ack_ns, entry_ns = first(costs, "interrupt.ack_ns"), first(costs, "interrupt.entry_ns")
     entries = medians.points(_FLIGHTS, "reply", field="interrupts_per_operation")
+    # The base has those of a reply within a window: of the far end, which acknowledges later.
+    in_base = float(np.mean([n for size, n in entries if size <= WINDOW * SEGMENT_BYTES]))
     n_more, left_ns = [], []
     for (size, ns), (_, n_entries) in zip(medians.points(_FLIGHTS, "reply"), entries, strict=True):
         if size > WINDOW * SEGMENT_BYTES:
             flights = _flights(size)
             n_more.append(sum(max(0, n // 2 - 1) for n in flights))
-            known_ns = base_ns + size / _KIB * kib_ns + len(flights) * ack_ns + n_entries * entry_ns
+            known_ns = base_ns + size / _KIB * kib_ns + len(flights) * ack_ns
+            known_ns += max(0.0, n_entries - in_base) * entry_ns
             left_ns.append(max(0.0, ns - known_ns))
     fit = fit_slope(n_more, left_ns)
     source = f"{_FLIGHTS} beyond {WINDOW} segments, less what is copied, ack_ns and entry_ns"

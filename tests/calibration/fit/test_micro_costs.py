@@ -149,6 +149,20 @@ def test_short_replies_price_a_kib_where_no_long_ones_were_measured() -> None:
     assert "interrupt.acked_ns" not in on_loopback
 
 
+def test_an_interrupt_that_every_reply_has_is_no_cost_of_a_long_one() -> None:
+    """Clients of the far end acknowledge after the write, by an interrupt of the server."""
+
+    def later(row: MicroResult) -> MicroResult:
+        n = float((row.model_extra or {})["interrupts_per_operation"])
+        more = {"median": row.median + TRUE["entry"], "interrupts_per_operation": n + 1}
+        return MicroResult.model_validate(row.model_dump() | more)
+
+    rows = micro_rounds()
+    found = constants([later(row) if row.bench == "write_flights" else row for row in rows])
+    assert found["interrupt.acked_ns"] == pytest.approx(TRUE["acked"], rel=1e-4)
+    assert found["call.write_kib_ns"] == pytest.approx(TRUE["kib"], rel=1e-4)
+
+
 def tables(rows: list[MicroResult]) -> set[str]:
     return {key.split(".")[0] for key in fitted(rows)} & MECHANISM_TABLES.keys()
 
