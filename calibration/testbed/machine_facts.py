@@ -96,10 +96,10 @@ SAME_MACHINE = ("id", "cpu_model", "kernel")
 
 
 def machine_id() -> str:
-    """Return a short name of the kind of machine, such as `epyc-family26-2cpu-linux-6.18`.
+    """Return a short name of the kind of machine, such as `epyc-family26-model2-2cpu-linux-6.18`.
 
-    Hypervisors hide the model of a CPU and show its family: on one, calls take twice as long as on
-    another that bears the same name.
+    Hypervisors hide the model of a CPU in its name: on one, calls take twice as long as on another
+    that bears the same name. Then its number stands there.
     """
     fields = _cpuinfo()
     model = fields.get("model name", platform.machine())
@@ -107,6 +107,8 @@ def machine_id() -> str:
     words = re.findall(r"[a-z0-9]+", re.sub(noise, " ", model.lower()))
     name = "-".join(words[:2]) or platform.machine()
     family = f"-family{fields['cpu family']}" if "cpu family" in fields else ""
+    if "model" in fields and not re.search(r"\d", name):
+        family += f"-model{fields['model']}"
     version = ".".join(platform.release().split(".")[:2])
     system = platform.system().lower()
     return f"{name}{family}-{os.cpu_count() or 1}cpu-{system}-{version}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -145,9 +146,11 @@ def profile_of_runs(runs: Sequence[ObservedRun]) -> Profile:
             if machines
             else "--profile: must be given, as the runs do not say on which machine they were made"
         )
-    for profile in shipped().values():
-        if profile.machine.get("id") == machines[0]:
-            return profile
+    # Ids of older profiles lack the number of the CPU's model.
+    for name in (machines[0], re.sub(r"-model\d+", "", machines[0])):
+        for profile in shipped().values():
+            if profile.machine.get("id") == name:
+                return profile
     raise UserError(
         f"--profile: must be given, as no shipped profile is of {machines[0]}, where the runs were "
         "made (`dispatchsim measure` and `calibrate FOLDER` make one)"

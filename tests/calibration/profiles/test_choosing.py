@@ -22,6 +22,7 @@ from dispatchsim.calibration.profiles.choosing import (
 )
 from dispatchsim.calibration.profiles.cost_profile import Profile, ProfileError, shipped
 from dispatchsim.calibration.profiles.published_errors import MachineErrors
+from dispatchsim.calibration.testbed import machine_facts
 from dispatchsim.calibration.testbed.machine_facts import Cpu, cpu
 from dispatchsim.scenario.errors import UserError
 
@@ -187,3 +188,20 @@ def test_the_cpu_of_a_machine_is_read(monkeypatch: pytest.MonkeyPatch, tmp_path:
             "dispatchsim.calibration.testbed.machine_facts._cpuinfo", lambda f=fields: f
         )
         assert cpu() == expected
+
+
+@pytest.mark.parametrize(
+    ("fields", "begin"),
+    [
+        ({"cpu family": "25", "model": "1", "model name": "AMD EPYC"}, "epyc-family25-model1-"),
+        (
+            {"cpu family": "6", "model": "85", "model name": "Intel(R) Xeon(R) E5-2680 @ 2.4GHz"},
+            "xeon-e5-family6-",
+        ),
+    ],
+)
+def test_the_id_of_a_machine_has_a_model_that_the_name_hides(
+    fields: dict[str, str], begin: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine_facts, "_cpuinfo", lambda: fields)
+    assert machine_facts.machine_id().startswith(begin)

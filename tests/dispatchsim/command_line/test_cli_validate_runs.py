@@ -11,6 +11,7 @@ import pytest
 from typer.testing import Result
 
 from dispatchsim.calibration.points.point import point_at
+from dispatchsim.command_line.observed import profile_of_runs
 
 sys.path.append(str(Path(__file__).parents[3]))
 
@@ -180,6 +181,9 @@ def test_a_profile_is_found_by_the_machine_of_the_runs(
     append(files / "nowhere.jsonl", changed(runs[0], "source", machine=""))
     refused = said(call("calibrate", "nowhere.jsonl"))
     assert "--profile: must be given, as the runs do not say on which machine" in refused
+    older = "epyc-family26-2cpu-linux-6.18"
+    for machine in (older, older.replace("-2cpu", "-model2-2cpu")):
+        assert profile_of_runs([changed(runs[0], "source", machine=machine)]).name == older
 
 
 @pytest.mark.parametrize(
