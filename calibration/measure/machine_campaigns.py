@@ -251,11 +251,12 @@ class _Stages:
         """Record in *path* who else uses the cores, if it does not say so, and say it."""
         self.campaign.drop_torn_lines(path)
         records = read_rows(path, NeighbourRecord).rows
-        if not records:
+        if not records and self._target.steering != "emulated":
             self.campaign.say("other guests", "watching each CPU", "")
             records = self._target.neighbours(quick=quick)
             append(path, *records)
-        self.campaign.say("other guests", "recorded", neighbour_text(records))
+        if records:
+            self.campaign.say("other guests", "recorded", neighbour_text(records))
 
     def _held_out(self, index: int, capacity: _Capacity, *, quick: bool) -> Sequence[Point]:
         return self._target.held_out(
