@@ -50,6 +50,7 @@ from ..testbed.processes import (
 from ..testbed.resolved import limits_in_force
 from ..testbed.testbed import Testbed
 
+_UNTIMED_NS = 5_000_000
 _FDS_SPARE = 64  # a program needs some descriptors that are not connections
 IDLE_SECONDS_MAX = 60
 _PORT = 8080
@@ -154,6 +155,8 @@ def run_point(
         client_gaps=replayed.gaps,
         resolved=replayed.resolved,
     )
+    if n_dropped := replayed.packets.get("dropped", 0):
+        run = run.rejected(f"packets_dropped must be 0, got {n_dropped}")
     return judged(run)
 
 
@@ -283,7 +286,7 @@ def _measure(setup: Setup) -> _Seen:
             sleep_until(begin_ns + round(timing.window_s * 1e9))
             after = snapshot()
         summary = _summary(load.read_all(timeout_s=timing.after_s + 10))
-        window = Window(before.at_ns - start_ns, after.at_ns - start_ns)
+        window = Window(before.at_ns - start_ns, after.at_ns - start_ns, _UNTIMED_NS)
         return _Seen(window, before, after, resolved, summary)
 
 

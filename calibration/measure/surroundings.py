@@ -43,6 +43,7 @@ Prices = Mapping[str, float]
 class _Taken(NamedTuple):
     prices: Prices
     at_s: float
+    is_calm: bool
 
 
 class Surroundings:
@@ -70,11 +71,10 @@ class Surroundings:
             return measure()
 
         run = self._core.judged(measured)
-        self._core.wait(PATIENCE_BESIDE_S)
         return run, beside(before, self.after())
 
     def before(self) -> Prices:
-        """Return the prices of now: those after the last run if they are fresh.
+        """Return the prices of now: those after the last run if they are fresh, and of a calm core.
 
         Raises
         ------
@@ -82,12 +82,13 @@ class Surroundings:
             If a bench or the reference run fails.
         """
         latest = self._latest
-        if latest is not None and time.monotonic() - latest.at_s < FRESH_S:
+        if latest and latest.is_calm and time.monotonic() - latest.at_s < FRESH_S:
             return latest.prices
         return self.after()
 
     def after(self) -> Prices:
-        """Measure the prices of now; errors as of `before`."""
+        """Measure the prices of now, in a calm moment if one comes soon; errors as of `before`."""
+        is_calm = self._core.is_calm(self._core.wait(PATIENCE_BESIDE_S))
         prices = {name: self._price_ns(command) for name, command in BENCHES.items()}
         run = run_point(
             FIT_POINT,
@@ -97,9 +98,9 @@ class Surroundings:
             series=self._series,
             timing=TIMING,
         )
-        if run.result.replied:
+        if run.accepted and run.result.replied:
             prices[REFERENCE] = round(run.window_ns / run.result.replied, 1)
-        self._latest = _Taken(prices, time.monotonic())
+        self._latest = _Taken(prices, time.monotonic(), is_calm)
         return prices
 
     def _price_ns(self, command: str) -> float:

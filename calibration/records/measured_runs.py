@@ -219,8 +219,8 @@ class Noise(Frozen):
 
     `foreign_share` is the part of the window in which other programs computed on the server's
     CPU: at low load they only fill its idle time, delay nobody, and yet spoil `busy_ns`.
-    `floor_ns` is what a cheap system call took, the shorter of before and after the run, and
-    `floor_ratio` the longer of both over that of a calm moment; 0 where nobody has looked.
+    `floor_ns` is what a cheap system call took before or after the run, whichever was longer, and
+    `floor_ratio` is that over a call of a calm moment; 0 where nobody has looked.
     """
 
     server_delay_share: float

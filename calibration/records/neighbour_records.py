@@ -46,8 +46,8 @@ def neighbour_text(records: Iterable[NeighbourRecord]) -> str:
     ''
     """
     return "; ".join(
-        f"another guest uses the core of the {record.cpu}'s CPU for {record.busy_share:.0%} of the "
-        f"time, and calls then take {record.busy_ratio:.1f} times as long"
+        f"calls on the {record.cpu}'s CPU take {record.busy_ratio:.1f} times as long for "
+        f"{record.busy_share:.0%} of the time: most likely another guest uses its core"
         for record in records
         if record.busy_share
     )

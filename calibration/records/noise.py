@@ -5,7 +5,7 @@
     stolen by the hypervisor / window            < 0.02   somebody else had the core
     other programs' user time on CPU 0 / window  < 0.05   they fill what the server leaves idle
     spin, memory / the quiet ones of the series  < limit  a slow clock, a busy shared cache
-    a system call / one in a calm moment        <= 1.1    somebody else uses the server's core
+    a system call / one in a calm moment        <= 1.15   somebody else uses the server's core
     median lateness of an open loop's starts     < 1 ms   the open loop was open
 
 An absolute calibration limit would belong to one machine, so both calibrations are ratios.
@@ -25,7 +25,7 @@ from .measured_runs import MeasuredRun, Noise
 
 QUIET_QUANTILE = 0.25  # of the calibrations of a series; 0 is the quietest ever seen
 
-FLOOR_RATIO_MOST = 1.1
+FLOOR_RATIO_MOST = 1.15
 """Of a cheap system call beside a run over one in a calm moment."""
 
 QUIET = Noise(

@@ -94,8 +94,8 @@ def busy_core_warnings(profile: Profile) -> list[str]:
         return []
     return [
         f"the costs of {profile.name} are of moments in which nobody else used the server's core; "
-        f"another guest did for {noise.core_busy_share:.0%} of the time, and calls then took "
-        f"{noise.core_busy_ratio:.1f} times as long"
+        f"for {noise.core_busy_share:.0%} of the time another guest most likely did, and calls "
+        f"took {noise.core_busy_ratio:.1f} times as long"
     ]
 
 

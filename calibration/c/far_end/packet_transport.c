@@ -103,7 +103,8 @@ void transport_close(struct replay *replay, int fd)
 
 void transport_flush(struct replay *replay)
 {
-    int n_frames = wire_flush(&replay->far->wire, now_ns(replay));
+    int n_frames = wire_flush(&replay->far->wire);
+    wire_stamp(&replay->far->wire, n_frames, now_ns(replay));
     if (n_frames > 0) {
         piece_ends(replay, PIECE_SEND, n_frames);
     }

@@ -164,14 +164,18 @@ void wire_queue(struct wire *wire, size_t n_bytes, int64_t *stamped)
     wire->n_queued++;
 }
 
-int wire_flush(struct wire *wire, int64_t now_ns)
+void wire_stamp(struct wire *wire, int n_frames, int64_t now_ns)
 {
-    int n_frames = wire->n_queued;
     for (int i = 0; i < n_frames; i++) {
         if (wire->stamped[i] != NULL) {
             *wire->stamped[i] = now_ns;
         }
     }
+}
+
+int wire_flush(struct wire *wire)
+{
+    int n_frames = wire->n_queued;
     for (int n_done = 0; n_done < n_frames;) {
         int n = sendmmsg(wire->out_fd, wire->messages + n_done, (unsigned)(n_frames - n_done),
                          MSG_DONTWAIT);

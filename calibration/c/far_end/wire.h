@@ -69,7 +69,10 @@ static inline bool wire_is_full(const struct wire *wire)
 void wire_queue(struct wire *wire, size_t n_bytes, int64_t *stamped);
 
 /* Send what was put off. Return how many frames there were. */
-int wire_flush(struct wire *wire, int64_t now_ns);
+int wire_flush(struct wire *wire);
+
+/* Note *now_ns* as the time of the frames of the last flush: the first left somewhat earlier. */
+void wire_stamp(struct wire *wire, int n_frames, int64_t now_ns);
 
 /* Frames that found no room in the ring since the last question. */
 int64_t wire_dropped(const struct wire *wire);

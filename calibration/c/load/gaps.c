@@ -22,7 +22,13 @@ struct gaps gaps_open(const char *path)
 
 void gaps_begin(struct gaps *gaps, int64_t now_ns)
 {
+    /* Connections that were opened before took other pieces, on another clock. */
     gaps->last_ns = now_ns;
+    gaps->n = gaps->lost_ns = gaps->n_rows = 0;
+    gaps->is_full = false;
+    for (int piece = 0; piece < PIECES; piece++) {
+        gaps->usual_ns[piece] = 0;
+    }
 }
 
 /* A running median: a step towards each value, by a 32nd of what it is. */

@@ -83,7 +83,8 @@ void bench_calm(const struct options *options)
     samples_open(&busy);
     pin_to_cpu(options->cpu);
     do {
-        samples_add(&parts, part_ns(&part), part.n);
+        double ns = part_ns(&part);
+        samples_add(&parts, ns, part.n);
     } while (now_ns() < end_ns && !is_calm(&parts, (double)options->limit_ps / 1000.0));
     size_t n_last = parts.n < PARTS ? parts.n : PARTS;
     struct samples last = {.values = parts.values + (parts.n - n_last), .n = n_last};

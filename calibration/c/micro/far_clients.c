@@ -34,7 +34,7 @@ static struct far_client *client_of(struct far *far, int32_t slot)
 
 void far_flush(struct far *far)
 {
-    (void)wire_flush(&far->wire, 0);
+    (void)wire_flush(&far->wire);
 }
 
 void peer_opened(struct far *far, int32_t slot)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import socket
+import struct
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -170,18 +172,24 @@ def test_requests_of_connections_that_cannot_be_opened_fail(programs: Path, tmp_
 def test_a_held_replay_begins_by_a_line(serve: Serve, programs: Path, tmp_path: Path) -> None:
     server = serve("epoll_level")
     trace = write_kept_trace(tmp_path / "t.trace", [(0, i) for i in range(5)], users=5)
+    gaps = tmp_path / "gaps"
     command = [str(programs / "load"), "--port", str(server.port), "--trace", str(trace), "--held"]
     with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [*command, "--gaps", str(gaps)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "opened 5\n"
         eventually(lambda: server.counters()["connections_open"] == 5)
         assert server.counters()["reads"] == 0
+        time.sleep(0.05)  # it is held, and sleeps a millisecond at a time: none of that is a gap
         output, _ = process.communicate("\n", timeout=DEADLINE_S)
     first, last = output.splitlines()
     assert first.startswith("start ")
-    assert json.loads(last)["requests"]["replied"] == 5
+    summary = json.loads(last)
+    assert summary["requests"]["replied"] == 5
+    rows = list(struct.iter_unpack("<2q", gaps.read_bytes()))
+    assert [at_ns for at_ns, _ in rows] == sorted(at_ns for at_ns, _ in rows)
+    assert summary["gaps"]["lost_ns"] <= summary["wall_ns"]
 
 
 def test_a_replay_ends_by_its_time_with_requests_on_the_way(programs: Path, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -121,6 +122,17 @@ def test_a_run_counts_if_the_generator_was_not_the_limit(
     assert said.startswith(fault) if fault else said == ""
 
 
+def of_some_tries(measure: Callable[[], OverloadRecord]) -> OverloadRecord:
+    """Measure again if this process slept through a window of a capacity."""
+    for _ in range(4):
+        try:
+            return measure()
+        except RunError as error:
+            if "nothing was replied" not in str(error):
+                raise
+    return measure()
+
+
 @pytest.mark.parametrize("retries", [0, 2])
 def test_clients_of_the_far_end_leave_the_records_of_any(
     c_programs: Programs, retries: int
@@ -129,9 +141,11 @@ def test_clients_of_the_far_end_leave_the_records_of_any(
     point = overload_point_at(POINT, retries=retries, timeout_ns=50 * MS, linear_syn_timeouts=4)
     try:
         with open_testbed("far_end") as testbed:
-            record = run_overload(
-                point, 0, testbed=testbed, programs=c_programs, series=Series.of([]),
-                timing=brief, capacity_timing=brief,
+            record = of_some_tries(
+                lambda: run_overload(
+                    point, 0, testbed=testbed, programs=c_programs, series=Series.of([]),
+                    timing=brief, capacity_timing=brief,
+                )
             )  # fmt: skip
     except TestbedError as error:
         pytest.skip(str(error))
