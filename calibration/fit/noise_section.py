@@ -36,7 +36,7 @@ def with_noise(profile: Profile, folder: Path, target: Path) -> Profile:
     write_whole(file, text)
     digest = hashlib.sha256(text.encode()).hexdigest()
     watched = read_rows(folder / NEIGHBOUR_FILE, NeighbourRecord).rows
-    seen = [row for row in watched if row.cpu == "server"]
+    seen = [row for row in watched if (row.cpu, row.beside) == ("server", "spinning")]
     noise = Noise(
         recordings=file.name,
         sha256=digest,

@@ -1,12 +1,12 @@
-"""Waiting until nobody else uses the core of the server's CPU, and telling if somebody did.
+"""Waiting until each of our two CPUs has a core to itself, and telling if that did not last.
 
     calm? ─► run ─► calm?       both times a cheap system call must take at most 1.15 times as long
                                 as in a calm moment; otherwise the run does not count
 
 A core has two hardware threads. On a shared host another guest may have the other thread for
-seconds at a time, and everything on ours is slower then: calls by half, an interrupt by a factor of
-two. It is no stolen time and no gap, so nothing else shows it. A median over both states means
-neither.
+seconds at a time, or the host puts both our CPUs on one core: everything is slower then, calls by
+half, an interrupt by a factor of two. It is no stolen time and no gap, so nothing else shows it. A
+median over both states means neither.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from bisect import insort
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
-from ..records.gap_records import Side
+from ..records.gap_records import Beside, Side
 from ..records.measured_runs import MeasuredRun, MicroResult, Noise
 from ..records.neighbour_records import NeighbourRecord
 from ..records.noise import FLOOR_RATIO_MOST, floor_fault
@@ -30,9 +30,9 @@ PATIENCE_S = 10.0
 """So long a run waits for a calm moment; then it is made all the same, and judged."""
 PATIENCE_BESIDE_S = 2.0
 """The same for what stands beside a run."""
-RECORDED_S = 20.0
+RECORDED_S = 10.0
 """How long each CPU is watched for a record."""
-_FIELDS = ("p10", "last_ns", "waited_ns", "busy_share", "busy_ratio")
+_FIELDS = ("p10", "last_ns", "beside_last_ns", "waited_ns", "busy_share", "busy_ratio")
 _TRIES = 3
 _BENCH_PATIENCE_S = 5.0
 _CALM_QUANTILE = 0.1
@@ -67,7 +67,7 @@ class Floor(NamedTuple):
 
 
 class CalmCore:
-    """Whether the core of the server's CPU of *testbed* is used by nobody else."""
+    """Whether each CPU of *testbed* has a core to itself."""
 
     def __init__(self, testbed: Testbed, programs: Programs) -> None:
         self._testbed = testbed
@@ -152,8 +152,11 @@ class CalmCore:
         return Floor(ns, ns / self.calm_ns)
 
     def _look(self, seconds: float, limit_ns: float) -> float:
-        """Return what a call took in the last 50 ms."""
-        ns = _watch(self._programs, self._testbed.server_cpu, seconds, limit_ns)["last_ns"]
+        """Return what a call took in the last 50 ms, on the CPU where that was longer."""
+        testbed = self._testbed
+        cpus = testbed.server_cpu, testbed.client_cpu
+        printed = _watch(self._programs, cpus, seconds, limit_ns)
+        ns = max(printed["last_ns"], printed["beside_last_ns"])
         insort(self._seen_ns, ns)
         return ns
 
@@ -161,7 +164,9 @@ class CalmCore:
 def measure_neighbours(
     testbed: Testbed, programs: Programs, *, seconds: float = RECORDED_S
 ) -> list[NeighbourRecord]:
-    """Return how often somebody else uses the core of each CPU, *seconds* each.
+    """Return how often somebody else uses the core of each CPU, alone and beside the other.
+
+    Each of the four takes *seconds*.
 
     Raises
     ------
@@ -169,15 +174,22 @@ def measure_neighbours(
         If the bench fails.
     """
     cpus: dict[Side, int] = {"server": testbed.server_cpu, "client": testbed.client_cpu}
+    cases: list[tuple[Side, Beside, tuple[int, int]]] = [
+        ("server", "nothing", (cpus["server"], cpus["server"])),
+        ("client", "nothing", (cpus["client"], cpus["client"])),
+        ("server", "spinning", (cpus["server"], cpus["client"])),
+        ("client", "spinning", (cpus["client"], cpus["server"])),
+    ]
     found = []
-    for side, cpu in cpus.items():
-        printed = _watch(programs, cpu, seconds, limit_ns=0)
+    for side, beside, pair in cases:
+        printed = _watch(programs, pair, seconds, limit_ns=0)
         found.append(
             NeighbourRecord(
                 date=now_text(),
                 code=programs.code,
                 machine=machine_id(),
                 cpu=side,
+                beside=beside,
                 elapsed_ns=round(printed["waited_ns"]),
                 calm_ns=printed["p10"],
                 busy_share=printed["busy_share"],
@@ -187,13 +199,16 @@ def measure_neighbours(
     return found
 
 
-def _watch(programs: Programs, cpu: int, seconds: float, limit_ns: float) -> dict[str, float]:
-    """Return the fields of a line of `micro calm` that are numbers."""
+def _watch(
+    programs: Programs, cpus: tuple[int, int], seconds: float, limit_ns: float
+) -> dict[str, float]:
+    """Return the fields of a line of `micro calm` that are numbers, of both CPUs working."""
+    cpu, beside = cpus
     command = [
-        programs.path("micro"), "calm", "--cpu", str(cpu),
+        programs.path("micro"), "calm", "--cpu", str(cpu), "--peer-cpu", str(beside),
         "--milliseconds", str(round(seconds * 1000)), "--limit-ps", str(round(limit_ns * 1000)),
     ]  # fmt: skip
-    with Child("micro calm", command, cpu=cpu, priority=PRIORITY_HIGHEST) as child:
+    with Child("micro calm", command, cpu=cpus, priority=PRIORITY_HIGHEST) as child:
         line = child.read_line(timeout_s=10 + seconds)
     try:
         printed = json.loads(line)

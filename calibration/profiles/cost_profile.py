@@ -77,7 +77,7 @@ class Noise(Frozen):
     """What else goes on at the machine.
 
     The recordings of the host's gaps are a file beside the profile, with the hash of its bytes. The
-    costs are of moments in which nobody else used the core of the server's CPU; somebody did for
+    costs are of moments in which each CPU had a core to itself; the server's had not for
     `core_busy_share` of the time, and calls then took `core_busy_ratio` times as long. None: nobody
     has looked.
     """

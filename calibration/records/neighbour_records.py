@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
-from .gap_records import Side
+from ..profiles.gap_recordings import recording_name
+from .gap_records import Beside, Side
 from .measured_runs import Unjudged
 
 NEIGHBOUR_FILE = "neighbour.jsonl"
@@ -20,7 +21,8 @@ class NeighbourRecord(Unjudged):
 
     `calm_ns` is what a call took in the calmest tenth of them. In a `busy_share` of them it took
     more than 1.15 times as long, and `busy_ratio` times as long in their median. `machine` is the
-    id of its machine.json, `cpu` whose CPU of the testbed it was.
+    id of its machine.json, `cpu` whose CPU of the testbed it was, and `beside` what the other CPU
+    did meanwhile: nothing, or the same.
     """
 
     format: Literal["dispatchsim-neighbour/1"] = "dispatchsim-neighbour/1"
@@ -28,6 +30,7 @@ class NeighbourRecord(Unjudged):
     code: str
     machine: str
     cpu: Side
+    beside: Beside
     elapsed_ns: int
     calm_ns: float
     busy_share: float
@@ -36,7 +39,7 @@ class NeighbourRecord(Unjudged):
     @property
     def of_task(self) -> tuple[int, str]:
         """One record each: of which CPU."""
-        return 0, self.cpu
+        return 0, recording_name(self.cpu, self.beside)
 
 
 def neighbour_text(records: Iterable[NeighbourRecord]) -> str:
@@ -46,8 +49,9 @@ def neighbour_text(records: Iterable[NeighbourRecord]) -> str:
     ''
     """
     return "; ".join(
-        f"calls on the {record.cpu}'s CPU take {record.busy_ratio:.1f} times as long for "
-        f"{record.busy_share:.0%} of the time: most likely another guest uses its core"
+        f"calls on the CPU of the {recording_name(record.cpu, record.beside)} take "
+        f"{record.busy_ratio:.1f} times as long for {record.busy_share:.0%} of the time: most "
+        "likely it has no core to itself then"
         for record in records
         if record.busy_share
     )

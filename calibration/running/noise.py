@@ -93,9 +93,9 @@ def busy_core_warnings(profile: Profile) -> list[str]:
     if noise is None or not noise.core_busy_share or noise.core_busy_ratio is None:
         return []
     return [
-        f"the costs of {profile.name} are of moments in which nobody else used the server's core; "
-        f"for {noise.core_busy_share:.0%} of the time another guest most likely did, and calls "
-        f"took {noise.core_busy_ratio:.1f} times as long"
+        f"the costs of {profile.name} are of moments in which the server had a core to itself; "
+        f"for {noise.core_busy_share:.0%} of the time most likely it had not, and calls took "
+        f"{noise.core_busy_ratio:.1f} times as long"
     ]
 
 

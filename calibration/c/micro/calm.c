@@ -1,4 +1,4 @@
-/* Whether somebody else uses the other hardware thread of a core, seen from this one.
+/* Whether somebody else uses the other hardware threads of the cores of two CPUs, seen from these.
  *
  *     floor   ‾‾‾‾\___________/‾‾‾‾‾‾‾\_________        a cheap system call, median of each ms
  *             busy    calm       busy     calm ─► over
@@ -7,7 +7,11 @@
  * other thread; its own calls then take 1.3 to 1.7 times as long, for seconds at a time. Arithmetic
  * of which each step needs the one before (`spin`) takes as long as ever, so it cannot tell.
  *
- * The bench ends once the last 50 ms were calm, or when its time is over. */
+ * A program that may run both CPUs at once must be looked for by both at once: a host may put two
+ * CPUs of a guest on the two threads of one core, and then each is slow while the other works.
+ *
+ * The bench ends once the last 50 ms were calm on both, or when its time is over. With one CPU for
+ * both (--peer-cpu) it looks at that one alone. */
 #include "micro.h"
 
 #include <stdio.h>
@@ -70,33 +74,90 @@ static void find_busy(const struct samples *parts, struct samples *busy)
     }
 }
 
+struct watch {
+    long cpu;
+    double limit_ns;
+    struct samples part, parts;
+    atomic_bool is_calm, is_over;
+};
+
+static void watch_begin(struct watch *watch)
+{
+    samples_open(&watch->part);
+    samples_open(&watch->parts);
+    pin_to_cpu(watch->cpu);
+}
+
+static void watch_part(struct watch *watch)
+{
+    double ns = part_ns(&watch->part);
+    samples_add(&watch->parts, ns, watch->part.n);
+    atomic_store(&watch->is_calm, is_calm(&watch->parts, watch->limit_ns));
+}
+
+static double last_ns(const struct watch *watch)
+{
+    const struct samples *parts = &watch->parts;
+    size_t n = parts->n < PARTS ? parts->n : PARTS;
+    struct samples last = {.values = parts->values + (parts->n - n), .n = n};
+    return samples_median(&last);
+}
+
+static void *watch_beside(void *context)
+{
+    struct watch *watch = context;
+    watch_begin(watch);
+    do {
+        watch_part(watch);
+    } while (!atomic_load(&watch->is_over));
+    return NULL;
+}
+
+static void print_watch(const struct options *options, const struct watch *watch,
+                        double beside_last_ns, uint64_t waited_ns, bool calm)
+{
+    struct samples busy;
+    char extra[EXTRA_MAX];
+    samples_open(&busy);
+    find_busy(&watch->parts, &busy);
+    (void)snprintf(extra, sizeof extra,
+                   ", \"last_ns\": %.2f, \"beside_last_ns\": %.2f, \"waited_ns\": %llu, "
+                   "\"calm\": %s, \"busy_share\": %.4f, \"busy_ratio\": %.3f",
+                   last_ns(watch), beside_last_ns, (unsigned long long)waited_ns,
+                   calm ? "true" : "false", (double)busy.n / (double)watch->parts.n,
+                   busy.n > 0 ? samples_median(&busy) : 1.0);
+    samples_print(&watch->parts, options, options->bench->name, extra);
+    samples_close(&busy);
+}
+
 void bench_calm(const struct options *options)
 {
-    struct samples part;
-    struct samples parts;
-    struct samples busy;
+    double limit_ns = (double)options->limit_ps / 1000.0;
+    struct watch here = {.cpu = options->cpu, .limit_ns = limit_ns};
+    struct watch beside = {.cpu = options->peer_cpu, .limit_ns = limit_ns};
+    bool has_beside = options->peer_cpu != options->cpu;
+    pthread_t thread;
+    if (has_beside && pthread_create(&thread, NULL, watch_beside, &beside) != 0) {
+        fail("a thread for the other CPU could not be begun");
+    }
     uint64_t begin_ns = now_ns();
     uint64_t end_ns = begin_ns + (uint64_t)options->milliseconds * 1000000u;
-    char extra[EXTRA_MAX];
-    samples_open(&part);
-    samples_open(&parts);
-    samples_open(&busy);
-    pin_to_cpu(options->cpu);
+    bool calm = false;
+    watch_begin(&here);
     do {
-        double ns = part_ns(&part);
-        samples_add(&parts, ns, part.n);
-    } while (now_ns() < end_ns && !is_calm(&parts, (double)options->limit_ps / 1000.0));
-    size_t n_last = parts.n < PARTS ? parts.n : PARTS;
-    struct samples last = {.values = parts.values + (parts.n - n_last), .n = n_last};
-    find_busy(&parts, &busy);
-    (void)snprintf(extra, sizeof extra,
-                   ", \"last_ns\": %.2f, \"waited_ns\": %llu, \"calm\": %s, \"busy_share\": %.4f, "
-                   "\"busy_ratio\": %.3f",
-                   samples_median(&last), (unsigned long long)(now_ns() - begin_ns),
-                   is_calm(&parts, (double)options->limit_ps / 1000.0) ? "true" : "false",
-                   (double)busy.n / (double)parts.n, busy.n > 0 ? samples_median(&busy) : 1.0);
-    samples_print(&parts, options, options->bench->name, extra);
-    samples_close(&part);
-    samples_close(&parts);
-    samples_close(&busy);
+        watch_part(&here);
+        calm = atomic_load(&here.is_calm) && (!has_beside || atomic_load(&beside.is_calm));
+    } while (now_ns() < end_ns && !calm);
+    uint64_t waited_ns = now_ns() - begin_ns;
+    if (has_beside) {
+        atomic_store(&beside.is_over, true);
+        (void)pthread_join(thread, NULL);
+    }
+    print_watch(options, &here, last_ns(has_beside ? &beside : &here), waited_ns, calm);
+    samples_close(&here.part);
+    samples_close(&here.parts);
+    if (has_beside) {
+        samples_close(&beside.part);
+        samples_close(&beside.parts);
+    }
 }

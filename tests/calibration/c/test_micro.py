@@ -227,7 +227,7 @@ def test_the_parameters_are_those_given(micro: Path) -> None:
         ("interrupt_data", INTERRUPTS),
         ("write_flights", {"written_ns", "segments_out", "segments_in"}),
         ("cache_refill", {"warm_ns", "foreign_kib"}),
-        ("calm", {"last_ns", "waited_ns", "calm", "busy_share", "busy_ratio"}),
+        ("calm", {"last_ns", "beside_last_ns", "waited_ns", "calm", "busy_share"}),
     ],
 )
 def test_some_benches_have_more_fields(micro: Path, bench: str, fields: set[str]) -> None:

@@ -51,9 +51,11 @@ def looks(core: CalmCore, monkeypatch: pytest.MonkeyPatch, *calls_ns: float) -> 
     found = itertools.chain(calls_ns, itertools.repeat(calls_ns[-1]))
     limits: list[float] = []
 
-    def watch(_programs: Programs, _cpu: int, _seconds: float, limit_ns: float) -> dict[str, float]:
+    def watch(
+        _programs: Programs, _cpus: tuple[int, int], _seconds: float, limit_ns: float
+    ) -> dict[str, float]:
         limits.append(limit_ns)
-        return {"last_ns": next(found)}
+        return {"last_ns": 190, "beside_last_ns": next(found)}
 
     monkeypatch.setattr(calm, "_watch", watch)
     monkeypatch.setattr(calm, "_FIRST_LOOKS", 1)
@@ -118,7 +120,12 @@ def test_the_bench_tells_how_fast_a_call_is(core: CalmCore) -> None:
 def test_both_cores_are_watched_for_a_record(c_programs: Programs, tmp_path: Path) -> None:
     with open_testbed("loopback") as testbed:
         records = measure_neighbours(testbed, c_programs, seconds=0.1)
-    assert [record.cpu for record in records] == ["server", "client"]
+    assert [record.of_task[1] for record in records] == [
+        "server",
+        "client",
+        "server beside spinning",
+        "client beside spinning",
+    ]
     assert all(record.calm_ns > 0 and record.elapsed_ns >= 100_000_000 for record in records)
     append(tmp_path / NEIGHBOUR_FILE, *records)
     assert read_rows(tmp_path / NEIGHBOUR_FILE, NeighbourRecord).rows == records
@@ -126,11 +133,12 @@ def test_both_cores_are_watched_for_a_record(c_programs: Programs, tmp_path: Pat
 
 def test_the_words_say_whose_core_is_used_how_often_and_what_it_costs() -> None:
     record = NeighbourRecord(
-        date="", code="", machine="", cpu="server", elapsed_ns=1, calm_ns=200, busy_share=0.62,
+        date="", code="", machine="", cpu="server", beside="spinning", elapsed_ns=1,
+        calm_ns=200, busy_share=0.62,
         busy_ratio=1.41,
     )  # fmt: skip
     idle = record.model_copy(update={"busy_share": 0.0, "busy_ratio": 1.0})
     assert neighbour_text([record, idle]) == (
-        "calls on the server's CPU take 1.4 times as long for 62% of the time: most likely another "
-        "guest uses its core"
+        "calls on the CPU of the server beside spinning take 1.4 times as long for 62% of the "
+        "time: most likely it has no core to itself then"
     )
