@@ -27,6 +27,7 @@ from typing import Any
 
 RECORD = Path(__file__).parent / "recorded.json"
 MEASURED = Path(__file__).parents[1] / "calibration" / "measured"
+PROFILES = MEASURED.parent / "profiles"
 _VARIES = {"code", "date", "dispatchsim", "version", "versions", "seconds", "took_s", "sources"}
 """Keys of JSON that are about the program or the hour, not about what was computed."""
 _OF_FILES = re.compile(r"^(date|version|code|dispatchsim).*=.*\n", re.MULTILINE)
@@ -141,10 +142,11 @@ def fits() -> Items:
 
 def scores() -> Items:
     """Yield a hash of every point of a report over the measured folders, but for slow ones."""
+    # A folder without a profile of its name has nothing to be forecast from.
     folders = [
         str(folder)
         for folder in sorted(MEASURED.iterdir())
-        if folder.is_dir() and folder.name not in _SLOW
+        if (PROFILES / f"{folder.name}.toml").is_file() and folder.name not in _SLOW
     ]
     profiles = [part for folder in folders for part in ("--profile", Path(folder).name)]
     with tempfile.TemporaryDirectory() as made:

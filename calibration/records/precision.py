@@ -1,7 +1,9 @@
-"""How well repeats determine a point: the interval of their median, and whether it is narrow.
+"""How well repeats determine a point: how far they lie apart, and whether enough were made.
 
-A median is taken because a disturbed repeat that the gate missed moves it least. Its interval is
-by percentile bootstrap (Efron and Tibshirani 1993, §13.3), seeded, so it can be repeated.
+A median is taken because a disturbed repeat that the gate missed moves it least. Up to five runs
+its 95% interval would be wider than all of them: the range of three holds the median in 75% of
+cases, of five in 94%. So the scatter of few is their range. Whether a point is known well is asked
+of Student's t interval, which is honest for few runs where these are about normal.
 """
 
 from __future__ import annotations
@@ -14,14 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...sim.load.streams import generator
+from ...sim.output_analysis.interval import mean_interval
 from ..points.point import Point
 from .measured_runs import Gaps, RunRecord
 
 REPEATS_LEAST = 3
 """Accepted runs that a point needs, however close to each other."""
 WITHIN = 0.03
-"""Half of the interval over the median, of a point that is known well enough."""
+"""Half of the interval over its middle, of a point that is known well enough."""
 _RESAMPLES = 1000
+_MEDIAN_LEAST = 6  # of five values even the range is a 94% interval of the median
 
 
 class Repeat(Protocol):
@@ -52,25 +56,32 @@ FIGURES: tuple[Callable[[RunRecord], float], ...] = (
 """What must be known well: replies a second, and the busy share of the server's CPU."""
 
 
-def interval_of_median(values: Sequence[float]) -> tuple[float, float]:
-    """Return the 95% interval of the median of *values*; NaN for less than two."""
+def range_of_repeats(values: Sequence[float]) -> tuple[float, float]:
+    """Return the range of *values*, from six on the 95% interval of their median.
+
+    That is by percentile bootstrap (Efron and Tibshirani 1993, §13.3), seeded. NaN for less than
+    two.
+    """
     known = np.array([value for value in values if not math.isnan(value)])
     if known.size < 2:
         return math.nan, math.nan
+    if known.size < _MEDIAN_LEAST:
+        return float(known.min()), float(known.max())
     picks = generator(0, "bootstrap").integers(known.size, size=(_RESAMPLES, known.size))
     low, high = np.quantile(np.median(known[picks], axis=1), (0.025, 0.975))
     return float(low), float(high)
 
 
 def half_width(values: Sequence[float]) -> float:
-    """Return half of the interval of the median, over the median; NaN for less than two.
+    """Return half of the 95% interval of the mean, by Student's t, over it; NaN for less than two.
 
     >>> half_width([100.0, 100.0, 100.0])
     0.0
     """
-    low, high = interval_of_median(values)
-    middle = float(np.median(values)) if values else math.nan
-    return (high - low) / 2 / middle if middle else math.nan
+    if len(values) < 2:
+        return math.nan
+    mean = mean_interval(values)
+    return mean.half_width / mean.estimate if mean.estimate else math.nan
 
 
 def widest(runs: Iterable[R], figures: Sequence[Callable[[R], float]]) -> float:
@@ -153,7 +164,7 @@ def noise_text(
         parts.append(f"the host kept the client's CPU for {np.median(lost):.1%} of the time")
     rest = [width for width in widths if within < width < math.inf]
     if rest:
-        # The interval of a median shrinks with the root of the number of runs.
+        # An interval shrinks with the root of the number of runs, and of few runs faster.
         factor = (float(np.median(rest)) / within) ** 2
-        parts.append(f"half of the others need {factor:.1f} times as many runs")
+        parts.append(f"half of the others need at most {factor:.1f} times as many runs")
     return "; ".join(parts)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from ..validation.overload.overload import Compared
 
 _OVERLOAD_WIDTH, _WIDTH = 120, 110
+_SCALED_WAY, _QUICK_WAY = "another machine's, scaled", "two minutes"
 Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="A machine's raw results.")]
 ProfileFile = Annotated[
     str, typer.Option("--profile", help="Of that machine: a shipped profile or a file.")
@@ -277,10 +278,10 @@ def what_measuring_buys(
     micro = "micro.jsonl"
     full = _read_profile(profile or folder.resolve().name)
     profiles = {
-        "another machine's, scaled": borrowed(
+        _SCALED_WAY: borrowed(
             _read_profile(borrow), measured_folder() / borrow / micro, folder / micro
         ),
-        "two minutes": Profile.read(quick),
+        _QUICK_WAY: Profile.read(quick),
         "all of it": full,
     }
     with progress_bar("forecasting") as progress:
@@ -288,7 +289,7 @@ def what_measuring_buys(
     rows = [bought(way, profiles[way], own) for way, own in scores.items()]
     Console(width=_WIDTH).print(rich_table(buying_table(rows)))
     if keep:
-        for way, kind in zip(profiles, (BORROWED, QUICK), strict=False):
+        for way, kind in ((_SCALED_WAY, BORROWED), (_QUICK_WAY, QUICK)):
             path = write_misses(f"{full.name}{kind}", misses_of_scores(scores[way]))
             typer.echo(f"{path}: {len(scores[way])} points")
 

@@ -160,7 +160,7 @@ def profile_of_runs(runs: Sequence[ObservedRun]) -> Profile:
 def runs_table(runs: Sequence[ObservedRun]) -> Table:
     """Return a row for each load: what was answered, how far repeats differ, whose CPU it took.
 
-    ± is half of the 95% interval of the median.
+    ± is half of the 95% interval of the mean, by Student's t.
     """
     groups: dict[str, list[ObservedRun]] = {}
     for run in runs:

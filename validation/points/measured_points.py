@@ -1,7 +1,7 @@
 """Measured runs, grouped by operating point: medians over repeats, and how far repeats scatter.
 
     run, run, run, ...  ──gate──►  accepted  ──median──►  figures of the point
-                          └──────► rejected, counted        ± 95% interval of the median
+                          └──────► rejected, counted        ± range of the repeats
 
 A median is taken because a disturbed repeat that the gate missed moves it least. Its interval is
 by percentile bootstrap (Efron and Tibshirani 1993, §13.3), seeded, so a report can be repeated.
@@ -21,7 +21,7 @@ from ...calibration.points.point import Point
 from ...calibration.profiles.gap_recordings import in_order
 from ...calibration.records.generator_gate import is_timed, judged, offered_share
 from ...calibration.records.measured_runs import RunRecord, read_rows
-from ...calibration.records.precision import interval_of_median
+from ...calibration.records.precision import range_of_repeats
 from ...sim.figures.summary import Summary, Verdict, verdict_of
 from ...sim.figures.tally import progress_of_totals
 from ...sim.state.host_gaps import HostGaps
@@ -75,7 +75,7 @@ class Figures(NamedTuple):
 
 
 class Spread(NamedTuple):
-    """The scatter of repeats: 95% interval of their median, coefficient of variation."""
+    """The scatter of repeats: `range_of_repeats`, coefficient of variation."""
 
     low: float
     high: float
@@ -306,11 +306,11 @@ def median(values: Sequence[float]) -> float:
 
 
 def spread(values: Sequence[float]) -> Spread:
-    """Return the 95% interval of the median of *values* and their CV; NaN for less than two."""
+    """Return the `range_of_repeats` of *values* and their CV; NaN for less than two."""
     known = np.array([value for value in values if not math.isnan(value)])
     if known.size < 2:
         return _UNKNOWN
-    low, high = interval_of_median(values)
+    low, high = range_of_repeats(values)
     return Spread(low, high, ratio(float(known.std(ddof=1)), float(known.mean())))
 
 

@@ -57,8 +57,8 @@ SEEDS_MAX = 3
 """Arrival seeds simulated at a point; the measured runs may have had more."""
 LEADING = {
     "predicted_measured": "Forecast against measured, a point each at loads that no fit saw. Bars: "
-    "95% interval of the median over repeats, none where a point has one run; line: equal; grey: "
-    "within 15%.",
+    "range of the repeats, from six on the 95% interval of their median, none where a point has "
+    "one run; line: equal; grey: within 15%.",
     "error_by_load": "Median relative error of response times of open loops, a row a server and a "
     "column a load, over all idle counts; beyond a factor of two as that factor.",
 }
@@ -66,10 +66,10 @@ LEADING = {
 CAPTIONS = {
     **LEADING,
     "closed_throughput": "Closed loop: replies per second against idle connections. Points: "
-    "median of the measured repeats with its 95% interval; lines and bands: forecast with its 95% "
+    "median of the measured repeats with their range; lines and bands: forecast with its 95% "
     "interval.",
     "open_curves": "Open loop: CPU and median latency against offered rate. Points: measured with "
-    "the 95% interval of the median; lines and bands: forecast.",
+    "the range of the repeats; lines and bands: forecast.",
     "error_histogram": "Relative error of throughput over the held-out points where throughput is "
     "the server's and not the load's; dashed: ±10%.",
 }

@@ -17,8 +17,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
 from ...calibration.profiles.cost_profile import Profile
 from ...calibration.profiles.hardware_change import HardwareChange, changed, clock_factor
 from ...calibration.records.measured_runs import MicroResult, read_rows
@@ -30,7 +28,7 @@ from ..forecast.forecast import Lengths, Request, forecasts, unknown
 from ..forecast.hour_prices import HourPrices, at_hour
 from ..forecast.provenance import read_machine_runs
 from ..points.measured_points import group
-from ..scoring.knee import knee_errors, knees, regime_errors
+from ..scoring.knee import CPU, knee_errors, knees, regime_errors
 from ..scoring.misses import Miss, miss_of
 from ..scoring.scoring import PointScore, score
 from ..scoring.targets import Capacity
@@ -51,7 +49,7 @@ class Bought(NamedTuple):
     """Median absolute errors of the forecasts from one profile; None where nothing is scored.
 
     Those of response times are of loads without a queue; `knee` is the shift of the load at which
-    p99 passes 20 ms; `cpu` is in shares of a CPU.
+    p99 passes 20 ms; `cpu`, `p50` and `p99` are up to 80% of the capacity.
     """
 
     way: str
@@ -109,23 +107,27 @@ def forecast_from(
         If the folder has no runs.
     """
     measured = group(read_machine_runs(folder).all)
+    # The errors of the profiles are set side by side, so they are of the same points.
+    shared = [
+        e
+        for e in measured
+        if e.measured and all(unknown(p, e.point) is None for p in profiles.values())
+    ]
     found = {}
     with workers_for("auto", workers) as executor:
         for way, profile in profiles.items():
             requests = [
                 Request(e.point, e.seeds[:SEEDS], 0, Lengths(e.warm_up_ns, e.window_ns))
-                for e in measured
-                if e.measured and unknown(profile, e.point) is None
+                for e in shared
             ]
             made = forecasts(requests, profile, executor=executor, progress=progress)
-            found[way] = score(measured, {request.point: own for request, own in made}, {})
+            found[way] = score(shared, {request.point: own for request, own in made}, {})
     return found
 
 
 def bought(way: str, profile: Profile, scores: Sequence[PointScore]) -> Bought:
     """Return the errors of *scores*, forecast from *profile*."""
     capacity = Capacity.of(scores)
-    cpu = [abs(s.errors.cpu) for s in scores if s.role != "fit" and s.errors.cpu is not None]
     times = {row.figure: row.median for row in regime_errors(scores) if "no queue" in row.regime}
     shifts = [
         row.median for row in knee_errors(knees(scores)) if row.bound_ns == _KNEE_NS and row.n
@@ -136,7 +138,7 @@ def bought(way: str, profile: Profile, scores: Sequence[PointScore]) -> Bought:
         sum(s.role != "fit" for s in scores),
         capacity.median,
         capacity.worst,
-        float(np.median(cpu)) if cpu else None,
+        times.get(CPU),
         times.get("p50_ns"),
         times.get("p99_ns"),
         shifts[0] if shifts else None,
@@ -170,13 +172,13 @@ def buying_table(rows: Sequence[Bought]) -> Table:
         Column("points", lambda b: b.n_points),
         Column("capacity", lambda b: b.capacity, share),
         Column("worst", lambda b: b.worst, share),
-        Column("CPU", lambda b: b.cpu, share, means="in shares of a CPU"),
+        Column("CPU", lambda b: b.cpu, share),
         Column("p50", lambda b: b.p50, share),
         Column("p99", lambda b: b.p99, share),
         Column("knee, 20 ms", lambda b: b.knee, share),
     ]
     note = (
-        "Medians of absolute errors over the points that no fit has seen. p50 and p99: up to 80% "
-        "of the capacity. Knee: how far off the load is at which p99 passes 20 ms."
+        "Medians of absolute errors over the points that no fit has seen. CPU, p50 and p99: up "
+        "to 80% of the capacity. Knee: how far off the load is at which p99 passes 20 ms."
     )
     return Table.of("What measuring buys", rows, columns, note)

@@ -204,8 +204,7 @@ def misses_for(
     own = read_misses(measured)
     if profile.machine.get(MEASURED) == QUICKLY and (quick := _of_kind(QUICK)):
         return quick, [
-            f"{profile.name} was measured quickly: past misses are those of such profiles "
-            "(`dispatchsim measure` without --quick narrows them)"
+            f"{profile.name} was measured quickly: past misses are those of such profiles"
         ]
     if measured != profile.name and (scaled := _of_kind(BORROWED)):
         return scaled, [

@@ -20,8 +20,8 @@ from dispatchsim.calibration.records.precision import (
     FIGURES,
     by_point,
     half_width,
-    interval_of_median,
     noise_text,
+    range_of_repeats,
     widest,
 )
 
@@ -29,17 +29,30 @@ POLL = point_at(mechanism="poll", users=4)
 SELECT = point_at(mechanism="select", users=4)
 
 
-def test_the_interval_of_a_median_holds_it_and_shrinks_with_more_repeats() -> None:
+def test_the_scatter_of_many_is_an_interval_of_the_median_that_shrinks_with_more() -> None:
     values = np.random.default_rng(7).normal(100, 5, 64).tolist()
-    few, many = interval_of_median(values[:8]), interval_of_median(values)
+    few, many = range_of_repeats(values[:8]), range_of_repeats(values)
     for (low, high), own in ((few, values[:8]), (many, values)):
-        assert low <= float(np.median(own)) <= high
+        assert min(own) < low <= float(np.median(own)) <= high < max(own)
     assert many[1] - many[0] < few[1] - few[0]
-    assert half_width(values) == pytest.approx((many[1] - many[0]) / 2 / np.median(values))
+
+
+@pytest.mark.parametrize("n", [2, 3, 5])
+def test_the_scatter_of_few_is_their_range(n: int) -> None:
+    assert range_of_repeats([100.0, 90.0, 105.0, 101.0, 99.0][:n]) == (90, (100, 105)[n > 2])
+
+
+def test_how_well_a_mean_is_known_is_students_interval() -> None:
+    # t of two degrees of freedom is 4.303 at 97.5%.
+    assert half_width([99.0, 100.0, 101.0]) == pytest.approx(4.303 / math.sqrt(3) / 100, rel=1e-3)
+    covered = 0
+    for values in np.random.default_rng(5).normal(100, 5, (2000, 3)):
+        covered += abs(values.mean() - 100) <= half_width(values.tolist()) * values.mean()
+    assert covered / 2000 == pytest.approx(0.95, abs=0.015)
 
 
 def test_one_run_says_nothing_of_its_scatter() -> None:
-    assert all(math.isnan(end) for end in interval_of_median([3.0]))
+    assert all(math.isnan(end) for end in range_of_repeats([3.0]))
     assert math.isnan(half_width([3.0]))
     assert math.isnan(half_width([]))
 
@@ -79,8 +92,8 @@ def test_a_point_needs_three_accepted_runs_close_to_each_other() -> None:
     assert widest([], FIGURES) == math.inf
     assert widest(runs(1000, 1000), FIGURES) == math.inf
     assert widest([*runs(1000, 1000), *runs(1000, accepted=False)], FIGURES) == math.inf
-    assert widest(runs(1000, 1000, 1000), FIGURES) == 0
-    assert widest(runs(970, 1000, 1030), FIGURES) == pytest.approx(0.03, abs=0.005)
+    assert widest(runs(1000, 1000, 1000), FIGURES) == pytest.approx(0)
+    assert widest(runs(988, 1000, 1012), FIGURES) == pytest.approx(0.03, abs=0.001)
     assert widest(runs(900, 1000, 1100), FIGURES) > 0.05
 
 
@@ -103,5 +116,5 @@ def test_the_words_name_what_is_known_what_was_rejected_and_what_more_runs_it_ta
     text = noise_text(by_point([*known, *unsure]).values(), 0.03, FIGURES)
     assert text.startswith("1 of 2 points are known to 3%; 1 of 7 runs were rejected; ")
     assert "the host kept the client's CPU for 2.0% of the time" in text
-    factor = float(text.split("half of the others need ")[1].split()[0])
+    factor = float(text.split("half of the others need at most ")[1].split()[0])
     assert factor == pytest.approx((widest(unsure, FIGURES) / 0.03) ** 2, abs=0.06)
