@@ -27,7 +27,7 @@ from ...sim.state.units import MILLISECOND_NS
 from ..points.measured_points import Spread
 from .scoring import LOAD_SHARE_MAX, LOAD_TOLERANCE, PointScore
 from .targets import OURS
-from .value_verdicts import WITHIN, Judged, judge, worst
+from .value_verdicts import WITHIN, Judged, judge, middle_size, worst
 
 BOUNDS_NS = tuple(n * MILLISECOND_NS for n in (1, 5, 20, 50))
 PUBLISHED_BOUND_NS = 20 * MILLISECOND_NS
@@ -141,7 +141,8 @@ class ErrorSummary:
     n_in_noise, n_within, n_missed:
         Those whose forecast is in the noise; whose error is at most `WITHIN`; neither of both.
     median, signed, worst:
-        Of sizes; of errors with their sign; and the one that is the largest factor. NaN for none.
+        The size in the middle, by factors; of errors with their sign; and the one that is the
+        largest factor. NaN for none.
     """
 
     n: int
@@ -163,7 +164,7 @@ class ErrorSummary:
             n_in_noise=sum(each.in_noise is True for each in found),
             n_within=sum(abs(error) <= WITHIN for error in errors),
             n_missed=sum(each.verdict == "missed" for each in found),
-            median=float(np.median(np.abs(errors))) if errors else _NAN,
+            median=middle_size(errors) if errors else _NAN,
             signed=float(np.median(errors)) if errors else _NAN,
             worst=worst(errors) if errors else _NAN,
             **others,

@@ -1,14 +1,17 @@
 """One measured value beside its forecast: the error, how it is written, and its verdict.
 
-within noise    the forecast lies in the interval that the repeats leave open
-within 15%      outside it, or of one run, whose noise nobody knows
-missed          all else
+within noise    the forecast lies in the range of the repeats
+within 15%      it does not, and its error is at most 15%
+missed          neither; tables count all errors up to 15%, those within noise among them
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
+
+import numpy as np
 
 from ...sim.files.tables import DASH
 
@@ -48,6 +51,19 @@ def worst(errors: list[float]) -> float:
     -0.6
     """
     return max(errors, key=_factor)
+
+
+def middle_size(errors: Sequence[float]) -> float:
+    """Return the size in the middle of relative errors, which are compared as factors.
+
+    Half as much is as far off as twice as much, and farther than half as much again. The size is
+    that of an error with the sign of most.
+
+    >>> [round(middle_size(errors), 6) for errors in ([0.9, -0.5, 0.1], [-0.9, -0.8, 0.1])]
+    [0.9, 0.8]
+    """
+    factor = math.exp(float(np.median([math.log(_factor(error)) for error in errors])))
+    return 1 - 1 / factor if np.median(errors) < 0 else factor - 1
 
 
 def _factor(error: float) -> float:

@@ -143,7 +143,8 @@ def test_errors_of_a_bound_are_of_all_servers() -> None:
     )
     (row,) = knee_errors(found)
     assert (row.n, row.n_in_noise) == (2, 1)
-    assert row.median == row.signed == pytest.approx((25 / 15 - 1) / 2)
+    assert row.signed == pytest.approx((25 / 15 - 1) / 2)
+    assert row.median == pytest.approx((25 / 15) ** 0.5 - 1)  # between the factors 1 and 25/15
     assert row.worst == pytest.approx(25 / 15 - 1)
 
 
@@ -153,7 +154,8 @@ def test_regimes_are_scored_apart() -> None:
     assert [row.n for row in rows] == [2, 1, 2, 1]
     quiet, past = rows[2:]
     assert (quiet.n_within, quiet.n_in_noise, quiet.n_repeated, quiet.n_missed) == (1, 1, 2, 1)
-    assert quiet.median == pytest.approx((0.6 + 0.1) / 2)
+    # 0.4 is a factor of 2.5, which is in the middle with 1.1: the size of one that is too low.
+    assert quiet.median == pytest.approx(1 - (2.5 * 1.1) ** -0.5)
     assert quiet.worst == pytest.approx(-0.6)
     assert past.signed == pytest.approx(2)
 
