@@ -50,7 +50,8 @@ from ..testbed.processes import (
 from ..testbed.resolved import limits_in_force
 from ..testbed.testbed import Testbed
 
-_UNTIMED_NS = 5_000_000
+UNTIMED_NS = 5_000_000
+"""How long the readings of counters at the begin of a window may disturb its clients."""
 _FDS_SPARE = 64  # a program needs some descriptors that are not connections
 IDLE_SECONDS_MAX = 60
 _PORT = 8080
@@ -286,7 +287,7 @@ def _measure(setup: Setup) -> _Seen:
             sleep_until(begin_ns + round(timing.window_s * 1e9))
             after = snapshot()
         summary = _summary(load.read_all(timeout_s=timing.after_s + 10))
-        window = Window(before.at_ns - start_ns, after.at_ns - start_ns, _UNTIMED_NS)
+        window = Window(before.at_ns - start_ns, after.at_ns - start_ns, UNTIMED_NS)
         return _Seen(window, before, after, resolved, summary)
 
 

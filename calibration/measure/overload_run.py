@@ -11,7 +11,6 @@ from __future__ import annotations
 import datetime
 import subprocess
 import sys
-from collections.abc import Mapping
 from dataclasses import replace
 from math import inf
 
@@ -19,7 +18,7 @@ from ...sim.load.workload import Trace
 from ...sim.state.units import SECOND_NS
 from ..points.overload_points import OverloadPoint
 from ..points.point import Point, trace_to_replay
-from ..records.generator_gate import lateness_fault, offered_fault
+from ..records.generator_gate import generator_fault, is_timed
 from ..records.measured_runs import RunResult
 from ..records.noise import Series, judge, limits_for
 from ..records.overload_records import (
@@ -48,8 +47,6 @@ FOREIGN_SHARE_MAX = 0.25
 """They take what the server leaves idle; only the CPU's busy time is then not the server's."""
 _PORTS = "1024 65535"
 _CLIENT_SYSCTLS = "/proc/sys/net/ipv4"
-_OF_FAR_END = {"syn_repeated": "TCPSynRetrans"}
-"""Packets that a far end counts, and the counter of a client's kernel."""
 _SOFTNET_DROPPED = 1  # column of /proc/net/softnet_stat
 
 
@@ -97,7 +94,9 @@ def run_overload(
     )
     records, window, result = replayed.records, replayed.window, replayed.result
     noise = replayed.noise
-    kernel = difference(counted, _kernel_counts(testbed), replayed.packets)
+    kernel = difference(
+        counted, _kernel_counts(testbed), n_syn_repeated=replayed.packets.get("syn_repeated", 0)
+    )
     after_per_s = capacity()
     limits = replace(
         limits_for(opened),
@@ -110,7 +109,7 @@ def run_overload(
     if accepted and abs(after_per_s / before_per_s - 1) > DRIFT_MAX:
         drift = after_per_s / before_per_s - 1
         accepted, reason = False, f"capacity must drift by less than {DRIFT_MAX}, got {drift:+.3f}"
-    if accepted and (fault := generator_fault(point, trace, window, result)):
+    if accepted and (fault := load_fault(point, trace, window, result)):
         accepted, reason = False, fault
     return OverloadRecord(
         date=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
@@ -141,21 +140,21 @@ def run_overload(
     )
 
 
-def generator_fault(point: OverloadPoint, trace: Trace, window: Window, result: RunResult) -> str:
-    """Return why a run of *trace* does not count whose load generator was the limit, or nothing.
+def load_fault(point: OverloadPoint, trace: Trace, window: Window, result: RunResult) -> str:
+    """Return the reason to reject a run of *trace* whose load generator was the limit, or nothing.
 
     How many connections clients that try again begin depends on the server, so nothing can be held
     against what was asked for; what is due at once then is late by what is due before it. One that
     found no descriptor counts as begun: how many there may be at once belongs to the point.
     """
-    if point.load.retries:
+    if not is_timed(point):
         return ""
-    n_asked = int(window.contains(trace.at_ns).sum())
-    fault = offered_fault(result.offered / n_asked if n_asked else 1.0)
-    latency, lag_ns = result.latency_ns, result.client.lag_p99_ns
-    if fault or latency is None or lag_ns is None:
-        return fault
-    return lateness_fault(lag_ns, latency.p99)
+    return generator_fault(
+        int(window.contains(trace.at_ns).sum()),
+        result.offered,
+        lag_p99_ns=result.client.lag_p99_ns,
+        p99_ns=result.latency_ns.p99 if result.latency_ns else None,
+    )
 
 
 def replies_per_s(result: RunResult, window: Window, point: Point) -> float:
@@ -196,19 +195,18 @@ def _kernel_counts(testbed: Testbed) -> KernelCounts:
 
 
 def difference(
-    before: KernelCounts, after: KernelCounts, packets: Mapping[str, int] | None = None
+    before: KernelCounts, after: KernelCounts, *, n_syn_repeated: int = 0
 ) -> KernelCounts:
     """Return what was counted from *before* to *after*, without what stayed as it was.
 
-    The *packets* of a far end count as its client's kernel would have counted them.
+    The SYNs that a far end repeated count as those of the client's kernel.
     """
     server, client = (
         {name: n - old.get(name, 0) for name, n in new.items() if n != old.get(name, 0)}
         for old, new in ((before.server, after.server), (before.client, after.client))
     )
-    for name, counter in _OF_FAR_END.items():
-        if n := (packets or {}).get(name, 0):
-            client[counter] = n
+    if n_syn_repeated:
+        client["TCPSynRetrans"] = n_syn_repeated
     return KernelCounts(
         server=server, client=client, softnet_drops=after.softnet_drops - before.softnet_drops
     )

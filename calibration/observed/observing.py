@@ -34,9 +34,9 @@ from numpy.typing import NDArray
 
 from ...sim.load.workload import Trace
 from ...sim.state.units import SECOND_NS
-from ..measure.macro import Setup, Timing, calibrate, idle_holder, load_generator
+from ..measure.macro import UNTIMED_NS, Setup, Timing, calibrate, idle_holder, load_generator
 from ..points.point import Point, trace_to_replay
-from ..records.generator_gate import lateness_fault, offered_fault
+from ..records.generator_gate import generator_fault
 from ..records.measured_runs import DataError
 from ..records.noise import Series, judge
 from ..records.run_result import (
@@ -173,9 +173,9 @@ def own_load(run: RunSetup) -> Driven:
             sleep_until(before.at_ns + round(timing.window_s * 1e9))
             after = snapshot(box, testbed.server_cpu, generator.pid)
         summary = json.loads(generator.read_all(timeout_s=timing.after_s + 10)[-1])
-    window = Window(before.at_ns - start_ns, after.at_ns - start_ns)
+    window = Window(before.at_ns - start_ns, after.at_ns - start_ns, UNTIMED_NS)
     records = read_records(run.scratch / "records")
-    seen = _seen(records, read_replies(run.scratch / "replies"), window, load)
+    seen = seen_by_clients(records, read_replies(run.scratch / "replies"), window, load)
     is_open = load.load.loop == "open"
     lags_ns = _lags_ns(records, window) if is_open else np.empty(0, np.int64)
     fault = ""
@@ -203,12 +203,13 @@ def _late(trace: Trace, records: Records, window: Window, latency: dict[str, Any
     """Return why the load generator was not what was asked for, as the gate of our own runs."""
     n_asked = int(window.contains(trace.at_ns).sum())
     begun = window.contains(records.intended_ns) & (records.status != DESCRIPTORS)
-    if n_asked and (reason := offered_fault(int(begun.sum()) / n_asked)):
-        return reason
     lags_ns = _lags_ns(records, window)
-    if latency is None or not lags_ns.size:
-        return ""
-    return lateness_fault(int(np.quantile(lags_ns, 0.99)), latency["quantiles"][share_name(99.0)])
+    return generator_fault(
+        n_asked,
+        int(begun.sum()),
+        lag_p99_ns=int(np.quantile(lags_ns, 0.99)) if lags_ns.size else None,
+        p99_ns=latency["quantiles"][share_name(99.0)] if latency else None,
+    )
 
 
 def observe(
@@ -321,13 +322,13 @@ def load_fields(load: Point) -> dict[str, Any]:
     }
 
 
-def _seen(
+def seen_by_clients(
     records: Records, replies: NDArray[np.int64], window: Window, load: Point
 ) -> dict[str, Any]:
     """Return what clients saw in the window, as fields of an observed run."""
     due_ns, done_ns, is_error = replies.T
     n_replied = int(window.contains(done_ns).sum())
-    latency_ns = (done_ns - due_ns)[window.contains(due_ns)]
+    latency_ns = (done_ns - due_ns)[window.times(due_ns)]
     in_window = window.contains(records.intended_ns)
     status = records.status[in_window]
     errors = {name: int((status == code).sum()) for code, name in _STATUSES.items()}
@@ -365,8 +366,8 @@ def _latency(latency_ns: NDArray[np.int64]) -> dict[str, Any]:
 
 
 def _lags_ns(records: Records, window: Window) -> NDArray[np.int64]:
-    """Return how late connections of the window began."""
-    begun = window.contains(records.intended_ns) & (records.started_ns >= 0)
+    """Return how late the connections of the window began of which that is known."""
+    begun = window.times(records.intended_ns) & (records.started_ns >= 0)
     return (records.started_ns - records.intended_ns)[begun]
 
 

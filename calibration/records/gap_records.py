@@ -12,7 +12,7 @@ See also: cyclictest, hwlatdetect, Linux Documentation/trace/osnoise-tracer.rst.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +25,6 @@ from .measured_runs import Gaps, Unjudged
 GAPS_FILE = "gaps.jsonl"
 Side = Literal["server", "client"]
 Beside = Literal["nothing", "spinning", "packets"]
-SIDES: tuple[Side, ...] = get_args(Side)
 LOST_MOST = 0.05
 """Share of a CPU's time in gaps above which nothing else that is measured there means much."""
 
@@ -88,7 +87,7 @@ def periodic(gaps: Gaps) -> tuple[int, NDArray[np.bool_]]:
 
     Such a gap has another one a period before or behind it, to 50 us. The period is that of the
     usual CONFIG_HZ with most such gaps, the shortest of those within a tenth of it; 0 where fewer
-    than half of all gaps have a neighbour. Few gaps have one by chance: 280 a second, 3% of them.
+    than half of all gaps have a neighbour. Few gaps have one by chance: of 280 a second some 5%.
     """
     at_ns = np.array(gaps.at_ns, np.int64)
     found = {period_ns: _has_neighbour(at_ns, period_ns) for period_ns in _TICKS_NS}
@@ -171,17 +170,17 @@ def noise_problem(records: Iterable[GapsRecord]) -> str:
         return ""
     return (
         f"the machine is too noisy to measure: of the {worst.cpu}'s CPU {worst.lost_share:.1%} are "
-        f"lost in {len(worst.gaps.at_ns)} gaps above {worst.gaps.above_ns // MICROSECOND_NS} us "
+        f"lost in {worst.gaps.n} gaps above 1 us "
         f"(worst {worst.worst_ns / MILLISECOND_NS:.1f} ms), at most {LOST_MOST:.0%} may be: end "
         "other programs, on the host too, or measure at another hour"
     )
 
 
 def lost_text(records: Iterable[GapsRecord]) -> str:
-    """Return in words what the host kept of each CPU while nothing else ran on the machine."""
+    """Return in words what was lost of each CPU while nothing else ran on the machine."""
     return "; ".join(
-        f"the host keeps the {record.cpu}'s CPU for {record.lost_share:.1%} of the time, "
-        f"in gaps of {record.median_ns / MICROSECOND_NS:.0f} us in the median and "
+        f"the {record.cpu}'s CPU is lost for {record.lost_share:.1%} of the time, timer ticks "
+        f"included, in gaps of {record.median_ns / MICROSECOND_NS:.0f} us in the median and "
         f"{record.worst_ns / MILLISECOND_NS:.1f} ms at worst"
         for record in records
         if record.beside == "nothing"

@@ -17,49 +17,49 @@ from .measured_runs import RunRecord
 OFFERED_LEAST = 0.97
 """Share of the connections asked for that the load generator must have begun."""
 LAG_SHARE_MOST = 0.1
-"""Of the p99 that a run reports: so late may the generator be at its own p99."""
+"""Lateness of the generator at p99, over the p99 that a run reports, at most."""
 
 
 def judged(run: RunRecord) -> RunRecord:
     """Return *run*, rejected if its load generator offered too little or was too late."""
     if not is_timed(run.point):
         return run
-    return counted_if_punctual(counted_if_offered(run))
+    latency = run.result.latency_ns
+    fault = generator_fault(
+        *_asked_and_begun(run),
+        lag_p99_ns=run.result.client.lag_p99_ns,
+        p99_ns=latency.p99 if latency else None,
+    )
+    return run.rejected(fault) if fault else run
 
 
 def is_timed(point: Point) -> bool:
     """Return whether a load generator begins things at times of its own at *point*."""
-    return point.load.loop == "open" or point.keeps
+    return (point.load.loop == "open" or point.keeps) and not point.load.retries
 
 
-def counted_if_offered(run: RunRecord) -> RunRecord:
-    """Return *run*, rejected if its load generator offered too little."""
-    fault = offered_fault(offered_share(run))
-    return run.rejected(fault) if fault else run
+def generator_fault(
+    n_asked: int, n_begun: int, *, lag_p99_ns: int | None, p99_ns: float | None
+) -> str:
+    """Return the reason to reject a run because of its load generator, or an empty string.
 
-
-def counted_if_punctual(run: RunRecord) -> RunRecord:
-    """Return *run*, rejected if its load generator was late by much of what it reports."""
-    latency, lag_ns = run.result.latency_ns, run.result.client.lag_p99_ns
-    if latency is None or lag_ns is None:
-        return run
-    fault = lateness_fault(lag_ns, latency.p99)
-    return run.rejected(fault) if fault else run
-
-
-def offered_fault(share: float) -> str:
-    """Return why a run does not count of whose connections this *share* was begun, or nothing."""
-    if share >= OFFERED_LEAST:
-        return ""
-    return f"offered_share must be at least {OFFERED_LEAST}, got {share:.3f}"
-
-
-def lateness_fault(lag_ns: int, p99_ns: float) -> str:
-    """Return why a run does not count whose generator was so late at p99, or nothing."""
-    if lag_ns <= LAG_SHARE_MOST * p99_ns:
+    Parameters
+    ----------
+    n_asked, n_begun:
+        Connections (or requests) of the window that were asked for, and that were begun.
+    lag_p99_ns:
+        Lateness of the generator; None where it was not recorded.
+    p99_ns:
+        Response time that the run reports; None where nothing was replied to.
+    """
+    share = _share(n_asked, n_begun)
+    if share < OFFERED_LEAST:
+        return f"offered_share must be at least {OFFERED_LEAST}, got {share:.3f}"
+    if lag_p99_ns is None or p99_ns is None or lag_p99_ns <= LAG_SHARE_MOST * p99_ns:
         return ""
     return (
-        f"lag_p99_ns must be at most {LAG_SHARE_MOST:.0%} of the p99 of {p99_ns:.0f}, got {lag_ns}"
+        f"lag_p99_ns must be at most {LAG_SHARE_MOST:.0%} of the p99 of {p99_ns:.0f}, "
+        f"got {lag_p99_ns}"
     )
 
 
@@ -68,11 +68,18 @@ def offered_share(run: RunRecord) -> float:
 
     One that found no descriptor was not. Where connections are kept, it is a share of requests.
     """
+    return _share(*_asked_and_begun(run))
+
+
+def _share(n_asked: int, n_begun: int) -> float:
+    return n_begun / n_asked if n_asked else 1.0
+
+
+def _asked_and_begun(run: RunRecord) -> tuple[int, int]:
     end_ns = run.warm_up_ns + run.window_ns
     # Arrivals at equal distances end with the last whole one.
     gap_s = run.point.burst / run.point.rate_per_s
     trace = trace_to_replay(run.point, run.seed, end_ns / SECOND_NS + gap_s)
     at_ns = trace.arrival_ns if run.point.keeps else trace.at_ns
     n_asked = int(((at_ns >= run.warm_up_ns) & (at_ns < end_ns)).sum())
-    n_begun = run.result.offered - run.result.errors.descriptors
-    return n_begun / n_asked if n_asked else 1.0
+    return n_asked, run.result.offered - run.result.errors.descriptors

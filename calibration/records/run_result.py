@@ -58,6 +58,10 @@ class Window:
         """Return which of *times_ns* lie in the window, its end excluded."""
         return (times_ns >= self.begin_ns) & (times_ns < self.end_ns)
 
+    def times(self, due_ns: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return for which of *due_ns* response times and lateness count."""
+        return self.contains(due_ns) & (due_ns >= self.begin_ns + self.untimed_ns)
+
 
 @dataclass(frozen=True)
 class Records:
@@ -143,10 +147,10 @@ def result_of(
     in_window = window.contains(records.intended_ns)
     status, n_offered = records.status[in_window], int(in_window.sum())
     replied = (records.status == REPLIED) & window.contains(records.done_ns)
-    in_window &= records.intended_ns >= window.begin_ns + window.untimed_ns
-    started = in_window & (records.started_ns >= 0)
+    is_timed = window.times(records.intended_ns)
+    started = is_timed & (records.started_ns >= 0)
     lag_ns = (records.started_ns - records.intended_ns)[started]
-    latency_ns = (records.done_ns - records.intended_ns)[in_window & (records.status == REPLIED)]
+    latency_ns = (records.done_ns - records.intended_ns)[is_timed & (records.status == REPLIED)]
     return RunResult(
         offered=n_offered,
         accepted=calls["accepts"],

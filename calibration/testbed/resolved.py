@@ -31,12 +31,12 @@ def limits_in_force(testbed: Testbed, pid: int, port: int) -> dict[str, int | st
 
 
 def _said(command: list[str]) -> str:
-    """Return what *command* prints, nothing if it fails."""
+    """Return what *command* prints, nothing if it fails or takes more than 20 s."""
     try:
         return subprocess.run(
             command, capture_output=True, text=True, timeout=20, check=False
         ).stdout
-    except OSError:
+    except (OSError, subprocess.TimeoutExpired):
         return ""
 
 

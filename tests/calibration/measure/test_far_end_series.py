@@ -77,4 +77,10 @@ def test_the_client_s_kernel_costs_the_difference_within_each_round() -> None:
 def test_what_is_not_known_is_a_dash_in_the_series() -> None:
     (row,) = series_table([RUN]).rows
     assert row[:3] == ("5,000", "far_end", "4,990")
+    assert row[7:10] == ("9.0 us", "20.0 us", "99.0%")
     assert row[-4:] == ("4,980", "0.07 ms", "\N{EN DASH}", "20.0 us")
+
+
+def test_lateness_outside_gaps_is_a_dash_where_gaps_held_up_much_of_the_run() -> None:
+    (row,) = series_table([replace(RUN, quiet_share=0.89)]).rows
+    assert row[7:10] == ("\N{EN DASH}", "\N{EN DASH}", "89.0%")

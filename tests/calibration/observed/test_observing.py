@@ -7,14 +7,16 @@ import os
 import socket
 from collections.abc import Callable, Iterator
 
+import numpy as np
 import pytest
 
 from dispatchsim.calibration.measure.macro import Timing
 from dispatchsim.calibration.observed.observed_run import ObservedRun
-from dispatchsim.calibration.observed.observing import LATE, Asking, Bench, observe
+from dispatchsim.calibration.observed.observing import LATE, Asking, Bench, observe, seen_by_clients
 from dispatchsim.calibration.observed.server_process import Snapshot, Watched, started
 from dispatchsim.calibration.points.point import point_at
 from dispatchsim.calibration.records.noise import Series
+from dispatchsim.calibration.records.run_result import REPLIED, Records, Window
 from dispatchsim.calibration.testbed.c_build import Programs
 from dispatchsim.calibration.testbed.processes import CpuTicks, ScheduleTimes
 from dispatchsim.calibration.testbed.testbed import Testbed, open_testbed
@@ -93,6 +95,20 @@ def test_what_clients_see_adds_up(bench: Bench, requests: int) -> None:
     assert run.process_ns is not None
     assert 0 < run.process_ns <= 1.1 * run.window_ns
     assert (run.load.idle, run.seed, run.server.name) == (20, 3, "server")
+
+
+def test_response_times_at_the_begin_of_the_window_are_left_out_but_counted() -> None:
+    # The first of three is due while counters are read: it waits 900 ns for that.
+    due_ns = np.array([1_000, 1_050, 1_200])
+    done_ns = due_ns + np.array([900, 40, 60])
+    late_ns = due_ns + np.array([2_000_000, 0, 0])
+    records = Records(due_ns, late_ns, late_ns, done_ns, np.full(3, REPLIED))
+    replies = np.column_stack([due_ns, done_ns, np.zeros(3, np.int64)])
+    load = point_at(mechanism="epoll_level", loop="open", rate_per_s=1000)
+    seen = seen_by_clients(records, replies, Window(1_000, 2_000, untimed_ns=50), load)
+    assert (seen["offered"], seen["replied"]) == (3, 3)
+    assert (seen["latency_ns"]["mean"], seen["latency_ns"]["max"]) == (50, 60)
+    assert seen["doubts"] == ()
 
 
 @pytest.mark.parametrize(("is_one_thread", "share"), [(True, 0.25), (False, 0.0)])

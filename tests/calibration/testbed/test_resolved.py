@@ -6,7 +6,9 @@ import os
 import resource
 import shutil
 import socket
+import subprocess
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -41,3 +43,13 @@ def test_what_is_not_known_is_left_out() -> None:
     found = limits_in_force(LOOPBACK, 2**30, 1)
     assert "backlog" not in found
     assert "server_nofile" not in found
+
+
+def test_a_program_that_hangs_leaves_out_what_it_would_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hangs(command: list[str], *, timeout: float, **_: object) -> NoReturn:
+        raise subprocess.TimeoutExpired(command, timeout)
+
+    monkeypatch.setattr(subprocess, "run", hangs)
+    found = limits_in_force(LOOPBACK, os.getpid(), 1)
+    assert "backlog" not in found
+    assert "server_nofile" in found
