@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 from ..records.gap_records import Beside, Side
-from ..records.measured_runs import MeasuredRun, MicroResult, Noise
+from ..records.measured_runs import MicroResult, Noise
 from ..records.neighbour_records import NeighbourRecord
 from ..records.noise import FLOOR_RATIO_MOST, floor_fault
 from ..testbed.c_build import Programs
@@ -67,9 +67,15 @@ class Floor(NamedTuple):
 
 
 class CalmCore:
-    """Whether each CPU of *testbed* has a core to itself."""
+    """Whether each CPU of *testbed* has a core to itself.
 
-    def __init__(self, testbed: Testbed, programs: Programs) -> None:
+    *n_first_looks* of 50 ms say what a call takes in a calm moment before the first run.
+    """
+
+    def __init__(
+        self, testbed: Testbed, programs: Programs, *, n_first_looks: int = _FIRST_LOOKS
+    ) -> None:
+        self._n_first_looks = n_first_looks
         self._testbed = testbed
         self._programs = programs
         self._seen_ns: list[float] = []
@@ -80,12 +86,12 @@ class CalmCore:
         """A call in a calm moment: a low quantile of those seen, as a rare clock is faster yet."""
         return self._seen_ns[int((len(self._seen_ns) - 1) * _CALM_QUANTILE)]
 
-    def recall(self, rows: Iterable[MeasuredRun[Any] | MicroResult]) -> None:
+    def recall(self, rows: Iterable[Judged | MicroResult]) -> None:
         """Take notice of what a call took beside earlier runs."""
         for row in rows:
-            ns = row.noise.floor_ns if isinstance(row, MeasuredRun) else row.floor_ns
-            if ns > 0:
-                insort(self._seen_ns, ns)
+            source = row if isinstance(row, MicroResult) else row.noise
+            if source is not None and source.floor_ns > 0:
+                insort(self._seen_ns, source.floor_ns)
 
     def judged(self, measure: Callable[[], Run]) -> Run:
         """Return what *measure* does in a calm moment, rejected if it was none after all.
@@ -138,7 +144,7 @@ class CalmCore:
         """
         patience_s = PATIENCE_S if patience_s is None else patience_s
         if not self._seen_ns:
-            for _ in range(_FIRST_LOOKS):
+            for _ in range(self._n_first_looks):
                 self._look(_LOOK_S, limit_ns=0)
         return self._look(max(patience_s, _LOOK_S), self.calm_ns * FLOOR_RATIO_MOST)
 

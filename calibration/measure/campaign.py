@@ -48,6 +48,9 @@ _FAILURES_IN_SUCCESSION_MAX = 4
 """This many failed runs in succession end a campaign: their common cause is permanent."""
 
 
+OTHER_REASONS = "other reasons"
+
+
 class CampaignError(RuntimeError):
     """The campaign cannot go on; what is on disk stays valid."""
 
@@ -69,8 +72,8 @@ class CampaignProgress:
 class CampaignSummary:
     """What a campaign did: tasks measured and already there, runs rejected and given up.
 
-    `reasons` counts rejected runs by the figure that was out of bounds; `out_of_time` is whether
-    the budget ended before the work did.
+    `reasons` counts rejected runs by the figure that was out of bounds, and under OTHER_REASONS
+    those with another reason; `out_of_time` is whether the budget ended before the work did.
     """
 
     measured: int = 0
@@ -242,6 +245,9 @@ class Campaign:
         for n_retries_left in reversed(range(RETRIES_MAX + 1)):
             rejected = []
             for index, outcome in run_all(self._attempt, waiting, executor):
+                if outcome is None:
+                    self.summary.out_of_time = True
+                    continue
                 task = waiting[index]
                 note = self._keep(task, outcome)
                 tally.n_attempts += 1
@@ -252,9 +258,8 @@ class Campaign:
                     self.summary.measured += not note
                     self.summary.given_up += bool(note)
                 self.say(part, f"round {task.round} {task.label}", note, tally)
-                if time.monotonic() > self._ends_s:
-                    self.summary.out_of_time = True
-                    return
+            if self.summary.out_of_time:
+                return
             waiting = rejected
 
     def say(self, part: str, label: str, note: str, tally: _Tally | None = None) -> None:
@@ -292,8 +297,13 @@ class Campaign:
                 self._stop()
                 raise
 
-    def _attempt(self, task: Task) -> Sequence[Measured] | RunError:
-        """Run one task, in whatever thread; a run that failed is an outcome, too."""
+    def _attempt(self, task: Task) -> Sequence[Measured] | RunError | None:
+        """Run one task, in whatever thread; a run that failed is an outcome, too.
+
+        It is None if the budget has ended before.
+        """
+        if time.monotonic() > self._ends_s:
+            return None
         try:
             return self._measure(task)
         except RunError as error:
@@ -308,7 +318,7 @@ class Campaign:
         note = next((row.reason or "not accepted" for row in outcome if not row.accepted), "")
         if note:
             self.summary.rejected += 1
-            self.summary.reasons[note.split()[0]] += 1
+            self.summary.reasons[_figure_of(note)] += 1
         else:
             self.done.add(task)
         return note
@@ -322,6 +332,16 @@ class Campaign:
                 f"the last one ({task.label}): {error}"
             ) from error
         return f"failed: {error}"
+
+
+def _figure_of(reason: str) -> str:
+    """Return the name of the figure that *reason* says was out of bounds, or OTHER_REASONS.
+
+    >>> _figure_of("spin_ratio must be below 1.1, got 1.2"), _figure_of("nginx answered no request")
+    ('spin_ratio', 'other reasons')
+    """
+    name, _, rule = reason.partition(" ")
+    return name if rule.startswith("must ") else OTHER_REASONS
 
 
 def _shuffled(tasks: Sequence[Task], seed: str | None, index: int) -> list[Task]:

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 from ..points.flood_points import FloodPoint, flood_points
 from ..points.overload_points import overload_points
@@ -55,6 +55,7 @@ from .kept_run import KEPT_FILE, run_kept
 from .overload_run import run_overload
 from .target import Stage, Target
 
+Recorded = TypeVar("Recorded", GapsRecord, NeighbourRecord)
 Kind = Literal["micro", "fit", "heldout", "profile", "all"]
 """What is measured: one stage, those that a profile needs, or all."""
 ROUNDS = 3
@@ -203,7 +204,8 @@ class _Stages:
                 _check_steering(row.steering or self._target.steering, self._target.steering)
         capacity = self._capacity() if "heldout" in stages else None
         self.campaign.summary.capacity_per_s = capacity.new_per_s if capacity else 0.0
-        part = self._name_of(stages)
+        if self.campaign.summary.out_of_time:
+            return
         if capacity and not anyway and not self._runs("heldout"):
             self._check_generator(self._held_out(0, capacity, quick=quick))
 
@@ -218,45 +220,66 @@ class _Stages:
                 if capacity:
                     points = self._held_out(index, capacity, quick=quick)
                     if within is not None and index:
-                        points = self._unsure(points, index, within, part)
+                        points = self._unsure(points, index, within, _name_of(stages))
                     planned.append(("heldout", index, points))
                 yield [task for one in planned for task in self._tasks(*one)]
 
         if within is None:
             known = list(rounds())
             found = {task.path for tasks in known for task in tasks}
-            part = self._name_of([stage for stage in stages if self._files[stage] in found])
+            part = _name_of([stage for stage in stages if self._files[stage] in found])
             self.campaign.run(known, part, seed=str(seed))
         else:
-            self.campaign.run(rounds(), part, seed=str(seed), n_rounds=repeats)
+            self.campaign.run(rounds(), _name_of(stages), seed=str(seed), n_rounds=repeats)
             if capacity:
                 self._note_precision(within)
 
     def record_gaps(self, path: Path, *, quick: bool, anyway: bool) -> None:
         """Record the gaps of the machine's CPUs in *path* if it has none, and say what they are."""
-        self.campaign.drop_torn_lines(path)
-        records = read_rows(path, GapsRecord).rows
-        if not records and self._target.steering != "emulated":
-            self.campaign.say("gaps of the host", "spinning on each CPU", "")
+
+        def record() -> list[GapsRecord]:
             records = self._target.gaps(quick=quick)
             if problem := noise_problem(records):
                 if not anyway:
                     raise CampaignError(f"{problem}; --anyway measures it all the same")
                 self.campaign.summary.notices.append(problem)
-            append(path, *records)
-        if records:
-            self.campaign.say("gaps of the host", "recorded", lost_text(records))
+            return records
+
+        steps = ("gaps of the host", "spinning on each CPU")
+        self._record_once(path, GapsRecord, record, lost_text, steps)
 
     def record_neighbours(self, path: Path, *, quick: bool) -> None:
         """Record in *path* who else uses the cores, if it does not say so, and say it."""
+        steps = ("other guests", "watching each CPU")
+        self._record_once(
+            path,
+            NeighbourRecord,
+            lambda: self._target.neighbours(quick=quick),
+            neighbour_text,
+            steps,
+        )
+
+    def _record_once(
+        self,
+        path: Path,
+        kind: type[Recorded],
+        record: Callable[[], list[Recorded]],
+        text: Callable[[Iterable[Recorded]], str],
+        steps: tuple[str, str],
+    ) -> None:
+        """Append to *path* what *record* returns if it holds nothing, and report its *text*.
+
+        *steps* are for people: the part of the campaign, and what is done.
+        """
+        part, doing = steps
         self.campaign.drop_torn_lines(path)
-        records = read_rows(path, NeighbourRecord).rows
+        records = read_rows(path, kind).rows
         if not records and self._target.steering != "emulated":
-            self.campaign.say("other guests", "watching each CPU", "")
-            records = self._target.neighbours(quick=quick)
+            self.campaign.say(part, doing, "")
+            records = record()
             append(path, *records)
         if records:
-            self.campaign.say("other guests", "recorded", neighbour_text(records))
+            self.campaign.say(part, "recorded", text(records))
 
     def _held_out(self, index: int, capacity: _Capacity, *, quick: bool) -> Sequence[Point]:
         return self._target.held_out(
@@ -277,9 +300,6 @@ class _Stages:
                 "such runs"
             )
 
-    def _name_of(self, stages: Sequence[Stage]) -> str:
-        return ", ".join(_PARTS[stage] for stage in stages)
-
     def _unsure(self, points: Sequence[Point], index: int, within: float, part: str) -> list[Point]:
         """Return which of *points* are not known to *within*, and say how noisy the machine is."""
         runs = self._runs("heldout")
@@ -292,8 +312,10 @@ class _Stages:
         of_point = by_point(self._runs("heldout"))
         self.campaign.summary.notices.append(noise_text(of_point.values(), within, FIGURES))
 
-    def _capacity(self) -> _Capacity:
+    def _capacity(self) -> _Capacity | None:
         """Return the capacity, by which held-out rates are chosen, measuring it if need be.
+
+        It is None if the budget ended before it was known.
 
         It is the reply rate of the first accepted runs of the fit points. Later runs do not
         change it: open-loop rates are fractions of it, and would be other points. A campaign that
@@ -313,12 +335,18 @@ class _Stages:
             if len(accepted) >= repeats:
                 rates[point] = statistics.median(accepted[:repeats])
         first = target.fit_points[0]
+        if first not in rates and self.campaign.summary.out_of_time:
+            return None
         if first not in rates:
             raise CampaignError(
                 f"{first.label} has fewer than {repeats} accepted runs, and held-out "
                 "rates are fractions of its capacity: measure again when the machine is quieter"
             )
         return _Capacity(rates[first], kept_per_s(rates))
+
+
+def _name_of(stages: Sequence[Stage]) -> str:
+    return ", ".join(_PARTS[stage] for stage in stages)
 
 
 class _Capacity(NamedTuple):
@@ -467,14 +495,15 @@ def _measure_in_namespaces(
 ) -> CampaignSummary:
     """Measure what the records in *path* lack of some rounds over *points*; *run* measures one."""
     n_rounds = _rounds_of(repeats, ROUNDS)
-    for row in read_rows(path, record).rows:
-        _check_steering(getattr(row, "steering", steering), steering)
+    rows = read_rows(path, record).rows
+    for row in rows:
+        if isinstance(row, RunRecord | OverloadRecord):
+            _check_steering(row.steering, steering)
     note_machine(path.parent, SAME_MACHINE, machine_facts())
     # A signal must not end the program before the namespaces are taken down again.
     with alone(), interruptible():
         programs = build()
         with open_testbed(steering) as testbed:
-            rows = read_rows(path, record).rows
             series, core = Series.of(rows), CalmCore(testbed, programs)
             core.recall(rows)
             return measure_points(

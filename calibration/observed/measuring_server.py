@@ -231,10 +231,6 @@ class _Work:
         self._tool = "dispatchsim" if plan.driver == OWN else plan.driver
         self._loads = {_label(load): load for load in plan.loads}
         self.campaign = Campaign(self._measure, progress, budget_s=plan.budget_s)
-        # Beside a process that runs wherever it likes a reference says nothing of its CPU.
-        has_own_cpu = testbed.steering == "namespaces"
-        core = CalmCore(testbed, bench.programs)
-        self._around = Surroundings(testbed, bench.programs, core) if has_own_cpu else None
         if testbed.steering == "loopback":
             self.campaign.summary.notices.append(
                 f"process {plan.pid} runs on whichever CPU it likes: its share of it is not known"
@@ -249,6 +245,16 @@ class _Work:
             if run.noise is not None:
                 self._bench.series.include(run.noise.spin_ns, run.noise.memory_ns)
         self.counted = counted[-1] if counted else None
+        # Beside a process that runs wherever it likes a reference says nothing of its CPU.
+        has_own_cpu = testbed.steering == "namespaces"
+        self._around = self._surroundings() if has_own_cpu else None
+
+    def _surroundings(self) -> Surroundings:
+        """Return what is measured beside runs; it knows what a call took beside earlier ones."""
+        bench = self._bench
+        core = CalmCore(bench.testbed, bench.programs)
+        core.recall(self.runs)
+        return Surroundings(bench.testbed, bench.programs, core)
 
     def _check_same(self, run: ObservedRun) -> None:
         """Refuse to mix runs of different servers, or that were asked for something else."""

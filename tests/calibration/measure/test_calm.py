@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from tests.calibration.records.test_precision import runs
@@ -18,7 +19,6 @@ from dispatchsim.calibration.records.neighbour_records import (
     NeighbourRecord,
     neighbour_text,
 )
-from dispatchsim.calibration.records.noise import FLOOR_RATIO_MOST
 from dispatchsim.calibration.testbed.c_build import Programs
 from dispatchsim.calibration.testbed.testbed import open_testbed
 
@@ -43,7 +43,7 @@ def bench(median: float, *, number: int = 0, floor_ratio: float = 0) -> MicroRes
 @pytest.fixture
 def core(c_programs: Programs) -> Iterator[CalmCore]:
     with open_testbed("loopback") as testbed:
-        yield CalmCore(testbed, c_programs)
+        yield CalmCore(testbed, c_programs, n_first_looks=1)
 
 
 def looks(core: CalmCore, monkeypatch: pytest.MonkeyPatch, *calls_ns: float) -> list[float]:
@@ -58,7 +58,6 @@ def looks(core: CalmCore, monkeypatch: pytest.MonkeyPatch, *calls_ns: float) -> 
         return {"last_ns": 190, "beside_last_ns": next(found)}
 
     monkeypatch.setattr(calm, "_watch", watch)
-    monkeypatch.setattr(calm, "_FIRST_LOOKS", 1)
     return limits
 
 
@@ -110,11 +109,39 @@ def test_a_fit_takes_calm_rounds_where_a_line_has_any() -> None:
     assert MicroTable(rows[1:2]).medians().one("floor") == 150
 
 
-def test_the_bench_tells_how_fast_a_call_is(core: CalmCore) -> None:
+def test_a_brief_bench_waits_a_moment_and_all_of_them_together_ten_seconds(
+    core: CalmCore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched_s: list[float] = []
+    clock_s = 100.0
+
+    def watch(
+        _programs: Programs, _cpus: tuple[int, int], seconds: float, _limit_ns: float
+    ) -> dict[str, float]:
+        nonlocal clock_s
+        clock_s += seconds
+        watched_s.append(seconds)
+        return {"last_ns": 200.0 if len(watched_s) == 1 else 300.0, "beside_last_ns": 190.0}
+
+    monkeypatch.setattr(calm, "_watch", watch)
+    monkeypatch.setattr(calm, "time", SimpleNamespace(monotonic=lambda: clock_s))
+    (row,) = core.brief(lambda: [bench(7)])
+    assert (row.median, row.floor_ns, row.floor_ratio) == (7, 300, 1.5)
+    assert watched_s == [0.05, 0.3]
+    for _ in range(50):
+        core.brief(lambda: [bench(7)])
+    # Each waits 0.25 s longer than a look takes: after 10 s of that a look is all.
+    assert watched_s[2:40] == [pytest.approx(0.3)] * 38
+    assert watched_s[42:] == [pytest.approx(0.05)] * 10
+
+
+def test_the_bench_measures_a_call(core: CalmCore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calm, "PATIENCE_S", 0.1)
     (run,) = runs(1000)
     found: RunRecord = core.judged(lambda: run)
-    assert found.noise.floor_ns >= core.calm_ns > 0
-    assert found.accepted is (found.noise.floor_ratio <= FLOOR_RATIO_MOST)
+    noise = found.noise
+    assert 10 < noise.floor_ns < 1_000_000
+    assert noise.floor_ratio == noise.floor_ns / core.calm_ns
 
 
 def test_both_cores_are_watched_for_a_record(c_programs: Programs, tmp_path: Path) -> None:

@@ -7,7 +7,12 @@ from pathlib import Path
 import pytest
 
 from dispatchsim.calibration.measure import campaign as campaigns
-from dispatchsim.calibration.measure.campaign import Campaign, CampaignProgress, Task
+from dispatchsim.calibration.measure.campaign import (
+    OTHER_REASONS,
+    Campaign,
+    CampaignProgress,
+    Task,
+)
 from dispatchsim.calibration.measure.campaign_progress import summary_text
 from dispatchsim.calibration.measure.machine_campaigns import kept_per_s
 from dispatchsim.calibration.points.points import FIT_POINT, KEPT_FIT_POINT
@@ -102,6 +107,44 @@ def test_a_budget_ends_a_campaign_in_the_midst_of_a_round(
     assert summary_text(campaign.summary).startswith("out of time after 30 s: 3 measured")
     # Ten tasks of 10 s each would take longer than the budget.
     assert [p.seconds_left for p in bench.seen] == [15, 5, 0]
+
+
+def test_a_budget_that_ends_during_the_last_task_has_ended_behind_the_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench, clock = Bench(tmp_path), Clock()
+
+    def measure(task: Task) -> Sequence[Row]:
+        clock.now_s += 10
+        return bench.measure(task)
+
+    monkeypatch.setattr(campaigns, "time", clock)
+    campaign = Campaign(measure, budget_s=15)
+    with campaign.working():
+        campaign.run([bench.tasks(0, "a", "b")], "runs")
+    assert bench.measured == [(0, "a"), (0, "b")]
+    assert not campaign.summary.out_of_time
+
+
+def test_no_task_begins_after_the_budget_ended_before_the_rounds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench, clock = Bench(tmp_path), Clock()
+    monkeypatch.setattr(campaigns, "time", clock)
+    campaign = Campaign(bench.measure, budget_s=15)
+    with campaign.working():
+        clock.now_s += 16  # gaps are recorded
+        campaign.run([bench.tasks(0, "a", "b")], "runs")
+    assert bench.measured == []
+    assert campaign.summary.out_of_time
+
+
+def test_a_sentence_of_a_server_is_counted_as_no_figure(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    campaign = Campaign(lambda _task: [Row("python3 answered no request: 7 connections failed")])
+    with campaign.working():
+        campaign.run([[Task(path, 0, "a")]], "runs")
+    assert campaign.summary.reasons == {OTHER_REASONS: 3}
 
 
 def test_rejected_runs_are_repeated_and_counted_by_their_reason(tmp_path: Path) -> None:

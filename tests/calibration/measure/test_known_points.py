@@ -88,6 +88,12 @@ def test_loads_beyond_the_generator_are_refused_unless_asked_for(tmp_path: Path)
     assert slow.asked_per_s == 0
 
 
+def test_a_budget_that_ends_before_the_capacity_is_known_is_no_noise(tmp_path: Path) -> None:
+    summary = run_campaign(MadeUp(), kind="heldout", output=tmp_path, repeats=1, budget_s=0)
+    assert summary.out_of_time
+    assert (summary.measured, summary.capacity_per_s) == (0, 0)
+
+
 def test_benches_with_other_clients_are_not_mixed(tmp_path: Path) -> None:
     row = micro("floor", 1.0, round_number=0).model_dump() | {"steering": "far_end"}
     append(tmp_path / "micro.jsonl", MicroResult.model_validate(row))
