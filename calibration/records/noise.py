@@ -5,8 +5,9 @@
     stolen by the hypervisor / window            < 0.02   somebody else had the core
     other programs' user time on CPU 0 / window  < 0.05   they fill what the server leaves idle
     spin, memory / the quiet ones of the series  < limit  a slow clock, a busy shared cache
-    a system call / one in a calm moment        <= 1.15   somebody else uses the server's core
+    a system call / one in a calm moment        <= 1.15   one of our CPUs had no core to itself
     median lateness of an open loop's starts     < 1 ms   the open loop was open
+    what the load generator offered, and when             generator_gate.py
 
 An absolute calibration limit would belong to one machine, so both calibrations are ratios.
 """
@@ -87,7 +88,7 @@ def _ratio(values_ns: list[float], new_ns: float) -> float:
 
 
 def floor_fault(floor_ratio: float) -> str:
-    """Return why a run does not count beside which calls took so much longer, or nothing."""
+    """Return the reason to reject a run beside which calls took *floor_ratio* times as long."""
     if floor_ratio <= FLOOR_RATIO_MOST:
         return ""
     return f"floor_ratio must be at most {FLOOR_RATIO_MOST}, got {floor_ratio:.2f}"

@@ -6,8 +6,12 @@
  *                                                    └── wheel.c, peers.c
  *
  * What it sends is what a Linux client of today sends in the same place, as far as the server can
- * see it. Differences: data out of order are dropped, not kept (the server sends them again), so no
- * acknowledgement is selective; a keep-alive is never sent.
+ * see it. All differences:
+ *   - Data out of order are dropped, not kept (the server sends them again), so no acknowledgement
+ *     is selective.
+ *   - A request of several segments comes as several packets; a kernel leaves cutting to the card.
+ *   - Its congestion window only grows; a loss does not shrink it.
+ *   - A keep-alive is never sent.
  */
 #ifndef CALIBRATION_FAR_H
 #define CALIBRATION_FAR_H
@@ -20,7 +24,7 @@
 
 struct far {
     const struct far_options *options;
-    void *owner; /* of those functions below that who links this file defines */
+    void *owner; /* for the functions at the end of this file */
     struct wire wire;
     struct wheel wheel;
     struct peers peers;
@@ -84,7 +88,7 @@ void tcp_receive(struct far *far, const struct segment *segment);
 /* The timer of the connection has ended. */
 void tcp_timer(struct far *far, int32_t slot);
 
-/* ---- Who links these files defines the rest ---- */
+/* ---- The program that links these files defines the rest ---- */
 
 /* Send what is queued. */
 void far_flush(struct far *far);

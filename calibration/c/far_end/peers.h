@@ -26,11 +26,11 @@ enum peer_state {
 /* Names as in RFC 9293, section 3.3.1. */
 struct peer {
     enum peer_state state;
-    bool is_idle;     /* nobody asks anything on it */
-    bool answers;     /* "ping-pong": acknowledgements wait for what is sent next */
+    bool is_idle;         /* nobody asks anything on it */
+    bool answers;         /* "ping-pong": acknowledgements wait for what is sent next */
     bool has_scale;
-    uint8_t scale;    /* of the server's windows */
-    int n_quick;  /* acknowledgements that are not put off, at the beginning */
+    uint8_t scale;        /* of the server's windows */
+    int n_quick;          /* acknowledgements that are not put off, at the beginning */
     int n_timeouts;
     int32_t next_free;
     uint32_t tuple;

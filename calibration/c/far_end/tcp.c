@@ -30,7 +30,7 @@ static struct peer *at(struct far *far, int32_t slot)
     return &far->peers.slots[slot];
 }
 
-/* Queue a segment between the server and *from_ip*, *from_port*. */
+/* Queue *segment* to the server. */
 static void queue(struct far *far, struct segment *segment, int64_t *stamped)
 {
     if (wire_is_full(&far->wire)) {

@@ -20,7 +20,7 @@
 
 enum {
     /* Frames that one call sends. Each may interrupt the CPU of the server, which takes the sender
-     * some 5 us: a connection that falls due meanwhile waits for all of them. */
+     * some time. A connection that falls due during the call begins after it. */
     WIRE_BATCH = 8,
     WIRE_CAPTURED = 160,         /* bytes of a frame that are looked at: headers, and some data */
     WIRE_FRAME = 256,            /* room for these and what the kernel writes before them */

@@ -3,13 +3,13 @@
  *   clock ──piece of the loop──► clock ──piece──► clock ...     gap: length of a piece - what such
  *                                                                    a piece usually takes
  *
- * The clock is read between all pieces of the loop, so that no gap is missed. A piece that found
- * nothing to do always takes the same: what it takes longer is a gap, from 1 us on. What a call
- * takes varies by itself: an interrupt sent to a halted CPU takes its sender some 15 us. Pieces that
- * did something therefore have gaps from 20 us on only, and shorter ones are missed in them.
+ * The clock is read between all pieces of the loop. A piece that found nothing to do always takes
+ * the same: what it takes longer is a gap, from 1 us on. What a call takes varies by itself, most
+ * where it sends an interrupt to a halted CPU. Pieces that did something therefore have gaps from
+ * 20 us on only, and shorter ones are missed in them.
  *
- * Sources: cyclictest and hwlatdetect (rt-tests), the tracer `osnoise` of Linux, which look for gaps
- * in a loop that does nothing else.
+ * Sources: cyclictest and hwlatdetect (rt-tests), the tracer `osnoise` of Linux, which look for
+ * gaps in a loop that does nothing else.
  */
 #ifndef CALIBRATION_GAPS_H
 #define CALIBRATION_GAPS_H

@@ -8,8 +8,9 @@
  * The quiet window has the timer ticks and the neighbours, but not the packets. Only the
  * first packets on a connection are used: later ones are acknowledged at another time. They have
  * a bench of their own, interrupt_later, whose connections have had a request and its reply. A
- * kernel has acknowledged a reply before its client resets; the far end does both in one go, so its
- * connections of interrupt_reset have had a reply, too. Of interrupt_dropped the listener's queue is full.
+ * kernel has acknowledged a reply before its client resets; the far end does both at once, so its
+ * connections of interrupt_reset have had a reply, too. In interrupt_dropped the listener's queue
+ * is full.
  *
  * What a signal adds is small beside its packet, and packets are dearer at one time than at
  * another: so bursts on connections that signal alternate with bursts on some that epoll watches,

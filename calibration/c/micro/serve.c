@@ -5,9 +5,9 @@
  *
  * As in the machine under test, whatever a client's kernel has to receive (reply, FIN) is received
  * inside the server's write and close: that is part of their price. Of the far end nothing is, and
- * what it answers comes after the calls: a reply's acknowledgement is in interrupt_reset. A mechanism of the
- * server's own watches after the accepts, and unwatches before the closes; that of epoll itself
- * leaves the removal to close. */
+ * what it answers comes after the calls: a reply's acknowledgement is in interrupt_reset. A
+ * mechanism of the server's own watches after the accepts, and unwatches before the closes; that of
+ * epoll itself leaves the removal to close. */
 #include "clients.h"
 #include "watched.h"
 
