@@ -161,7 +161,7 @@ def noise_text(
         if run.client_gaps is not None
     ]
     if lost:
-        parts.append(f"the host kept the client's CPU for {np.median(lost):.1%} of the time")
+        parts.append(f"the client's CPU was lost for {np.median(lost):.1%} of the time")
     rest = [width for width in widths if within < width < math.inf]
     if rest:
         # An interval shrinks with the root of the number of runs, and of few runs faster.

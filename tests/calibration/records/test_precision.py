@@ -115,6 +115,6 @@ def test_the_words_name_what_is_known_what_was_rejected_and_what_more_runs_it_ta
     ]
     text = noise_text(by_point([*known, *unsure]).values(), 0.03, FIGURES)
     assert text.startswith("1 of 2 points are known to 3%; 1 of 7 runs were rejected; ")
-    assert "the host kept the client's CPU for 2.0% of the time" in text
+    assert "the client's CPU was lost for 2.0% of the time" in text
     # Half of Student's interval is 4.303 * 100 / sqrt(3) of 1000: 8.28 times too wide.
     assert "half of the others need at most 68.6 times as many runs" in text
