@@ -2,11 +2,12 @@
 
     --profile ─► the scenario's machine.profile ─► $DISPATCHSIM_PROFILE ─► the CPU's ─► the best
 
-A profile matches by the model of its CPU, or by the family where families are generations of cores
-(AMD's; Intel's family 6 is every core since 1995). Hypervisors hide the model and show the family.
-Where none matches, the best is the one with most mechanisms measured, then with the smallest
-published errors. Profiles of a noisy machine are never taken unnamed while a quiet one is shipped,
-and those of a machine that only counts instructions never while another one is.
+A profile matches by the model of its CPU, or by the family where families are narrow (AMD's hold
+one to three generations of cores; Intel's family 6 holds nearly every core since 1995). Hypervisors
+hide the model and show the family. Where none matches, the best is the one with most mechanisms
+measured, then with the smallest published errors. Profiles of a noisy machine are never taken
+unnamed while a quiet one is shipped, and those of a machine that only counts instructions never
+while another one is.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ VARIABLE = "DISPATCHSIM_PROFILE"
 EXAMPLE = "epyc-family26-2cpu-linux-6.18"
 """The profile of shipped scenarios, lessons and pages: their figures are the same on every CPU."""
 _AMD, _INTEL = "AuthenticAMD", "GenuineIntel"
-_FAMILIES_ARE_GENERATIONS = (_AMD, "HygonGenuine")
+_FAMILIES_ARE_NARROW = (_AMD, "HygonGenuine")
 _VENDORS = {"amd": _AMD, "intel": _INTEL}
 """By the word in the name of a CPU, for profiles that were made before the vendor was recorded."""
 
@@ -127,7 +128,7 @@ def _is_of_model(cpu: Cpu, profile: Profile) -> bool:
 
 
 def _is_of_family(cpu: Cpu, profile: Profile) -> bool:
-    return cpu.vendor in _FAMILIES_ARE_GENERATIONS and _are_alike(cpu, profile)
+    return cpu.vendor in _FAMILIES_ARE_NARROW and _are_alike(cpu, profile)
 
 
 def _are_alike(cpu: Cpu, profile: Profile) -> bool:

@@ -154,14 +154,14 @@ def gaps(
     folder: Runs,
     *,
     seconds: Annotated[
-        float, typer.Option(min=0.1, max=60, help="Spin this long in each of four recordings.")
+        float, typer.Option(min=0.1, max=60, help="Length of each of eight recordings.")
     ] = 10.0,
 ) -> None:
     """Record when programs that spin on the CPUs of server and client did not run.
 
     The recordings are added to gaps.jsonl in FOLDER, and to neighbour.jsonl how often another guest
-    used the core of each CPU; `calibrate` takes the last ones into the profile. Of a machine too
-    noisy to measure it says so, with status 1.
+    used the core of each CPU; `calibrate` takes the last ones into the profile. A machine that
+    is too noisy to measure is an error, with status 2.
     """
     from rich.console import Console
 

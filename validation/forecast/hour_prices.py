@@ -4,8 +4,9 @@
             ├─► ratios ─► profile x ratios: what would be forecast if the machine had been
     micro ──┘             calibrated in that hour
 
-The difference of the two forecasts is the hour's share of an error: a busy shared cache makes a
-scan dearer, a busy host an interrupt. Application and calls go with the calls that were measured;
+Where the second forecast is closer, the hour caused the difference: a busy shared cache makes a
+scan dearer, a busy host an interrupt. Where it is not, the correction does not hold: brief benches
+are noisy themselves. Application and calls go with the calls that were measured;
 what clients take, and the link, stay as they were.
 """
 

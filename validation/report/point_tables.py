@@ -410,7 +410,8 @@ def hour_table(errors: Beside) -> Table:
         errors,
         ("at calibration", "at the hour"),
         "At the hour: calls, scans and interrupts at the prices that short benches had before and "
-        "after each run. The difference of both is the hour's share of the error.",
+        "after each run. Where the second error is smaller, the difference is what the hour adds; "
+        "where it is larger, the correction does not hold.",
     )
 
 
@@ -421,7 +422,8 @@ def own_gaps_table(errors: Beside) -> Table:
         errors,
         ("without", "with its gaps"),
         "With its gaps: each run simulated with the gaps of its client's CPU, and a recording of "
-        "the machine's on the server's. The difference of both is the host's share of the error.",
+        "the machine's on the server's. Where the second error is smaller, the difference is what "
+        "the host adds; where it is larger, the correction does not hold.",
     )
 
 
