@@ -18,7 +18,7 @@ from dispatchsim.sim.files.tables import Column, Table, markdown
 from dispatchsim.sim.files.whole_files import write_whole
 from dispatchsim.validation.noise_free.promises import NAMES
 from dispatchsim.validation.report.hardware_section import Asked, asked_tables
-from dispatchsim.validation.report.point_tables import FIGURE_NAMES, in_noise, median_size
+from dispatchsim.validation.report.point_tables import FIGURE_NAMES, median_size
 from dispatchsim.validation.report.reported import REPORTED
 from dispatchsim.validation.scoring.knee import ErrorSummary, KneeErrors, RegimeErrors
 from dispatchsim.validation.scoring.targets import OURS
@@ -77,6 +77,7 @@ def asked(section: Section) -> Asked:
 
 BEGIN, END = "<!-- errors: python -m docs.making.accuracy -->", "<!-- end of errors -->"
 """Around the table in the README."""
+_KNEE = "load at which p99 passes {} (+: promises too much)"
 
 
 def errors_table() -> Table:
@@ -86,7 +87,7 @@ def errors_table() -> Table:
     for section in sections:
         knee, regimes = asked(section)
         named: list[tuple[str, str, ErrorSummary]] = [
-            *((f"load at which p99 passes {ms(e.bound_ns)}", "", e) for e in knee),
+            *((_KNEE.format(ms(e.bound_ns)), "", e) for e in knee),
             *((FIGURE_NAMES[e.figure], e.regime, e) for e in regimes),
         ]
         for figure, regime, errors in named:
@@ -114,11 +115,16 @@ def ms(value_ns: float) -> str:
 
 
 def _summary(errors: ErrorSummary | None) -> str:
-    """Return the median error, the one with sign, and how many are within 15% and in the noise."""
+    """Return the median error and how many are within 15%; see `_median`."""
     if errors is None or not errors.n:
         return "-"
-    sizes = f"{median_size(errors)}, {signed(errors.signed)}"
-    return f"{sizes}, {errors.n_within}/{errors.n}, {in_noise(errors)}"
+    return f"{_median(errors)}, {errors.n_within}/{errors.n}"
+
+
+def _median(errors: ErrorSummary) -> str:
+    """Return the median with its sign, behind the median size where signs cancel."""
+    size, with_sign = median_size(errors), signed(errors.signed)
+    return with_sign if with_sign.lstrip("+-") == size.lstrip("+-") else f"{size} ({with_sign})"
 
 
 def readme_block() -> str:

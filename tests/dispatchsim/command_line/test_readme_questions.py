@@ -123,7 +123,7 @@ def test_the_readme_answers_the_planners_question_with_two_commands(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "110")
     text = _README.read_text()
-    section = text[text.index("**You plan capacity.**") :]
+    section = text[text.index("### You plan capacity\n") :]
     (name,) = re.findall(r"^    export DISPATCHSIM_PROFILE=(\S+)", text, flags=re.M)
     monkeypatch.setenv("DISPATCHSIM_PROFILE", name)
     new, capacity = re.findall(r"^    (dispatchsim .*)$", section, flags=re.M)[:2]
