@@ -49,6 +49,7 @@ from . import preloading
 from .counting import choose_and_count, greet
 from .observed_run import ObservedRun, ObservedServer, observed_run, read_observed
 from .observing import (
+    LATE,
     TOOLS,
     Asking,
     Bench,
@@ -381,7 +382,9 @@ class _Work:
             raise
         run = self._saying_what(run)
         self.runs.append(run)
-        if not run.accepted and not (run.replied and self._box.times()):
+        # That this process woke late says nothing of the server: the campaign tries again.
+        is_servers = run.reason != LATE and not (run.replied and self._box.times())
+        if not run.accepted and is_servers:
             append(task.path, run)
             self._check_alive(self._box, run.reason)
             raise CampaignError(f"{run.reason} ({self._kept()})")
