@@ -1,4 +1,4 @@
-"""Waiting until each of our two CPUs has a core to itself, and telling if that did not last.
+"""Wait until each of our two CPUs has a core to itself, and reject a run if that did not last.
 
     calm? ─► run ─► calm?       both times a cheap system call must take at most 1.15 times as long
                                 as in a calm moment; otherwise the run does not count
@@ -27,9 +27,9 @@ from ..testbed.processes import PRIORITY_HIGHEST, Child, RunError
 from ..testbed.testbed import Testbed
 
 PATIENCE_S = 10.0
-"""So long a run waits for a calm moment; then it is made all the same, and judged."""
+"""A run waits at most this long for a calm moment. It is made and judged in any case."""
 PATIENCE_BESIDE_S = 2.0
-"""The same for what stands beside a run."""
+"""The same for the short benches beside a run."""
 RECORDED_S = 10.0
 """How long each CPU is watched for a record."""
 _FIELDS = ("p10", "last_ns", "beside_last_ns", "waited_ns", "busy_share", "busy_ratio")
@@ -38,8 +38,8 @@ _BENCH_PATIENCE_S = 5.0
 _CALM_QUANTILE = 0.1
 _BRIEF_PATIENCE_S = 0.3
 _BRIEF_PATIENCE_IN_ALL_S = 10.0
-_LOOK_S = 0.05  # as long as the bench's calm must last
-_FIRST_LOOKS = 40  # 2 s; a busy core is calm now and then
+_CHECK_S = 0.05  # as long as the bench's calm must last
+_FIRST_CHECKS = 40  # 2 s; a busy core is calm now and then
 
 
 class Judged(Protocol):
@@ -67,15 +67,9 @@ class Floor(NamedTuple):
 
 
 class CalmCore:
-    """Whether each CPU of *testbed* has a core to itself.
+    """Whether each CPU of *testbed* has a core to itself."""
 
-    *n_first_looks* of 50 ms say what a call takes in a calm moment before the first run.
-    """
-
-    def __init__(
-        self, testbed: Testbed, programs: Programs, *, n_first_looks: int = _FIRST_LOOKS
-    ) -> None:
-        self._n_first_looks = n_first_looks
+    def __init__(self, testbed: Testbed, programs: Programs) -> None:
         self._testbed = testbed
         self._programs = programs
         self._seen_ns: list[float] = []
@@ -87,7 +81,7 @@ class CalmCore:
         return self._seen_ns[int((len(self._seen_ns) - 1) * _CALM_QUANTILE)]
 
     def recall(self, rows: Iterable[Judged | MicroResult]) -> None:
-        """Take notice of what a call took beside earlier runs."""
+        """Add the calls beside earlier runs to those seen."""
         for row in rows:
             source = row if isinstance(row, MicroResult) else row.noise
             if source is not None and source.floor_ns > 0:
@@ -116,21 +110,24 @@ class CalmCore:
         It is repeated twice if there was none; then the rows of the calmest are kept.
         """
         tries: list[tuple[Floor, list[MicroResult]]] = []
-        while len(tries) < _TRIES and not (tries and not floor_fault(tries[-1][0].floor_ratio)):
+        for _ in range(_TRIES):
             before_ns = self.wait(_BENCH_PATIENCE_S)
             rows = measure()
-            tries.append((self.since(before_ns), rows))
+            floor = self.since(before_ns)
+            tries.append((floor, rows))
+            if not floor_fault(floor.floor_ratio):
+                break
         floor, rows = min(tries, key=lambda each: each[0].floor_ratio)
         return [row.model_copy(update=floor._asdict()) for row in rows]
 
     def brief(self, measure: Callable[[], list[MicroResult]]) -> list[MicroResult]:
-        """Return the rows of a brief bench, for which it waits a moment; errors as of `judged`.
+        """Return the rows of a brief bench after waiting 0.3 s at most; errors as of `judged`.
 
-        What all of them wait together is limited, too.
+        All brief benches together wait 10 s at most.
         """
         began_s = time.monotonic()
         ns = self.wait(min(_BRIEF_PATIENCE_S, self._brief_patience_s))
-        self._brief_patience_s -= max(0.0, time.monotonic() - began_s - _LOOK_S)
+        self._brief_patience_s -= max(0.0, time.monotonic() - began_s - _CHECK_S)
         floor = Floor(ns, ns / self.calm_ns)
         return [row.model_copy(update=floor._asdict()) for row in measure()]
 
@@ -144,9 +141,9 @@ class CalmCore:
         """
         patience_s = PATIENCE_S if patience_s is None else patience_s
         if not self._seen_ns:
-            for _ in range(self._n_first_looks):
-                self._look(_LOOK_S, limit_ns=0)
-        return self._look(max(patience_s, _LOOK_S), self.calm_ns * FLOOR_RATIO_MOST)
+            for _ in range(_FIRST_CHECKS):
+                self._check(_CHECK_S, limit_ns=0)
+        return self._check(max(patience_s, _CHECK_S), self.calm_ns * FLOOR_RATIO_MOST)
 
     def is_calm(self, call_ns: float) -> bool:
         """Return whether a call takes no longer than in a calm moment."""
@@ -154,10 +151,10 @@ class CalmCore:
 
     def since(self, before_ns: float) -> Floor:
         """Return what a call takes now and took before a run; errors as of `wait`."""
-        ns = max(before_ns, self._look(_LOOK_S, limit_ns=0))
+        ns = max(before_ns, self._check(_CHECK_S, limit_ns=0))
         return Floor(ns, ns / self.calm_ns)
 
-    def _look(self, seconds: float, limit_ns: float) -> float:
+    def _check(self, seconds: float, limit_ns: float) -> float:
         """Return what a call took in the last 50 ms, on the CPU where that was longer."""
         testbed = self._testbed
         cpus = testbed.server_cpu, testbed.client_cpu
@@ -170,9 +167,7 @@ class CalmCore:
 def measure_neighbours(
     testbed: Testbed, programs: Programs, *, seconds: float = RECORDED_S
 ) -> list[NeighbourRecord]:
-    """Return how often somebody else uses the core of each CPU, alone and beside the other.
-
-    Each of the four takes *seconds*.
+    """Return how often each CPU shares its core, alone and beside the other, *seconds* each.
 
     Raises
     ------

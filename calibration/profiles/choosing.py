@@ -84,17 +84,14 @@ def chosen(
     if not profiles:
         raise ProfileError("profiles: the folder: must hold a profile, got none")
 
-    def rank(name: str) -> tuple[bool, bool, int, float, str]:
-        return (
-            name.startswith(COUNTED),
-            NOISY in profiles[name].machine,
-            -_n_measured(profiles[name]),
-            _error(errors_of(name)),
-            name,
-        )
+    def reserved(name: str) -> tuple[bool, bool]:
+        return name.startswith(COUNTED), NOISY in profiles[name].machine
+
+    def rank(name: str) -> tuple[tuple[bool, bool], int, float, str]:
+        return reserved(name), -_n_measured(profiles[name]), _error(errors_of(name)), name
 
     best_first = sorted(profiles, key=rank)
-    usable = [name for name in best_first if rank(name)[:2] == (False, False)]
+    usable = [name for name in best_first if not any(reserved(name))]
     for of, matches in (("model", _is_of_model), ("family", _is_of_family)):
         for name in usable:
             if matches(cpu, profiles[name]):

@@ -34,25 +34,21 @@ _COUNTED_ABOVE_NS = tuple(us * MICROSECOND_NS for us in (20, 50, 100, 300, 1000)
 _PART_NS = 100 * MILLISECOND_NS  # in which gaps are counted
 
 
-class GapsRecord(Unjudged):
-    """The gaps of one CPU, in `elapsed_ns` of spinning.
+class CpuRecord(Unjudged):
+    """One CPU on which a program spun for `elapsed_ns`.
 
     `machine` is the id of its machine.json, `cpu` whose CPU of the testbed it was, and `beside`
-    what went on meanwhile: nothing, another program that spins on the other CPU, or packets that
-    came to the server's CPU. Lengths of the quantiles are over all gaps above 1 us.
+    what went on meanwhile: nothing, a program that spins on the other CPU, too, or packets that
+    came to the server's CPU.
     """
 
-    format: Literal["dispatchsim-gaps/1"] = "dispatchsim-gaps/1"
+    format: str
     date: str
     code: str
     machine: str
     cpu: Side
     beside: Beside
     elapsed_ns: int
-    median_ns: float
-    p90_ns: float
-    worst_ns: int
-    gaps: Gaps
 
     @property
     def name(self) -> str:
@@ -60,14 +56,24 @@ class GapsRecord(Unjudged):
         return recording_name(self.cpu, self.beside)
 
     @property
-    def lost_share(self) -> float:
-        """Share of the CPU's time that gaps took."""
-        return self.gaps.lost_ns / self.elapsed_ns
-
-    @property
     def of_task(self) -> tuple[int, str]:
         """One recording each: which one."""
         return 0, self.name
+
+
+class GapsRecord(CpuRecord):
+    """The gaps of one CPU. Lengths of the quantiles are over all gaps above 1 us."""
+
+    format: Literal["dispatchsim-gaps/1"] = "dispatchsim-gaps/1"
+    median_ns: float
+    p90_ns: float
+    worst_ns: int
+    gaps: Gaps
+
+    @property
+    def lost_share(self) -> float:
+        """Share of the CPU's time that gaps took."""
+        return self.gaps.lost_ns / self.elapsed_ns
 
     @property
     def p99_ns(self) -> float:

@@ -33,7 +33,7 @@ class Cpu(NamedTuple):
     vendor:
         `AuthenticAMD`, or the code of the implementer.
     family, model:
-        Numbers. An AMD family is one or two generations of cores, Intel's family 6 is all of them.
+        Numbers. An AMD family is one to three generations of cores, Intel's 6 nearly all.
     name:
         Hypervisors often hide the model in it: `AMD EPYC`.
     """

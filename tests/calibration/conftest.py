@@ -14,6 +14,8 @@ sys.path.append(str(Path(__file__).parents[2]))
 from tests.calibration.c.c_programs import Serve, Server, UnavailableError
 from tests.calibration.c.sanitized import sanitized
 
+from dispatchsim.calibration.testbed.testbed import Testbed, TestbedError, open_testbed
+
 FORBIDDEN = ("Operation not permitted", "Permission denied", "Function not implemented")
 """What a system says that does not let programs use a mechanism."""
 
@@ -24,6 +26,16 @@ def programs() -> Path:
     return sanitized(
         "server", "load", "far_end", "read_segments", "idle", "flood", "progress", "keeper"
     )
+
+
+@pytest.fixture(scope="module")
+def testbed() -> Iterator[Testbed]:
+    """Yield namespaces for a far end, or skip."""
+    try:
+        with open_testbed("far_end") as opened:
+            yield opened
+    except TestbedError as error:
+        pytest.skip(str(error))
 
 
 @pytest.fixture

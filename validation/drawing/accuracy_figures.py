@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from ..scoring.knee import CAPACITY, CPU, Knee, knees, value_of
-from ..scoring.scoring import PointScore
+from ..scoring.scoring import LOAD_TOLERANCE, PointScore
 from ..scoring.value_verdicts import WITHIN, signed
 from .figures import NOTE_POINTS, in_order, legend, server_name, server_names, style
 from .looks import look_of
@@ -27,7 +27,6 @@ _FACTOR_MAX = 4.0
 """Of the colours of a heat map: errors beyond it look alike, and are written in the cell."""
 LOADS = (0.2, 0.4, 0.6, 0.8, 1.0, math.inf)
 """Upper ends of the columns of a heat map, in shares of the capacity."""
-_TOLERANCE = 1.01  # a point at 80% of one capacity estimate is not at 80.4% of the next
 
 
 class Spot(NamedTuple):
@@ -173,7 +172,7 @@ def error_grid(scores: Sequence[PointScore], figure: str) -> ErrorGrid:
     for score in opened:
         value, share = value_of(score, figure), score.load_share
         if value is not None and share is not None:
-            column = next(i for i, end in enumerate(LOADS) if share <= end * _TOLERANCE)
+            column = next(i for i, end in enumerate(LOADS) if share <= end * LOAD_TOLERANCE)
             found[server_name(score), column].append(value.error)
     servers = [name for name in server_names(opened) if any(row == name for row, _ in found)]
     return ErrorGrid(

@@ -23,12 +23,18 @@ from ...calibration.records.measured_runs import MicroResult, read_rows
 from ...scenario.formats import share_text
 from ...sim.engine.workers import workers_for
 from ...sim.files.tables import DASH, Column, Table
-from ...sim.state.units import MILLISECOND_NS
 from ..forecast.forecast import Lengths, Request, forecasts, unknown
 from ..forecast.hour_prices import HourPrices, at_hour
 from ..forecast.provenance import read_machine_runs
 from ..points.measured_points import group
-from ..scoring.knee import CPU, knee_errors, knees, regime_errors
+from ..scoring.knee import (
+    CPU,
+    PUBLISHED_BOUND_NS,
+    QUIET,
+    knee_errors,
+    knees,
+    regime_errors,
+)
 from ..scoring.misses import Miss, miss_of
 from ..scoring.scoring import PointScore, score
 from ..scoring.targets import Capacity
@@ -37,7 +43,6 @@ SPIN, MEMORY, CROSSING = "spin", "memory", "floor"
 """The benches whose results a borrowed profile is scaled by."""
 SEEDS = 2
 """Arrivals simulated at a point: what differs here is the costs."""
-_KNEE_NS = 20 * MILLISECOND_NS
 Progress = Callable[[int, int], None]
 
 
@@ -128,9 +133,11 @@ def forecast_from(
 def bought(way: str, profile: Profile, scores: Sequence[PointScore]) -> Bought:
     """Return the errors of *scores*, forecast from *profile*."""
     capacity = Capacity.of(scores)
-    times = {row.figure: row.median for row in regime_errors(scores) if "no queue" in row.regime}
+    times = {row.figure: row.median for row in regime_errors(scores) if row.regime == QUIET}
     shifts = [
-        row.median for row in knee_errors(knees(scores)) if row.bound_ns == _KNEE_NS and row.n
+        row.median
+        for row in knee_errors(knees(scores))
+        if row.bound_ns == PUBLISHED_BOUND_NS and row.n
     ]
     return Bought(
         way,

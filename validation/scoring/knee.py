@@ -204,10 +204,12 @@ def knee_errors(found: Sequence[Knee]) -> list[KneeErrors]:
     return rows
 
 
-_QUIET = LOAD_SHARE_MAX * LOAD_TOLERANCE
+_QUIET_MOST = LOAD_SHARE_MAX * LOAD_TOLERANCE
+QUIET = f"no queue: up to {LOAD_SHARE_MAX:.0%} of capacity"
+"""The regime of low loads."""
 REGIMES: dict[str, Callable[[float], bool]] = {
-    f"no queue: up to {LOAD_SHARE_MAX:.0%} of capacity": lambda share: share <= _QUIET,
-    "queue: up to the capacity": lambda share: _QUIET < share <= 1,
+    QUIET: lambda share: share <= _QUIET_MOST,
+    "queue: up to the capacity": lambda share: _QUIET_MOST < share <= 1,
     "past the capacity": lambda share: share > 1,
 }
 """Of open loops, by the load over the measured capacity."""
@@ -277,8 +279,7 @@ def machine_errors(section: Mapping[str, Any]) -> MachineErrors:
         for target in section["targets"]
         if (target["name"], target["statistic"]) == ("capacity", "median")
     )
-    quiet = next(iter(REGIMES))
-    of = {row["figure"]: row["median"] for row in section["regimes"] if row["regime"] == quiet}
+    of = {row["figure"]: row["median"] for row in section["regimes"] if row["regime"] == QUIET}
     knee = {row["bound_ns"]: row["median"] for row in section["knees"]}
     return MachineErrors(capacity, of.get("p50_ns"), of.get("p99_ns"), knee.get(PUBLISHED_BOUND_NS))
 

@@ -7,8 +7,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-const char padding[PADDING_BYTES];
-
 static int socket_open(const struct pair *pair)
 {
     (void)pair;
@@ -92,17 +90,7 @@ static size_t socket_receive(const struct pair *pair, int fd, size_t bytes)
 {
     (void)pair;
     static char taken[PADDING_BYTES]; /* of the one peer */
-    ssize_t received = read(fd, taken, bytes < sizeof taken ? bytes : sizeof taken);
-    if (received > 0) {
-        return (size_t)received;
-    }
-    if (received == 0) {
-        fail("the other side closed a connection");
-    }
-    if (errno != EAGAIN) {
-        fail_errno("read");
-    }
-    return 0;
+    return receive_into(taken, bytes < sizeof taken ? bytes : sizeof taken, fd);
 }
 
 static void socket_close(const struct pair *pair, int fd)

@@ -75,8 +75,4 @@ extern const struct client_kind socket_clients;
 extern const struct client_kind far_clients;
 void far_clients_begin(struct pair *pair, long n);
 
-/* Bytes of no meaning: so many at most are sent at once. */
-enum { PADDING_BYTES = 65536 };
-extern const char padding[PADDING_BYTES];
-
 #endif

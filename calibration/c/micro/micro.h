@@ -226,10 +226,15 @@ bool meet_again(struct pair *pair, enum side side, uint64_t deadline_ns);
 int listener_open(struct sockaddr_in *address, const char *text);
 void await(int fd, short events);
 int accept_one(int listener);
-void send_bytes(int fd, size_t bytes); /* of no meaning, PIECE_BYTES at most */
+/* Bytes of no meaning: so many at most are sent at once. */
+enum { PADDING_BYTES = 65536 };
+extern const char padding[PADDING_BYTES];
+void send_bytes(int fd, size_t bytes); /* of padding */
 void send_text(int fd, const char *text, size_t bytes);
 /* Read what is there; return the bytes, 0 if there are none yet. */
 size_t receive_bytes(int fd, size_t bytes);
+/* The same, where the bytes are wanted, or more than a short reply. */
+size_t receive_into(char *buffer, size_t bytes, int fd);
 void close_fd(int fd);
 /* Move a descriptor to the least number from `number` on that is free; return it. */
 int move_fd(int fd, long number);

@@ -8,9 +8,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { BACKLOG = 4096, PATIENCE_MS = 10000, PIECE_BYTES = 65536 };
+enum { BACKLOG = 4096, PATIENCE_MS = 10000 };
 
-static const char padding[PIECE_BYTES];
+const char padding[PADDING_BYTES];
 
 void close_fd(int fd)
 {
@@ -68,8 +68,8 @@ int accept_one(int listener)
 
 void send_bytes(int fd, size_t bytes)
 {
-    if (bytes > PIECE_BYTES) {
-        fail("only %d of %zu bytes can be written at once", PIECE_BYTES, bytes);
+    if (bytes > PADDING_BYTES) {
+        fail("only %d of %zu bytes can be written at once", PADDING_BYTES, bytes);
     }
     send_text(fd, padding, bytes);
 }
@@ -88,7 +88,12 @@ void send_text(int fd, const char *text, size_t bytes)
 size_t receive_bytes(int fd, size_t bytes)
 {
     char buffer[REPLY_BYTES];
-    ssize_t received = read(fd, buffer, bytes < sizeof buffer ? bytes : sizeof buffer);
+    return receive_into(buffer, bytes < sizeof buffer ? bytes : sizeof buffer, fd);
+}
+
+size_t receive_into(char *buffer, size_t bytes, int fd)
+{
+    ssize_t received = read(fd, buffer, bytes);
     if (received > 0) {
         return (size_t)received;
     }

@@ -30,7 +30,7 @@ from tests.calibration.c.c_programs import (
     write_trace,
 )
 
-from dispatchsim.calibration.testbed.testbed import Testbed, TestbedError, open_testbed
+from dispatchsim.calibration.testbed.testbed import Testbed
 
 PORT = 8080
 
@@ -60,16 +60,6 @@ class FarEnd:
     def run(self, port: int, trace: Path, *options: str) -> tuple[dict[str, Any], list[Record]]:
         """Replay *trace*; return the summary and the records."""
         return run_load(self.programs, port, trace, *options, program=self.command())
-
-
-@pytest.fixture(scope="module")
-def testbed() -> Iterator[Testbed]:
-    """Yield namespaces for a far end, or skip."""
-    try:
-        with open_testbed("far_end") as opened:
-            yield opened
-    except TestbedError as error:
-        pytest.skip(str(error))
 
 
 @pytest.fixture

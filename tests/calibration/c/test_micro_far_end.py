@@ -6,7 +6,6 @@ import json
 import math
 import os
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from tests.calibration.c.test_micro import (
     run,
 )
 
-from dispatchsim.calibration.testbed.testbed import Testbed, TestbedError, open_testbed
+from dispatchsim.calibration.testbed.testbed import Testbed
 
 BENCHES = (
     *("poll_scan", "select_first", "poll_ready", "epoll_recheck", "epoll_mod", "watch_calls"),
@@ -43,16 +42,6 @@ def micro() -> Path:
     if not {0, 1} <= os.sched_getaffinity(0):
         pytest.skip("the benches need CPUs 0 and 1")
     return sanitized("micro") / "micro"
-
-
-@pytest.fixture(scope="module")
-def testbed() -> Iterator[Testbed]:
-    """Yield namespaces for a far end, or skip."""
-    try:
-        with open_testbed("far_end") as opened:
-            yield opened
-    except TestbedError as error:
-        pytest.skip(str(error))
 
 
 def counters(testbed: Testbed) -> dict[str, int]:

@@ -41,9 +41,10 @@ def bench(median: float, *, number: int = 0, floor_ratio: float = 0) -> MicroRes
 
 
 @pytest.fixture
-def core(c_programs: Programs) -> Iterator[CalmCore]:
+def core(c_programs: Programs, monkeypatch: pytest.MonkeyPatch) -> Iterator[CalmCore]:
+    monkeypatch.setattr(calm, "_FIRST_CHECKS", 1)
     with open_testbed("loopback") as testbed:
-        yield CalmCore(testbed, c_programs, n_first_looks=1)
+        yield CalmCore(testbed, c_programs)
 
 
 def looks(core: CalmCore, monkeypatch: pytest.MonkeyPatch, *calls_ns: float) -> list[float]:

@@ -1,7 +1,7 @@
 """Which tasks a campaign runs: rounds that depend on what was found, a budget, what is counted."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -60,6 +60,18 @@ class Bench:
         return [Task(self.path, number, name) for name in names]
 
 
+def taking_10_s(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Callable[[Task], Sequence[Row]]:
+    """Return what measures as *bench* does and takes 10 s of the campaign's clock."""
+    clock = Clock()
+
+    def measure(task: Task) -> Sequence[Row]:
+        clock.now_s += 10
+        return bench.measure(task)
+
+    monkeypatch.setattr(campaigns, "time", clock)
+    return measure
+
+
 def test_a_round_is_planned_when_the_one_before_is_over(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
 
@@ -92,13 +104,8 @@ def test_known_rounds_count_what_is_left_to_do_and_what_was_there(tmp_path: Path
 def test_a_budget_ends_a_campaign_in_the_midst_of_a_round(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bench, clock = Bench(tmp_path), Clock()
-
-    def measure(task: Task) -> Sequence[Row]:
-        clock.now_s += 10
-        return bench.measure(task)
-
-    monkeypatch.setattr(campaigns, "time", clock)
+    bench = Bench(tmp_path)
+    measure = taking_10_s(bench, monkeypatch)
     campaign = Campaign(measure, bench.seen.append, budget_s=25)
     with campaign.working():
         campaign.run([bench.tasks(n, "a", "b") for n in range(5)], "runs")
@@ -112,13 +119,8 @@ def test_a_budget_ends_a_campaign_in_the_midst_of_a_round(
 def test_a_budget_that_ends_during_the_last_task_has_ended_behind_the_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bench, clock = Bench(tmp_path), Clock()
-
-    def measure(task: Task) -> Sequence[Row]:
-        clock.now_s += 10
-        return bench.measure(task)
-
-    monkeypatch.setattr(campaigns, "time", clock)
+    bench = Bench(tmp_path)
+    measure = taking_10_s(bench, monkeypatch)
     campaign = Campaign(measure, budget_s=15)
     with campaign.working():
         campaign.run([bench.tasks(0, "a", "b")], "runs")

@@ -62,7 +62,7 @@ def _tiny(monkeypatch: pytest.MonkeyPatch, c_programs: Programs) -> None:
     monkeypatch.setattr(hardware, "bench_commands", lambda **_: ["floor --milliseconds 5"])
     monkeypatch.setattr(calm, "floor_fault", lambda _: "")
     monkeypatch.setattr(calm, "PATIENCE_S", 0.1)
-    monkeypatch.setattr(calm, "_FIRST_LOOKS", 1)
+    monkeypatch.setattr(calm, "_FIRST_CHECKS", 1)
     monkeypatch.setattr(surroundings, "PATIENCE_BESIDE_S", 0.1)
     monkeypatch.setattr(surroundings, "TIMING", TIMING)
     monkeypatch.setattr(hardware, "measure_gaps", lambda *_, **__: [])

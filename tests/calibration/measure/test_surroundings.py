@@ -35,7 +35,8 @@ class Machine:
         monkeypatch.setattr(surroundings, "run_point", self._run_point)
         clock = SimpleNamespace(monotonic=lambda: self.now_s)
         monkeypatch.setattr(surroundings, "time", clock)
-        self.beside = Surroundings(TESTBED, PROGRAMS, CalmCore(TESTBED, PROGRAMS, n_first_looks=9))
+        monkeypatch.setattr(calm, "_FIRST_CHECKS", 9)
+        self.beside = Surroundings(TESTBED, PROGRAMS, CalmCore(TESTBED, PROGRAMS))
 
     def around(self) -> dict[str, tuple[float, float]]:
         """Return what stands beside a run."""
