@@ -107,6 +107,9 @@ class OverloadPoint(Point):
     """The load, over the capacity."""
     surge: Annotated[float, Field(ge=0)] = 0.0
     """Added to `share` from SURGE_BEGIN_NS to SURGE_END_NS."""
+    shares_cpu: bool = True
+    """Whether the clients' kernel receives on the server's CPU. Clients that are packets have none.
+    A run's record says this by its steering, so it is not stored with the point."""
 
     @property
     def kind(self) -> Literal["backlog", "storm"]:
@@ -183,7 +186,7 @@ class OverloadPoint(Point):
     def on_its_testbed(self, settings: RunSettings) -> RunSettings:
         """Return the *settings* of a run in two network namespaces of a machine."""
         settings = super().on_its_testbed(settings)
-        return settings._replace(network=settings.network._replace(one_machine=True))
+        return settings._replace(network=settings.network._replace(one_machine=self.shares_cpu))
 
     def load_options(self) -> tuple[str, ...]:
         """Return the options of the load generator that say who tries again."""

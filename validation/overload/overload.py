@@ -192,7 +192,8 @@ def figures_of_outcome(
 
 def job_of_record(record: OverloadRecord, profile: Profile) -> Job:
     """Return the simulation of *record*, at the prices of no open connections."""
-    asked = record.point.at_rate(record.rate_per_s).lasting(record.warm_up_ns, record.window_ns)
+    point = record.point.model_copy(update={"shares_cpu": record.steering != "far_end"})
+    asked = point.at_rate(record.rate_per_s).lasting(record.warm_up_ns, record.window_ns)
     return job_of(with_tick_of(asked, profile), profile, record.seed)
 
 

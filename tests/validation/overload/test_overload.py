@@ -13,11 +13,13 @@ from dispatchsim.calibration.points.overload_points import OverloadPoint, overlo
 from dispatchsim.calibration.profiles.cost_profile import Profile, shipped_profiles
 from dispatchsim.calibration.records.measured_runs import append
 from dispatchsim.calibration.records.overload_records import OVERLOAD_FILE, OverloadRecord
+from dispatchsim.calibration.running.preparation import settings_of_job
 from dispatchsim.sim.state.kinds import Count
 from dispatchsim.validation.forecast.provenance import MachineRuns
 from dispatchsim.validation.overload.overload import (
     capacities,
     compare,
+    job_of_record,
     shares,
     simulated,
     syn_seconds,
@@ -91,6 +93,14 @@ def test_a_capacity_is_the_median_of_all_closed_loops_of_a_server() -> None:
     other = short(overload_point_at(mechanism="blocking", workers=4, backlog=16, load=1.4))
     found = capacities([short(POINT), slow, other])
     assert found == {("epoll_level", 0, 1): 10_000.0, ("blocking", 0, 4): CAPACITY_PER_S}
+
+
+def test_packets_without_a_tcp_stack_take_no_cpu_of_the_server(profile: Profile) -> None:
+    of_sockets = short(POINT)
+    of_packets = of_sockets.model_copy(update={"steering": "far_end"})
+    for record, shares_cpu in ((of_sockets, True), (of_packets, False)):
+        settings = settings_of_job(job_of_record(record, profile))
+        assert settings.network.one_machine == shares_cpu
 
 
 def test_goodput_of_a_light_load_is_the_load(profile: Profile) -> None:
