@@ -20,7 +20,8 @@ endif
 
 # Whose runs the published report is of, in its order.
 MACHINES := epyc-family26-2cpu-linux-6.18 epyc-family25-2cpu-linux-6.18 \
-    xeon-family6-model207-2cpu-linux-6.18 counted-linux-6.1 counted-linux-6.1-unmerged
+    epyc-family25-far-end-2cpu-linux-6.18 xeon-family6-model207-2cpu-linux-6.18 \
+    counted-linux-6.1 counted-linux-6.1-unmerged
 
 .DEFAULT_GOAL := help
 .PHONY: help test demo explore course lint bench equality faults recorded reports kernel size fuzz-translator docs docs-links wheels \

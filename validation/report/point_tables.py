@@ -366,7 +366,11 @@ def knee_table(errors: Sequence[KneeErrors]) -> Table:
         Column("p99 passes", lambda e: time_text(e.bound_ns, trim=True), words=True),
         Column("servers", lambda e: e.n, means="of which both p99 pass it"),
         *_ERRORS,
-        Column("only measured", lambda e: e.only_measured, means="servers of which only that does"),
+        Column(
+            "only measured",
+            lambda e: e.only_measured,
+            means="servers of which only that p99 passes it; they count as missed",
+        ),
         Column("only forecast", lambda e: e.only_forecast),
     ]
     note = (

@@ -176,7 +176,7 @@ class KneeErrors(ErrorSummary):
     """The shifts of all servers of which both curves pass one bound.
 
     `only_measured` and `only_forecast` are the servers of which one curve passes the bound within
-    the rates that were measured.
+    the rates that were measured. They have no shift, so no size counts them; `n_missed` does.
     """
 
     bound_ns: int
@@ -193,14 +193,14 @@ def knee_errors(found: Sequence[Knee]) -> list[KneeErrors]:
         only_measured = sum(k.measured_per_s is not None and k.shift is None for k in own)
         only_forecast = sum(k.forecast_per_s is not None and k.shift is None for k in own)
         if shifts or only_measured or only_forecast:
-            rows.append(
-                KneeErrors.of(
-                    shifts,
-                    bound_ns=bound_ns,
-                    only_measured=only_measured,
-                    only_forecast=only_forecast,
-                )
+            row = KneeErrors.of(
+                shifts,
+                bound_ns=bound_ns,
+                only_measured=only_measured,
+                only_forecast=only_forecast,
             )
+            n_missed = row.n_missed + only_measured + only_forecast
+            rows.append(replace(row, n_missed=n_missed))
     return rows
 
 

@@ -128,7 +128,7 @@ def test_a_curve_that_does_not_pass_is_counted_and_not_extended() -> None:
     )
     assert [knee.shift for knee in found] == [None, None]
     (row,) = knee_errors(found)
-    assert (row.n, row.only_measured, row.only_forecast) == (0, 1, 1)
+    assert (row.n, row.only_measured, row.only_forecast, row.n_missed) == (0, 1, 1, 2)
     assert math.isnan(row.median)
     assert crossing([(1.0, 0.0), (2.0, 5e6), (3.0, NAN)], 1e6) is None
 
