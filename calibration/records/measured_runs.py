@@ -16,6 +16,7 @@ import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Generic, Literal, Protocol, Self, TypeVar
 
@@ -174,7 +175,8 @@ class Gaps(Frozen):
     """Times at which a program that spins on a CPU did not run, from the start of the run.
 
     All gaps above 1 us count in `n` and `lost_ns`; `at_ns` and `length_ns` hold those longer than
-    `above_ns`, in order of time. `at_ns` is where a gap begins.
+    `above_ns`, in order of time. `at_ns` is where a gap begins. Older records also hold gaps of
+    before the run (`of_run`).
     """
 
     above_ns: int
@@ -182,6 +184,32 @@ class Gaps(Frozen):
     lost_ns: int
     at_ns: list[int]
     length_ns: list[int]
+
+    @property
+    def of_run(self) -> Self:
+        """The gaps of the run itself, without those that a load generator had before it.
+
+        Until 2026-11-26 a generator also recorded its own sleep while it held connections. The run
+        set its clock back, so these rows lie before a step back of `at_ns`. `n` and `lost_ns`
+        counted them, too, and become those of the rows that are left. Rows of before stay where
+        the first gap of the run has a later time than all of them: no step shows them.
+
+        >>> Gaps(above_ns=4, n=9, lost_ns=99, at_ns=[30, 40, 10], length_ns=[9, 9, 5]).of_run
+        Gaps(above_ns=4, n=1, lost_ns=5, at_ns=[10], length_ns=[5])
+        """
+        steps = enumerate(pairwise(self.at_ns), start=1)
+        first = next((i for i, (earlier, later) in steps if later < earlier), 0)
+        if not first:
+            return self
+        length_ns = self.length_ns[first:]
+        return self.model_copy(
+            update={
+                "n": len(length_ns),
+                "lost_ns": sum(length_ns),
+                "at_ns": self.at_ns[first:],
+                "length_ns": length_ns,
+            }
+        )
 
 
 class RunResult(Frozen):

@@ -156,7 +156,7 @@ def noise_text(
     if n_rejected:
         parts.append(f"{n_rejected} of {len(runs)} runs were rejected")
     lost = [
-        run.client_gaps.lost_ns / ((run.warm_up_ns or 0) + run.window_ns)
+        run.client_gaps.of_run.lost_ns / ((run.warm_up_ns or 0) + run.window_ns)
         for run in runs
         if run.client_gaps is not None
     ]

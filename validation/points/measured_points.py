@@ -246,13 +246,13 @@ def own_gaps_of(runs: Iterable[RunRecord]) -> tuple[tuple[int, HostGaps], ...]:
 
     They are played once, from the start of the run.
     """
+    recorded = [(run, run.client_gaps.of_run) for run in runs if run.client_gaps is not None]
     return tuple(
         (
             run.seed,
             in_order(gaps.at_ns, gaps.length_ns, run.warm_up_ns + run.window_ns, is_drawn=False),
         )
-        for run in runs
-        if (gaps := run.client_gaps) is not None
+        for run, gaps in recorded
     )
 
 

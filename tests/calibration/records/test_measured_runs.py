@@ -8,6 +8,7 @@ import pytest
 
 from dispatchsim.calibration.records.measured_runs import (
     DataError,
+    Gaps,
     MicroResult,
     RunRecord,
     append,
@@ -85,6 +86,18 @@ def test_a_bench_may_print_more_than_the_format_names(tmp_path: Path) -> None:
     append(path, MicroResult.model_validate(MICRO))
     (row,) = read_rows(path, MicroResult).rows
     assert row.model_dump()["steering"] == "loopback"
+
+
+def test_gaps_of_before_a_run_are_not_of_the_run() -> None:
+    # A generator that polled each millisecond while connections were held; then its clock began.
+    at_ns, length_ns = [31_000, 32_100, 33_200, 700, 5_200], [1_100, 1_100, 1_000, 60, 90]
+    recorded = Gaps(above_ns=50, n=812, lost_ns=3_999, at_ns=at_ns, length_ns=length_ns)
+    left = Gaps(above_ns=50, n=2, lost_ns=150, at_ns=[700, 5_200], length_ns=[60, 90])
+    assert recorded.of_run == left
+    ordered = Gaps(above_ns=50, n=812, lost_ns=3_999, at_ns=[700, 5_200], length_ns=[60, 90])
+    assert ordered.of_run == ordered
+    none = Gaps(above_ns=50, n=812, lost_ns=3_999, at_ns=[], length_ns=[])
+    assert none.of_run == none
 
 
 def test_a_missing_file_holds_nothing(tmp_path: Path) -> None:

@@ -118,3 +118,17 @@ def test_the_words_name_what_is_known_what_was_rejected_and_what_more_runs_it_ta
     assert "the client's CPU was lost for 2.0% of the time" in text
     # Half of Student's interval is 4.303 * 100 / sqrt(3) of 1000: 8.28 times too wide.
     assert "half of the others need at most 68.6 times as many runs" in text
+
+
+def test_gaps_of_before_a_run_are_not_lost_time_of_it() -> None:
+    (run,) = runs(1000)
+    a_tenth_ns = (run.warm_up_ns + run.window_ns) // 10
+    gaps = Gaps(
+        above_ns=50_000,
+        n=900,
+        lost_ns=9 * a_tenth_ns,
+        at_ns=[9_000_000, 1_000],
+        length_ns=[1_100_000, a_tenth_ns],
+    )
+    text = noise_text([[run.model_copy(update={"client_gaps": gaps})]], 0.03, FIGURES)
+    assert "the client's CPU was lost for 10.0% of the time" in text

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from tests.validation.synthetic_runs import SHORT, simulated, synthetic_run
 
 from dispatchsim.calibration.points.point import Point, point_at
 from dispatchsim.calibration.profiles.cost_profile import Profile
-from dispatchsim.calibration.records.measured_runs import ClientTimes, Latency, RunRecord
+from dispatchsim.calibration.records.measured_runs import ClientTimes, Gaps, Latency, RunRecord
 from dispatchsim.sim.figures.summary import Verdict, summarise
 from dispatchsim.validation.points.measured_points import (
     figures_of_run,
     figures_of_summary,
     group,
+    own_gaps_of,
     spread,
     verdict_of_run,
 )
@@ -130,3 +132,17 @@ def test_p999_is_shown_where_a_run_has_ten_thousand_replies(profile: Profile) ->
     assert math.isnan(figures_of_summary(summary).p999_ns)
     many = replace(summary, connections=replace(summary.connections, replied=10_000))
     assert figures_of_summary(many).p999_ns == summary.connections.lifetime_ns.p999
+
+
+def with_gaps(run: RunRecord, *gaps: tuple[int, int], **others: Any) -> RunRecord:
+    """Return *run* with *gaps* of its generator's CPU: when they began, and how long they were."""
+    at_ns, length_ns = ([each[i] for each in gaps] for i in (0, 1))
+    recorded = Gaps(above_ns=50_000, n=99, lost_ns=9, at_ns=at_ns, length_ns=length_ns)
+    return run.model_copy(update={"client_gaps": recorded, **others})
+
+
+def test_gaps_of_before_a_run_are_not_played(profile: Profile) -> None:
+    run = synthetic_run(OPEN, profile)
+    held = with_gaps(run, (31_000_000, 1_100_000), (32_100_000, 1_100_000), (9_000, 60_000))
+    ((seed, gaps),) = own_gaps_of([run, held])
+    assert (seed, gaps.at_ns, gaps.length_ns) == (run.seed, (9_000,), (60_000,))
