@@ -185,7 +185,7 @@ def bootstrap(
     estimate:
         From indices of rounds, with repetition, to numbers.
     n_rounds:
-        How many there are; with one the interval has no width.
+        How many there are; with one the interval has no width (see `ends`).
     seed, name:
         The stream of random numbers.
     """
@@ -193,8 +193,12 @@ def bootstrap(
     # Of one round there is but one resample: it is drawn once.
     n_drawn = max(1, replicates) if n_rounds > 1 else 1
     drawn = random.integers(n_rounds, size=(n_drawn, n_rounds))
-    values = np.array([estimate(rounds) for rounds in drawn], np.float64)
-    low, high = np.quantile(values, [_TAIL, 1 - _TAIL], axis=0)
+    return ends([estimate(rounds) for rounds in drawn])
+
+
+def ends(estimates: Sequence[Sequence[float]]) -> tuple[Floats, Floats]:
+    """Return the ends of the 95% percentile intervals of numbers that were estimated repeatedly."""
+    low, high = np.quantile(np.array(estimates, np.float64), [_TAIL, 1 - _TAIL], axis=0)
     return low, high
 
 

@@ -14,7 +14,9 @@ MISSES_FOLDER = Path(__file__).parent / "misses"
 
 
 class MachineErrors(NamedTuple):
-    """The median relative errors of a machine's forecasts, as published; None where there is none.
+    """The middle errors of a machine's forecasts, as published; None where there is none.
+
+    They are relative and have the sign of most: -0.5 is half of what was measured, as far off as 1.
 
     Attributes
     ----------

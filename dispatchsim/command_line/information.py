@@ -12,7 +12,6 @@ import typer
 
 from ..scenario.errors import UserError
 from ..scenario.examples import example_scenarios, first_sentence
-from ..scenario.formats import share_text
 from ..sim.files.tables import DASH
 from ..sim.files.whole_files import to_json, write_json
 from .door import people
@@ -180,6 +179,8 @@ def _prices_shown(machine: dict[str, Any], mechanism: str) -> str:
 
 def _print_machines(known: dict[str, dict[str, Any]]) -> None:
     """Print each machine with the published errors of its forecasts."""
+    from ..validation.scoring.value_verdicts import signed
+
     rows = [
         (
             f"{name}{' (noisy)' if 'noisy' in each['machine'] else ''}",
@@ -187,7 +188,7 @@ def _print_machines(known: dict[str, dict[str, Any]]) -> None:
             str(each["machine"].get("date", DASH))[:10],
             str(each["open_connections_max"]),
             *(
-                _error((each["errors"] or {}).get(key))
+                signed((each["errors"] or {}).get(key))
                 for key in ("capacity", "p50", "p99", "knee")
             ),
         )
@@ -198,10 +199,6 @@ def _print_machines(known: dict[str, dict[str, Any]]) -> None:
         "capacity error | p50 error | p99 error | knee error",
         rows,
     )
-
-
-def _error(value: float | None) -> str:
-    return DASH if value is None else share_text(value)
 
 
 def schema(

@@ -273,14 +273,22 @@ def regime_of(score: PointScore) -> str | None:
 
 
 def machine_errors(section: Mapping[str, Any]) -> MachineErrors:
-    """Return the published errors of a machine, of its section in a report's scores."""
+    """Return the published errors of a machine, of its section in a report's scores.
+
+    Each has the sign of most errors: half as much is as far off as twice as much.
+    """
+
+    def middle(row: Mapping[str, Any]) -> float:
+        size: float = row["median"]
+        return -size if row["signed"] < 0 and size < 1 else size
+
     capacity = next(
         target["values"][OURS]
         for target in section["targets"]
         if (target["name"], target["statistic"]) == ("capacity", "median")
     )
-    of = {row["figure"]: row["median"] for row in section["regimes"] if row["regime"] == QUIET}
-    knee = {row["bound_ns"]: row["median"] for row in section["knees"]}
+    of = {row["figure"]: middle(row) for row in section["regimes"] if row["regime"] == QUIET}
+    knee = {row["bound_ns"]: middle(row) for row in section["knees"]}
     return MachineErrors(capacity, of.get("p50_ns"), of.get("p99_ns"), knee.get(PUBLISHED_BOUND_NS))
 
 

@@ -135,6 +135,22 @@ def test_intervals_of_both_parts_hold_what_repeats_leave_open() -> None:
         assert cost.low[0] <= cost.value[0] < cost.high[0]
 
 
+def test_a_single_round_of_a_noisy_machine_is_not_certain() -> None:
+    def entry_width(spread: float) -> float:
+        rows = [
+            row.model_copy(
+                update={"p10": row.median / (1 + spread), "p90": row.median * (1 + spread)}
+            )
+            for row in micro_rounds()
+            if row.round == 0
+        ]
+        entry = profile_of([20_000.0], rows).cost["interrupt"]["entry_ns"]
+        return entry.high[0] / entry.low[0] - 1
+
+    assert entry_width(0) == 0
+    assert 0.05 < entry_width(0.1) < entry_width(0.3)
+
+
 def test_a_connection_cannot_take_more_than_there_is_to_share() -> None:
     runs = [fit_run(20_000), fit_run(1e6, point=KEPT_FIT_POINT)]
     found = fit_profile({}, micro_rounds(), runs, replicates=20, simulated_ns=50_000_000)

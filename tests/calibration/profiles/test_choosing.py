@@ -111,6 +111,15 @@ def test_the_smallest_errors_decide_between_as_many_mechanisms() -> None:
         assert chosen(XEON, known, errors.get).name == "b"
 
 
+def test_a_third_of_what_was_measured_is_farther_off_than_twice_as_much() -> None:
+    errors = {
+        "third": MachineErrors(0.1, 0.1, -2 / 3, 0.1),
+        "twice": MachineErrors(0.1, 0.1, 1, 0.1),
+    }
+    known = {name: of_cpu(ROME) for name in errors}
+    assert chosen(XEON, known, errors.get).name == "twice"
+
+
 def test_a_model_wins_over_its_family() -> None:
     named = Cpu("AuthenticAMD", "25", "17", "AMD EPYC 9654")
     known = {

@@ -143,14 +143,16 @@ def test_published_errors_are_medians_of_one_section() -> None:
             {"name": "capacity", "statistic": "median", "values": {"dispatchsim": 0.05}},
         ],
         "regimes": [
-            {"figure": "p50_ns", "regime": "no queue: up to 80% of capacity", "median": 0.2},
-            {"figure": "p99_ns", "regime": "past the capacity", "median": 9.0},
+            {"figure": "p50_ns", "regime": "no queue: up to 80% of capacity", "median": 0.2,
+             "signed": 0.2},
+            {"figure": "p99_ns", "regime": "past the capacity", "median": 9.0, "signed": 9.0},
         ],
         "knees": [
-            {"bound_ns": 5_000_000, "median": 0.4}, {"bound_ns": 20_000_000, "median": 0.1},
+            {"bound_ns": 5_000_000, "median": 0.4, "signed": 0.4},
+            {"bound_ns": 20_000_000, "median": 0.1, "signed": -0.05},
         ],
     }  # fmt: skip
-    assert machine_errors(section) == MachineErrors(0.05, 0.2, None, 0.1)
+    assert machine_errors(section) == MachineErrors(0.05, 0.2, None, -0.1)
 
 
 def test_a_machine_that_was_never_validated_has_no_errors() -> None:
