@@ -171,7 +171,7 @@ def error_grid(scores: Sequence[PointScore], figure: str) -> ErrorGrid:
     opened = [score for score in scores if score.load_share is not None]
     for score in opened:
         value, share = value_of(score, figure), score.load_share
-        if value is not None and share is not None:
+        if value is not None and share is not None and not math.isnan(value.error):
             column = next(i for i, end in enumerate(LOADS) if share <= end * LOAD_TOLERANCE)
             found[server_name(score), column].append(value.error)
     servers = [name for name in server_names(opened) if any(row == name for row, _ in found)]

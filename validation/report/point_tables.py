@@ -356,6 +356,11 @@ _ERRORS: tuple[Column[Any], ...] = (
     Column("missed", lambda e: e.n_missed, means="neither"),
 )
 """Of `KneeErrors` and `RegimeErrors` alike."""
+_NO_REPLY: Column[Any] = Column(
+    "no reply",
+    lambda e: e.n_no_reply,
+    means="of the missed: nobody is answered in the forecast, so they have no size",
+)
 KEPT_UP = ", without points whose load generator was the limit"
 """Ends the titles of tables of fewer points."""
 
@@ -396,6 +401,7 @@ def regime_table(errors: Sequence[RegimeErrors]) -> Table:
         Column("regime", lambda e: e.regime, words=True),
         Column("points", lambda e: e.n),
         *_ERRORS,
+        *([_NO_REPLY] if any(e.n_no_reply for e in errors) else []),
     ]
     note = (
         "Relative errors at loads that no fit saw, of open loops if not said otherwise. Noise: the "

@@ -143,6 +143,8 @@ class ErrorSummary:
     median, signed, worst:
         The size in the middle, by factors; of errors with their sign; and the one that is the
         largest factor. NaN for none.
+    n_no_reply:
+        Those that are missed because the forecast has no reply. They have no size.
     """
 
     n: int
@@ -153,11 +155,12 @@ class ErrorSummary:
     median: float
     signed: float
     worst: float
+    n_no_reply: int = 0
 
     @classmethod
     def of(cls, found: Sequence[Judged], **others: object) -> Self:
         """Return the summary of *found*; *others* are the fields of those that derive from this."""
-        errors = [each.error for each in found]
+        errors = [each.error for each in found if not math.isnan(each.error)]
         return cls(
             n=len(found),
             n_repeated=sum(each.in_noise is not None for each in found),
@@ -167,6 +170,7 @@ class ErrorSummary:
             median=middle_size(errors) if errors else _NAN,
             signed=float(np.median(errors)) if errors else _NAN,
             worst=worst(errors) if errors else _NAN,
+            n_no_reply=len(found) - len(errors),
             **others,
         )
 
@@ -293,11 +297,16 @@ def machine_errors(section: Mapping[str, Any]) -> MachineErrors:
 
 
 def value_of(score: PointScore, figure: str) -> Judged | None:
-    """Return the verdict of one figure of a point; None where there is none, or no capacity."""
+    """Return the verdict of one figure of a point; None where there is none, or no capacity.
+
+    A forecast with replies but without this figure, as in older files, has no verdict.
+    """
     if figure == CAPACITY and score.role == "offered":
         return None
     noise: Spread = getattr(score.measured.spread, figure)
     measured, forecast = (
         getattr(each, figure) for each in (score.measured.median, score.forecast.central)
     )
+    if math.isnan(forecast) and not math.isnan(score.forecast.central.p50_ns):
+        return None
     return judge(measured, forecast, (noise.low, noise.high))

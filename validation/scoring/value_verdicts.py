@@ -3,6 +3,8 @@
 within noise    the forecast lies in the range of the repeats
 within 15%      it does not, and its error is at most 15%
 missed          neither; tables count all errors up to 15%, those within noise among them
+
+A forecast without a reply has no response time, so its error is NaN: it is missed.
 """
 
 from __future__ import annotations
@@ -24,7 +26,10 @@ Verdict = Literal["within noise", "within 15%", "missed"]
 
 
 class Judged(NamedTuple):
-    """A value's relative error and its verdict; `in_noise` is None where noise is unknown."""
+    """A value's relative error and its verdict.
+
+    `error` is NaN where the forecast has no such value, `in_noise` None where noise is unknown.
+    """
 
     error: float
     in_noise: bool | None
@@ -32,11 +37,12 @@ class Judged(NamedTuple):
 
 
 def judge(measured: float, forecast: float, noise: tuple[float, float]) -> Judged | None:
-    """Return what *forecast* is worth, None where there is nothing to compare.
+    """Return what *forecast* is worth, None where nothing was measured.
 
-    *noise* is the interval of the repeats; NaN where there is one run.
+    *forecast* is NaN where nobody was answered; it is missed then. *noise* is the interval of the
+    repeats; NaN where there is one run.
     """
-    if not (measured > 0 and forecast >= 0):  # true for NaN, too
+    if not measured > 0 or forecast < 0:  # true for a NaN that was measured, too
         return None
     error, (low, high) = forecast / measured - 1, noise
     in_noise = None if math.isnan(low) or math.isnan(high) else bool(low <= forecast <= high)

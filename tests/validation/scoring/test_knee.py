@@ -15,7 +15,13 @@ from dispatchsim.sim.state.units import MILLISECOND_NS
 from dispatchsim.validation.forecast.forecast import Forecast
 from dispatchsim.validation.points.measured_points import Figures, MeasuredPoint, Spread, Spreads
 from dispatchsim.validation.report.point_tables import knee_table, regime_table
-from dispatchsim.validation.scoring.knee import crossing, knee_errors, knees, regime_errors
+from dispatchsim.validation.scoring.knee import (
+    crossing,
+    knee_errors,
+    knees,
+    regime_errors,
+    value_of,
+)
 from dispatchsim.validation.scoring.scoring import Errors, Inside, PointScore
 
 NAN = float("nan")
@@ -158,6 +164,26 @@ def test_regimes_are_scored_apart() -> None:
     assert quiet.median == pytest.approx(1 - (2.5 * 1.1) ** -0.5)
     assert quiet.worst == pytest.approx(-0.6)
     assert past.signed == pytest.approx(2)
+
+
+def test_a_forecast_without_a_reply_counts_as_missed_and_has_no_size() -> None:
+    scores = curve((1, 10, 100), (1, NAN, 150))
+    rows = {row.regime: row for row in regime_errors(scores) if row.figure == "p99_ns"}
+    quiet, past = rows["no queue: up to 80% of capacity"], rows["past the capacity"]
+    assert (quiet.n, quiet.n_within, quiet.n_missed, quiet.n_no_reply) == (2, 1, 1, 1)
+    assert (quiet.median, quiet.signed, quiet.worst) == (0, 0, 0)
+    assert (past.n, past.n_missed, past.n_no_reply) == (1, 1, 0)
+    table = regime_table(regime_errors(scores))
+    assert table.columns[-1].heading == "no reply"
+    assert [row[-1] for row in table.rows] == ["1", "0", "1", "0"]
+    every_reply = regime_table(regime_errors(curve((1, 10, 100), (1, 1, 1))))
+    assert every_reply.columns[-1].heading == "missed"
+
+
+def test_a_figure_that_a_forecast_with_replies_lacks_is_not_judged() -> None:
+    (score, *_) = curve((1, 10, 100), (1, 10, 100))
+    measured = replace(score.measured, median=score.measured.median._replace(p999_ns=2e6))
+    assert value_of(replace(score, measured=measured), "p999_ns") is None
 
 
 def test_noise_is_counted_over_points_that_were_repeated() -> None:

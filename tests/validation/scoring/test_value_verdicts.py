@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from dispatchsim.validation.scoring.value_verdicts import judge, signed, unsigned
@@ -26,9 +28,19 @@ def test_a_value_is_in_the_noise_or_near_or_missed(
     assert judge(100.0, forecast, noise) == (forecast / 100 - 1, in_noise, verdict)
 
 
-@pytest.mark.parametrize(("measured", "forecast"), [(NAN, 1.0), (0.0, 1.0), (1.0, NAN)])
-def test_what_was_not_measured_or_forecast_has_no_verdict(measured: float, forecast: float) -> None:
+@pytest.mark.parametrize(("measured", "forecast"), [(NAN, 1.0), (0.0, 1.0), (NAN, NAN), (0.0, NAN)])
+def test_what_was_not_measured_has_no_verdict(measured: float, forecast: float) -> None:
     assert judge(measured, forecast, (NAN, NAN)) is None
+
+
+@pytest.mark.parametrize(("noise", "in_noise"), [((NAN, NAN), None), ((0.5, 2.0), False)])
+def test_a_forecast_without_a_reply_is_missed(
+    noise: tuple[float, float], in_noise: bool | None
+) -> None:
+    found = judge(1.0, NAN, noise)
+    assert found is not None
+    assert math.isnan(found.error)
+    assert found[1:] == (in_noise, "missed")
 
 
 @pytest.mark.parametrize(
