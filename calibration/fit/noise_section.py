@@ -7,8 +7,7 @@ from pathlib import Path
 
 from ...sim.files.whole_files import write_whole
 from ..profiles.cost_profile import Noise, Profile
-from ..records.gap_records import GAPS_FILE, GapsRecord
-from ..records.measured_runs import DataError, read_rows
+from ..records.gap_records import GAPS_FILE, GapsRecord, latest_of
 from ..records.neighbour_records import NEIGHBOUR_FILE, NeighbourRecord
 
 
@@ -22,20 +21,14 @@ def with_noise(profile: Profile, folder: Path, target: Path) -> Profile:
     DataError
         If a recording is of another machine than the profile.
     """
-    rows = {row.name: row for row in read_rows(folder / GAPS_FILE, GapsRecord).rows}
-    if not rows:
+    gaps = latest_of(folder / GAPS_FILE, GapsRecord, profile.machine_id)
+    watched = latest_of(folder / NEIGHBOUR_FILE, NeighbourRecord, profile.machine_id)
+    if not gaps:
         return profile
-    for row in rows.values():
-        if profile.machine_id and row.machine != profile.machine_id:
-            raise DataError(
-                f'{GAPS_FILE}: field machine must be that of machine.json, "{profile.machine_id}", '
-                f'got "{row.machine}": take the recording out of {folder}'
-            )
     file = target.with_suffix(".gaps.jsonl")
-    text = "".join(row.model_dump_json() + "\n" for row in rows.values())
+    text = "".join(row.model_dump_json() + "\n" for row in gaps)
     write_whole(file, text)
     digest = hashlib.sha256(text.encode()).hexdigest()
-    watched = read_rows(folder / NEIGHBOUR_FILE, NeighbourRecord).rows
     seen = [row for row in watched if (row.cpu, row.beside) == ("server", "spinning")]
     noise = Noise(
         recordings=file.name,

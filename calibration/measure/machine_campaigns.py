@@ -12,26 +12,23 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from ..points.flood_points import FloodPoint, flood_points
 from ..points.overload_points import overload_points
 from ..points.point import Point
 from ..points.points import FIT_POINT, KEPT_FIT_POINT
 from ..records.flood_records import FLOOD_FILE, FloodRecord
-from ..records.gap_records import GAPS_FILE, GapsRecord, lost_text, noise_problem
 from ..records.generator_gate import OFFERED_LEAST
 from ..records.measured_runs import (
     Measured,
     MeasuredRun,
     MicroResult,
     RunRecord,
-    append,
     read_rows,
 )
-from ..records.neighbour_records import NEIGHBOUR_FILE, NeighbourRecord, neighbour_text
 from ..records.noise import Series
 from ..records.overload_records import OVERLOAD_FILE, OverloadRecord
 from ..records.precision import FIGURES, by_point, noise_text, widest
@@ -53,9 +50,9 @@ from .flood_run import run_flood
 from .impatient_run import IMPATIENT_FILE, run_impatient
 from .kept_run import KEPT_FILE, run_kept
 from .overload_run import run_overload
+from .quietness import TestbedRecorder, check_quiet
 from .target import Stage, Target
 
-Recorded = TypeVar("Recorded", GapsRecord, NeighbourRecord)
 Kind = Literal["micro", "fit", "heldout", "profile", "all"]
 """What is measured: one stage, those that a profile needs, or all."""
 ROUNDS = 3
@@ -114,8 +111,8 @@ def run_campaign(
     budget_s
         No run begins after this; what is left is measured by the next call.
     anyway
-        Measure a machine whose host keeps too much of its CPUs, and loads beyond what the load
-        generator can offer; their runs are rejected.
+        Measure a machine whose host keeps too much of its CPUs, or shares their cores too often,
+        and loads beyond what the load generator can offer; their runs are rejected.
     seed
         Orders the tasks within a round; arrivals depend on the point and the round only.
 
@@ -127,13 +124,15 @@ def run_campaign(
     repeats = _rounds_of(repeats, target.rounds)
     if kind not in get_args(Kind):
         raise CampaignError(f'kind must be one of {", ".join(get_args(Kind))}, got "{kind}"')
-    note_machine(output, target.identity, target.facts())
+    facts = target.facts()
+    note_machine(output, target.identity, facts)
     with alone():
         stages = _Stages(target, output, progress, budget_s)
         with stages.campaign.working():
-            if kind in ("profile", "all"):
-                stages.record_gaps(output / GAPS_FILE, quick=quick, anyway=anyway)
-                stages.record_neighbours(output / NEIGHBOUR_FILE, quick=quick)
+            if target.steering != "emulated":
+                check_quiet(
+                    output, str(facts["id"]), target, stages.campaign, quick=quick, anyway=anyway
+                )
             stages.run(kind, repeats, quick=quick, within=within, anyway=anyway, seed=seed)
     return stages.campaign.summary
 
@@ -234,53 +233,6 @@ class _Stages:
             if capacity:
                 self._note_precision(within)
 
-    def record_gaps(self, path: Path, *, quick: bool, anyway: bool) -> None:
-        """Record the gaps of the machine's CPUs in *path* if it has none, and say what they are."""
-
-        def record() -> list[GapsRecord]:
-            records = self._target.gaps(quick=quick)
-            if problem := noise_problem(records):
-                if not anyway:
-                    raise CampaignError(f"{problem}; --anyway measures it all the same")
-                self.campaign.summary.notices.append(problem)
-            return records
-
-        steps = ("gaps of the host", "spinning on each CPU")
-        self._record_once(path, GapsRecord, record, lost_text, steps)
-
-    def record_neighbours(self, path: Path, *, quick: bool) -> None:
-        """Record in *path* who else uses the cores, if it does not say so, and say it."""
-        steps = ("other guests", "watching each CPU")
-        self._record_once(
-            path,
-            NeighbourRecord,
-            lambda: self._target.neighbours(quick=quick),
-            neighbour_text,
-            steps,
-        )
-
-    def _record_once(
-        self,
-        path: Path,
-        kind: type[Recorded],
-        record: Callable[[], list[Recorded]],
-        text: Callable[[Iterable[Recorded]], str],
-        steps: tuple[str, str],
-    ) -> None:
-        """Append to *path* what *record* returns if it holds nothing, and report its *text*.
-
-        *steps* are for people: the part of the campaign, and what is done.
-        """
-        part, doing = steps
-        self.campaign.drop_torn_lines(path)
-        records = read_rows(path, kind).rows
-        if not records and self._target.steering != "emulated":
-            self.campaign.say(part, doing, "")
-            records = record()
-            append(path, *records)
-        if records:
-            self.campaign.say(part, "recorded", text(records))
-
     def _held_out(self, index: int, capacity: _Capacity, *, quick: bool) -> Sequence[Point]:
         return self._target.held_out(
             index, capacity.new_per_s, kept_per_s=capacity.kept_per_s, quick=quick
@@ -378,6 +330,7 @@ def run_overload_campaign(
     repeats: int | None = None,
     quick: bool = False,
     steering: Literal["namespaces", "far_end"] = "namespaces",
+    anyway: bool = False,
     progress: ProgressCallback | None = None,
 ) -> CampaignSummary:
     """Measure the points of overload, or *quick* a small part, that *output* does not hold yet.
@@ -393,6 +346,8 @@ def run_overload_campaign(
         repeats=repeats,
         things="runs of overload",
         steering=steering,
+        quick=quick,
+        anyway=anyway,
         progress=progress,
     )
 
@@ -425,6 +380,7 @@ def run_point_campaign(
     points: Sequence[Point],
     *,
     repeats: int | None = None,
+    anyway: bool = False,
     progress: ProgressCallback | None = None,
 ) -> CampaignSummary:
     """Measure the runs of *campaign* at *points* that *output* does not hold yet.
@@ -438,6 +394,7 @@ def run_point_campaign(
         points,
         repeats=repeats,
         things=campaign.things,
+        anyway=anyway,
         progress=progress,
     )
 
@@ -447,6 +404,7 @@ def run_flood_campaign(
     *,
     repeats: int | None = None,
     quick: bool = False,
+    anyway: bool = False,
     progress: ProgressCallback | None = None,
     points: Sequence[FloodPoint] | None = None,
 ) -> CampaignSummary:
@@ -460,6 +418,8 @@ def run_flood_campaign(
         Rounds, 3 if None; an accepted (point, round) that is already there is not measured again.
     quick
         Take every sixth flood only.
+    anyway
+        Measure a machine that is too noisy (quietness.py), too.
     points
         Which floods; all if None.
 
@@ -478,6 +438,8 @@ def run_flood_campaign(
         points,
         repeats=repeats,
         things="floods",
+        quick=quick,
+        anyway=anyway,
         progress=progress,
     )
 
@@ -491,6 +453,8 @@ def _measure_in_namespaces(
     repeats: int | None,
     things: str,
     steering: Literal["namespaces", "far_end"] = "namespaces",
+    quick: bool = False,
+    anyway: bool,
     progress: ProgressCallback | None,
 ) -> CampaignSummary:
     """Measure what the records in *path* lack of some rounds over *points*; *run* measures one."""
@@ -499,13 +463,21 @@ def _measure_in_namespaces(
     for row in rows:
         if isinstance(row, RunRecord | OverloadRecord):
             _check_steering(row.steering, steering)
-    note_machine(path.parent, SAME_MACHINE, machine_facts())
+    facts = machine_facts()
+    note_machine(path.parent, SAME_MACHINE, facts)
     # A signal must not end the program before the namespaces are taken down again.
     with alone(), interruptible():
         programs = build()
         with open_testbed(steering) as testbed:
             series, core = Series.of(rows), CalmCore(testbed, programs)
             core.recall(rows)
+
+            def check(campaign: Campaign) -> None:
+                recorder = TestbedRecorder(testbed, programs)
+                check_quiet(
+                    path.parent, str(facts["id"]), recorder, campaign, quick=quick, anyway=anyway
+                )
+
             return measure_points(
                 path,
                 record,
@@ -514,6 +486,7 @@ def _measure_in_namespaces(
                 ),
                 [points] * n_rounds,
                 things=things,
+                check=check,
                 progress=progress,
             )
 
@@ -525,17 +498,19 @@ def measure_points(
     rounds: Sequence[Sequence[Any]],
     *,
     things: str = "runs",
+    check: Callable[[Campaign], None] = lambda campaign: None,
     progress: ProgressCallback | None = None,
 ) -> CampaignSummary:
     """Measure what the records in *path* lack of the points of *rounds*, and return a summary.
 
     *measure* takes a point and the number of its round; *things* is what it measures, in the
-    plural.
+    plural; *check* refuses to begin.
     """
     campaign = Campaign(lambda task: [measure(task.what, task.round)], progress, things=things)
     campaign.drop_torn_lines(path)
     campaign.skip_accepted(path, read_rows(path, record).rows)
     with campaign.working():
+        check(campaign)
         campaign.run(
             [[Task(path, n, point) for point in points] for n, points in enumerate(rounds)],
             things,

@@ -25,18 +25,16 @@ from ..testbed.machine_facts import SAME_MACHINE, Fact, machine_facts
 from ..testbed.processes import RunError
 from ..testbed.testbed import Steering as HardwareSteering
 from ..testbed.testbed import Testbed, open_testbed
-from .calm import RECORDED_S, CalmCore, measure_neighbours
-from .gaps import SECONDS, measure_gaps
+from .calm import CalmCore
 from .kept_run import run_kept
 from .macro import Timing, run_point
 from .microbenchmarks import bench_commands, run_bench
+from .quietness import TestbedRecorder
 from .surroundings import TIMING as BRIEF
 from .surroundings import Surroundings
 
 FIT_REPEATS_PER_ROUND = 3
 _OFFERS_TRIES = 3
-_QUICK_GAPS_S = 1.5
-_QUICK_NEIGHBOURS_S = 2.0
 _BRIEF_RING, _REFUSED = "ring_block --milliseconds 1", "micro: io_uring:"
 
 Stage = Literal["micro", "fit", "heldout"]
@@ -149,7 +147,7 @@ class Target(Protocol):
         """End what runs in other threads, soon; their runs fail."""
 
 
-class HardwareTarget:
+class HardwareTarget(TestbedRecorder):
     """Two CPUs of this machine, and the calibrations that tell whether it was quiet."""
 
     identity: Sequence[str] = SAME_MACHINE
@@ -169,8 +167,7 @@ class HardwareTarget:
     ) -> None:
         self.steering: Steering = testbed.steering
         self.notices: Sequence[str] = [text for text in (testbed.notice, notice) if text]
-        self._testbed = testbed
-        self._programs = programs
+        super().__init__(testbed, programs)
         self._timing = timing
         self._mechanisms = mechanisms
         self._series = Series()
@@ -203,16 +200,6 @@ class HardwareTarget:
         return held_out_points(
             capacity_per_s, kept_per_s=kept_per_s, quick=quick, mechanisms=self._mechanisms
         )
-
-    def gaps(self, *, quick: bool) -> list[GapsRecord]:
-        """Return the gaps of both CPUs, each alone, beside the other and beside packets."""
-        seconds = _QUICK_GAPS_S if quick else SECONDS
-        return measure_gaps(self._testbed, self._programs, seconds=seconds)
-
-    def neighbours(self, *, quick: bool) -> list[NeighbourRecord]:
-        """Return how often somebody else uses the core of each CPU."""
-        seconds = _QUICK_NEIGHBOURS_S if quick else RECORDED_S
-        return measure_neighbours(self._testbed, self._programs, seconds=seconds)
 
     def offers(self, rate_per_s: float) -> float:
         """Return the best of some brief runs: a pause of the host is no limit of the generator."""

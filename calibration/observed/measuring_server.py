@@ -36,6 +36,7 @@ from ..measure.campaign import (
     note_machine,
 )
 from ..measure.macro import Timing
+from ..measure.quietness import TestbedRecorder, check_quiet
 from ..measure.surroundings import REFERENCE, Surroundings
 from ..points.point import Point, point_at
 from ..records.measured_runs import append
@@ -91,6 +92,8 @@ class ServerPlan:
         share, is measured no further; None: each load has its repeats.
     budget_s:
         No run begins after this.
+    anyway:
+        Measure on a machine that is too noisy, too.
     driver:
         OWN, or one of `observing.TOOLS`.
     tracer:
@@ -113,6 +116,7 @@ class ServerPlan:
     repeats: int = ROUNDS_MOST
     within: float | None = WITHIN
     budget_s: float = math.inf
+    anyway: bool = False
     driver: str = OWN
     tracer: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -198,6 +202,14 @@ def measure_server(
         work = _Work(plan, folder, bench, progress)
         try:
             with work.campaign.working():
+                check_quiet(
+                    folder,
+                    bench.machine,
+                    TestbedRecorder(testbed, programs),
+                    work.campaign,
+                    quick=True,
+                    anyway=plan.anyway,
+                )
                 work.count()
                 work.run_all()
         except RunError as error:

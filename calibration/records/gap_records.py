@@ -12,7 +12,8 @@ See also: cyclictest, hwlatdetect, Linux Documentation/trace/osnoise-tracer.rst.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Literal
+from pathlib import Path
+from typing import Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 from ...sim.files.tables import Column, Table
 from ...sim.state.units import MICROSECOND_NS, MILLISECOND_NS, SECOND_NS
 from ..profiles.gap_recordings import recording_name
-from .measured_runs import Gaps, Unjudged
+from .measured_runs import DataError, Gaps, Unjudged, read_rows
 
 GAPS_FILE = "gaps.jsonl"
 Side = Literal["server", "client"]
@@ -52,13 +53,35 @@ class CpuRecord(Unjudged):
 
     @property
     def name(self) -> str:
-        """The name by which a scenario takes it, such as "server beside packets"."""
+        """The name by which a scenario takes it, such as "client beside packets"."""
         return recording_name(self.cpu, self.beside)
 
     @property
     def of_task(self) -> tuple[int, str]:
         """One recording each: which one."""
         return 0, self.name
+
+
+Recorded = TypeVar("Recorded", bound=CpuRecord)
+
+
+def latest_of(path: Path, kind: type[Recorded], machine: str) -> list[Recorded]:
+    """Return the last row of each name in *path*; all must be of *machine*, unless it is empty.
+
+    Raises
+    ------
+    DataError
+        If one is of another machine.
+    """
+    latest: dict[str, Recorded] = {}
+    for row in read_rows(path, kind).rows:
+        if machine and row.machine != machine:
+            raise DataError(
+                f'{path.name}: field machine must be that of machine.json, "{machine}", '
+                f'got "{row.machine}": take the recording out of {path.parent}'
+            )
+        latest[row.name] = row
+    return list(latest.values())
 
 
 class GapsRecord(CpuRecord):

@@ -12,6 +12,10 @@ from typing import Literal
 from .gap_records import CpuRecord
 
 NEIGHBOUR_FILE = "neighbour.jsonl"
+BUSY_SHARE_MOST = 0.5
+"""Share of the time in which a CPU has no core to itself, with the other CPU busy, as in a run.
+
+Above it most runs find no calm moment: they wait for one, 10 s at most, and are rejected."""
 
 
 class NeighbourRecord(CpuRecord):
@@ -34,9 +38,32 @@ def neighbour_text(records: Iterable[NeighbourRecord]) -> str:
     ''
     """
     return "; ".join(
-        f"calls on the CPU of the {record.name} take "
-        f"{record.busy_ratio:.1f} times as long for {record.busy_share:.0%} of the time: most "
-        "likely it has no core to itself then"
+        f"{_shared(record)}, as it then most likely shares a core"
         for record in records
         if record.busy_share
+    )
+
+
+def busy_problem(records: Iterable[NeighbourRecord]) -> str:
+    """Return the sentence about cores too busy to measure; empty if they are calm enough.
+
+    >>> busy_problem([])
+    ''
+    """
+    busy = [record for record in records if record.beside == "spinning"]
+    worst = max(busy, key=lambda record: record.busy_share, default=None)
+    if worst is None or worst.busy_share <= BUSY_SHARE_MOST:
+        return ""
+    return (
+        f"the machine's cores are too busy to measure: {_shared(worst)}, and at most "
+        f"{BUSY_SHARE_MOST:.0%} of the time may be such, as runs in it are rejected: end other "
+        "guests of the host, ask for cores of your own, or measure at another hour"
+    )
+
+
+def _shared(record: NeighbourRecord) -> str:
+    other = "busy" if record.beside == "spinning" else "idle"
+    return (
+        f"{record.cpu}'s CPU, with the other CPU {other}: for {record.busy_share:.0%} of the time "
+        f"calls take {record.busy_ratio:.1f} times as long"
     )

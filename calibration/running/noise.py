@@ -2,7 +2,7 @@
 
 "none"            a quiet machine
 "as measured"     what the profile's machine had: of server and client, each beside the other
-a name            that recording of the profile, on all CPUs ("server beside packets")
+a name            that recording of the profile, on all CPUs ("client beside packets")
 FILE.jsonl        as "as measured", from recordings of `dispatchsim lab gaps`
 """
 

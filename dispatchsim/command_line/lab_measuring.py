@@ -60,9 +60,16 @@ OwnProfile = Annotated[
 Repeats = Annotated[
     int, typer.Option(min=0, max=1000, help="Runs of each point; 0: compare what is there.")
 ]
+Anyway = Annotated[bool, typer.Option("--anyway", help="Measure a machine too noisy, too.")]
 
 
-def impatient(folder: Runs, *, profile: OwnProfile, repeats: Repeats = BESIDE_REPEATS) -> None:
+def impatient(
+    folder: Runs,
+    *,
+    profile: OwnProfile,
+    repeats: Repeats = BESIDE_REPEATS,
+    anyway: Anyway = False,
+) -> None:
     """Measure clients that give up, and set the runs beside their simulation.
 
     Loads are shares of the capacity that the profile gives a server whose application takes 20 us.
@@ -77,10 +84,17 @@ def impatient(folder: Runs, *, profile: OwnProfile, repeats: Repeats = BESIDE_RE
         campaign=IMPATIENT,
         points_of=points_of,
         tables_of=lambda *found: impatient_tables(compare(*found)),
+        anyway=anyway,
     )
 
 
-def kept(folder: Runs, *, profile: OwnProfile, repeats: Repeats = BESIDE_REPEATS) -> None:
+def kept(
+    folder: Runs,
+    *,
+    profile: OwnProfile,
+    repeats: Repeats = BESIDE_REPEATS,
+    anyway: Anyway = False,
+) -> None:
     """Measure kept connections with requests at a rate, and set the runs beside their simulation.
 
     Loads are shares of the capacity that the profile gives each server, whose application takes
@@ -96,6 +110,7 @@ def kept(folder: Runs, *, profile: OwnProfile, repeats: Repeats = BESIDE_REPEATS
         campaign=KEPT,
         points_of=points_of,
         tables_of=lambda *found: kept_tables(compare(*found)),
+        anyway=anyway,
     )
 
 
@@ -109,6 +124,7 @@ def _beside_simulation(
     tables_of: Callable[
         [Sequence[RunRecord], Profile, Callable[[int, int], None]], Sequence[Table]
     ],
+    anyway: bool,
 ) -> None:
     """Measure what *folder* lacks of *campaign*, and print all runs beside simulated.
 
@@ -135,7 +151,7 @@ def _beside_simulation(
             compile_engines(names, source, side=Side.of_testbed(), telling=compiling)
             with campaign_bar(notes()) as bar:
                 summary = run_point_campaign(
-                    campaign, folder, points, repeats=repeats, progress=bar
+                    campaign, folder, points, repeats=repeats, anyway=anyway, progress=bar
                 )
         conclude(summary, folder)
     path = folder / campaign.file
@@ -154,7 +170,10 @@ def gaps(
     folder: Runs,
     *,
     seconds: Annotated[
-        float, typer.Option(min=0.1, max=60, help="Length of each of eight recordings.")
+        float,
+        typer.Option(
+            min=0.1, max=60, help="Length of each of eight measurements (nine recordings)."
+        ),
     ] = 10.0,
 ) -> None:
     """Record when programs that spin on the CPUs of server and client did not run.
@@ -170,7 +189,11 @@ def gaps(
     from ..calibration.measure.gaps import measure_gaps
     from ..calibration.records.gap_records import GAPS_FILE, gaps_table, noise_problem
     from ..calibration.records.measured_runs import append, drop_torn_line
-    from ..calibration.records.neighbour_records import NEIGHBOUR_FILE, neighbour_text
+    from ..calibration.records.neighbour_records import (
+        NEIGHBOUR_FILE,
+        busy_problem,
+        neighbour_text,
+    )
     from ..calibration.testbed.c_build import build
     from ..calibration.testbed.machine_facts import machine_facts
     from ..calibration.testbed.testbed import open_testbed
@@ -196,7 +219,7 @@ def gaps(
     Console(width=GAPS_WIDTH, highlight=False, markup=False).print(rich_table(gaps_table(records)))
     if said := neighbour_text(neighbours):
         people().print(said, markup=False)
-    if problem := noise_problem(records):
+    if problem := noise_problem(records) or busy_problem(neighbours):
         raise UserError(problem)
 
 

@@ -128,8 +128,9 @@ def measure(
         bool,
         typer.Option(
             "--anyway",
-            help="Measure a machine that its host makes too noisy, too, and loads beyond the load "
-            "generator, whose runs are rejected.",
+            help="Measure a machine too noisy, too: its host keeps over 5% of a CPU, or shares its "
+            "core over half of the time. And loads beyond the load generator, whose runs are "
+            "rejected.",
         ),
     ] = False,
     black_box: of_server.ServerOptions,
@@ -163,6 +164,7 @@ def measure(
             cast("Steering | None", where),
             minutes=minutes,
             within=within,
+            anyway=anyway,
         )
         return
     names = _stock_mechanisms(mechanisms, target)
@@ -176,7 +178,7 @@ def measure(
         with keeping(folder), campaign_bar(notes()) as progress:
             if kind is Kind.FLOOD:
                 summary = run_flood_campaign(
-                    folder, repeats=repeats, quick=quick, progress=progress
+                    folder, repeats=repeats, quick=quick, anyway=anyway, progress=progress
                 )
             else:
                 summary = run_overload_campaign(
@@ -184,6 +186,7 @@ def measure(
                     repeats=repeats,
                     quick=quick,
                     steering="far_end" if steering is SteeringChoice.FAR_END else "namespaces",
+                    anyway=anyway,
                     progress=progress,
                 )
         conclude(summary, folder)

@@ -232,13 +232,14 @@ def measure_black_box(
     *,
     minutes: float,
     within: float,
+    anyway: bool,
 ) -> None:
     """Measure a server, then show its runs and what was recognised of it."""
     from ..calibration.measure.campaign_progress import campaign_bar
     from ..calibration.observed.measuring_server import measure_server
     from ..calibration.observed.operating_point import counted
 
-    plan = _plan(options, repeats, minutes=minutes, within=within)
+    plan = _plan(options, repeats, minutes=minutes, within=within, anyway=anyway)
     if plan.pid and steering is not None:
         raise UserError(f"--steering: must be absent with --pid, got {steering}")
     folder = output or Path("measured") / _name(plan)
@@ -256,7 +257,7 @@ def measure_black_box(
 
 
 def _plan(
-    options: ServerOptions, repeats: int | None, *, minutes: float, within: float
+    options: ServerOptions, repeats: int | None, *, minutes: float, within: float, anyway: bool
 ) -> ServerPlan:
     from ..calibration.observed.measuring_server import ROUNDS_MOST, ServerPlan
     from ..calibration.observed.observing import Asking
@@ -288,6 +289,7 @@ def _plan(
         repeats=repeats or ROUNDS_MOST,
         within=within or None,
         budget_s=minutes * 60,
+        anyway=anyway,
         driver=str(options.tools.driver or DriverChoice.OWN),
         tracer=str(options.tools.tracer or ""),
         environment=_environment(options.tools.environment or ()),

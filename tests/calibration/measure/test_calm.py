@@ -167,6 +167,6 @@ def test_the_words_say_whose_core_is_used_how_often_and_what_it_costs() -> None:
     )  # fmt: skip
     idle = record.model_copy(update={"busy_share": 0.0, "busy_ratio": 1.0})
     assert neighbour_text([record, idle]) == (
-        "calls on the CPU of the server beside spinning take 1.4 times as long for 62% of the "
-        "time: most likely it has no core to itself then"
+        "server's CPU, with the other CPU busy: for 62% of the time calls take 1.4 times as long, "
+        "as it then most likely shares a core"
     )

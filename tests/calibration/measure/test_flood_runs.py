@@ -9,8 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.calibration.fit.synthetic_flood import flood_record
+from tests.calibration.records.test_gap_records import gaps
+from tests.calibration.records.test_gap_records import record as record_of_gaps
 
-from dispatchsim.calibration.measure import machine_campaigns
+from dispatchsim.calibration.measure import machine_campaigns, quietness
 from dispatchsim.calibration.measure.campaign import CampaignError, CampaignProgress
 from dispatchsim.calibration.measure.flood_run import softnet_of
 from dispatchsim.calibration.measure.machine_campaigns import run_flood_campaign
@@ -27,6 +29,7 @@ from dispatchsim.calibration.records.flood_records import (
     victim_of,
 )
 from dispatchsim.calibration.records.measured_runs import DataError, read_rows
+from dispatchsim.calibration.testbed.machine_facts import machine_id
 from dispatchsim.calibration.testbed.processes import RunError
 from dispatchsim.calibration.testbed.testbed import Testbed
 
@@ -179,6 +182,8 @@ def floods(monkeypatch: pytest.MonkeyPatch) -> list[tuple[FloodPoint, int]]:
 
     monkeypatch.setattr(machine_campaigns, "CalmCore", AlwaysCalm)
     monkeypatch.setattr(machine_campaigns, "run_flood", record)
+    monkeypatch.setattr(quietness, "measure_gaps", lambda *_, **__: [])
+    monkeypatch.setattr(quietness, "measure_neighbours", lambda *_, **__: [])
     monkeypatch.setattr(machine_campaigns, "build", lambda: None)
     monkeypatch.setattr(machine_campaigns, "open_testbed", lambda _: Opened())
     return run
@@ -204,6 +209,21 @@ def test_a_campaign_goes_on_where_it_was_interrupted(
     assert len(floods) == 7
     done = {(row.point, row.repeat) for row in read_rows(path, FloodRecord).rows}
     assert done == {(point, repeat) for point in POINTS for repeat in range(2)}
+
+
+def test_floods_of_a_noisy_machine_are_refused_unless_asked_for(
+    floods: list[tuple[FloodPoint, int]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    half_lost = record_of_gaps(gaps([0], [500_000_000])).model_copy(
+        update={"machine": machine_id()}
+    )
+    monkeypatch.setattr(quietness, "measure_gaps", lambda *_, **__: [half_lost])
+    with pytest.raises(CampaignError, match=r"^the machine is too noisy to measure: .*--anyway"):
+        run_flood_campaign(tmp_path, repeats=1, points=POINTS)
+    assert floods == []
+    summary = run_flood_campaign(tmp_path, repeats=1, points=POINTS, anyway=True)
+    assert summary.measured == 3
+    assert summary.notices[0].startswith("the machine is too noisy to measure")
 
 
 def test_a_disturbed_flood_is_kept_and_run_again(

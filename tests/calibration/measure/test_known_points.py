@@ -2,6 +2,7 @@
 
 from collections import Counter
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from tests.calibration.records.test_gap_records import gaps, record
@@ -10,13 +11,14 @@ from tests.validation.forecast.test_hour_prices import micro
 
 from dispatchsim.calibration.measure import target as hardware
 from dispatchsim.calibration.measure.campaign import CampaignError, CampaignProgress
-from dispatchsim.calibration.measure.machine_campaigns import run_campaign
+from dispatchsim.calibration.measure.machine_campaigns import Kind, run_campaign
 from dispatchsim.calibration.measure.macro import Timing
 from dispatchsim.calibration.points.point import Point, point_at
 from dispatchsim.calibration.records.gap_records import GAPS_FILE, GapsRecord
 from dispatchsim.calibration.records.measured_runs import MicroResult, RunRecord, append, read_rows
 from dispatchsim.calibration.records.neighbour_records import NeighbourRecord
 from dispatchsim.calibration.testbed.c_build import Programs
+from dispatchsim.calibration.testbed.machine_facts import Fact
 from dispatchsim.calibration.testbed.testbed import Testbed
 
 QUIET = point_at(mechanism="poll", users=16)
@@ -33,6 +35,9 @@ class MadeUp(hardware.HardwareTarget):
         self.asked_per_s = 0.0
         self.lost_ns = 2_000_000
         self.quickly: bool | None = None
+
+    def facts(self) -> dict[str, Fact]:
+        return super().facts() | {"id": "epyc"}
 
     def held_out(self, *_: object, **__: object) -> list[Point]:
         return [QUIET, NOISY]
@@ -117,17 +122,17 @@ def test_gaps_are_recorded_once_and_said(tmp_path: Path) -> None:
     assert len(read_rows(tmp_path / GAPS_FILE, GapsRecord).rows) == 2
     run_campaign(again, kind="profile", output=tmp_path, repeats=1)
     assert again.quickly is None
-    of_micro = MadeUp()
-    run_campaign(of_micro, kind="micro", output=tmp_path / "other", repeats=1)
-    assert of_micro.quickly is None
 
 
-def test_a_machine_that_its_host_keeps_is_refused_unless_asked_for(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", get_args(Kind))
+def test_a_machine_that_its_host_keeps_is_refused_unless_asked_for(
+    tmp_path: Path, kind: Kind
+) -> None:
     slow = MadeUp()
     slow.lost_ns = 80_000_000
     message = r"^the machine is too noisy to measure: of the server's CPU 8.0% are lost .*--anyway"
     with pytest.raises(CampaignError, match=message):
-        run_campaign(slow, kind="profile", output=tmp_path, repeats=1)
-    assert not (tmp_path / GAPS_FILE).exists()
-    summary = run_campaign(slow, kind="profile", output=tmp_path, repeats=1, anyway=True)
+        run_campaign(slow, kind=kind, output=tmp_path, repeats=1)
+    assert [path.name for path in tmp_path.iterdir()] == ["machine.json"]
+    summary = run_campaign(slow, kind=kind, output=tmp_path, repeats=1, anyway=True)
     assert summary.notices[0].startswith("the machine is too noisy")

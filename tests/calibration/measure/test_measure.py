@@ -10,7 +10,7 @@ import pytest
 from tests.calibration.fit.synthetic_micro import micro_rounds
 
 from dispatchsim.calibration.emulated.microbenchmarks import missing_commands
-from dispatchsim.calibration.measure import calm, surroundings
+from dispatchsim.calibration.measure import calm, quietness, surroundings
 from dispatchsim.calibration.measure import target as hardware
 from dispatchsim.calibration.measure.campaign import (
     CampaignError,
@@ -65,8 +65,8 @@ def _tiny(monkeypatch: pytest.MonkeyPatch, c_programs: Programs) -> None:
     monkeypatch.setattr(calm, "_FIRST_CHECKS", 1)
     monkeypatch.setattr(surroundings, "PATIENCE_BESIDE_S", 0.1)
     monkeypatch.setattr(surroundings, "TIMING", TIMING)
-    monkeypatch.setattr(hardware, "measure_gaps", lambda *_, **__: [])
-    monkeypatch.setattr(hardware, "measure_neighbours", lambda *_, **__: [])
+    monkeypatch.setattr(quietness, "measure_gaps", lambda *_, **__: [])
+    monkeypatch.setattr(quietness, "measure_neighbours", lambda *_, **__: [])
     monkeypatch.setattr(surroundings, "BENCHES", {"calls": "floor"})
     monkeypatch.setattr(hardware.HardwareTarget, "capacity_repeats", 1)
 

@@ -44,6 +44,7 @@ from dispatchsim.calibration.observed.tracers import TRACERS
 from dispatchsim.calibration.points.point import Point, point_at
 from dispatchsim.calibration.records.noise import Series
 from dispatchsim.calibration.testbed.c_build import Programs
+from dispatchsim.calibration.testbed.machine_facts import machine_id
 from dispatchsim.calibration.testbed.testbed import Testbed, open_testbed
 
 SHORT = Timing(warm_up_s=0.1, window_s=0.2, after_s=1.0, calibration_ms=20)
@@ -57,6 +58,7 @@ def plan(c_programs: Programs, monkeypatch: pytest.MonkeyPatch) -> Plan:
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("a testbed needs two CPUs")
     monkeypatch.setattr(measuring_server, "alone", contextlib.nullcontext)
+    monkeypatch.setattr(measuring_server, "check_quiet", lambda *_, **__: None)
     monkeypatch.setattr(observing, "judge", lambda _noise, lag_p50_ns: (True, ""))
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port: int = listener.getsockname()[1]
@@ -144,6 +146,27 @@ def test_a_load_that_scatters_has_all_its_repeats(
     found = measured(plan(repeats=5, within=0.03), tmp_path)
     assert found.summary.measured == 5
     assert any(text.startswith("0 of 1 loads are known") for text in found.summary.notices)
+
+
+@pytest.mark.usefixtures("answers")
+def test_a_machine_too_noisy_is_refused_before_the_server_begins(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[bool] = []
+
+    def refuse(folder: Path, machine: str, *_: object, quick: bool, anyway: bool) -> None:
+        assert (folder, machine, quick) == (tmp_path, machine_id(), True)
+        asked.append(anyway)
+        if not anyway:
+            raise CampaignError("too noisy")
+
+    monkeypatch.setattr(measuring_server, "check_quiet", refuse)
+    monkeypatch.setattr(measuring_server, "started", None)
+    with pytest.raises(CampaignError, match=r"^too noisy$"):
+        measured(plan(), tmp_path)
+    with pytest.raises(TypeError):  # the server is begun
+        measured(plan(anyway=True), tmp_path)
+    assert asked == [False, True]
 
 
 def test_our_own_server_is_measured_before_and_after_each_run(

@@ -79,7 +79,7 @@ def test_as_measured_is_each_sides_last_recording_beside_the_other(measured: Pat
 
 def test_the_profile_says_how_often_somebody_else_had_the_servers_core(measured: Path) -> None:
     seen = NeighbourRecord(
-        date="", code="", machine="", cpu="server", beside="spinning", elapsed_ns=1,
+        date="", code="", machine=MACHINE, cpu="server", beside="spinning", elapsed_ns=1,
         calm_ns=200, busy_share=0.6234,
         busy_ratio=1.414,
     )  # fmt: skip
@@ -124,6 +124,16 @@ def test_a_recording_of_another_machine_is_refused_or_named(tmp_path: Path) -> N
     other = written(tmp_path / "gaps.jsonl", row("server", "nothing", 1, machine="laptop"))
     with pytest.raises(DataError, match=f'that of machine.json, "{MACHINE}", got "laptop"'):
         with_noise(example_profile(), tmp_path, tmp_path / "mine.toml")
+    (tmp_path / "gaps.jsonl").unlink()
+    watched = NeighbourRecord(
+        date="", code="", machine="laptop", cpu="server", beside="spinning", elapsed_ns=1,
+        calm_ns=200, busy_share=0.1, busy_ratio=1.4,
+    )  # fmt: skip
+    append(tmp_path / NEIGHBOUR_FILE, watched)
+    with pytest.raises(DataError, match=f'neighbour.jsonl: .*"{MACHINE}", got "laptop"'):
+        with_noise(example_profile(), tmp_path, tmp_path / "mine.toml")
+    (tmp_path / NEIGHBOUR_FILE).unlink()
+    other = written(tmp_path / "gaps.jsonl", row("server", "nothing", 1, machine="laptop"))
     warning = noise_warning(other, example_profile())
     assert warning == (
         f"machine.noise: {other} was recorded on laptop, the costs are those of {MACHINE}"
