@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..records.measured_runs import MicroResult
-from ..records.noise import floor_fault
+from ..records.noise import in_calm
 from .curve_fit import CurveFit, Floats, fit_curve, fit_line
 
 ON_LOOPBACK = "none: on loopback the sender's CPU receives"
@@ -195,8 +195,13 @@ def _calm(rows: Sequence[MicroResult]) -> list[MicroResult]:
 
     A line that has no others keeps them. A bench is repeated until the core is calm.
     """
-    calm = {row.command for row in rows if not floor_fault(row.floor_ratio)}
-    return [row for row in rows if row.command not in calm or not floor_fault(row.floor_ratio)]
+    were_calm = in_calm(rows)
+    calm = {row.command for row, was_calm in zip(rows, were_calm, strict=True) if was_calm}
+    return [
+        row
+        for row, was_calm in zip(rows, were_calm, strict=True)
+        if was_calm or row.command not in calm
+    ]
 
 
 def _median(values: Floats) -> Floats:

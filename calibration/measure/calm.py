@@ -1,4 +1,4 @@
-"""Wait until each of our two CPUs has a core to itself, and reject a run if that did not last.
+"""Wait until each of our two CPUs has a core to itself, and reject a run if it has none after it.
 
     calm? ─► run ─► calm?       both times a cheap system call must take at most 1.15 times as long
                                 as in a calm moment; otherwise the run does not count
@@ -7,6 +7,11 @@ A core has two hardware threads. On a shared host another guest may have the oth
 seconds at a time, or the host puts both our CPUs on one core: everything is slower then, calls by
 half, an interrupt by a factor of two. It is no stolen time and no gap, so nothing else shows it. A
 median over both states means neither.
+
+These are two checks of 50 ms, right before and right after a run: what happens between them is not
+seen. A call of a calm moment is a low quantile of those seen, so a core that is shared throughout
+is not seen either. Runs accepted while no calm moment had been seen yet are judged again by the
+calls beside all runs of their file (`noise.judged_by_file`).
 """
 
 from __future__ import annotations
@@ -20,7 +25,7 @@ from typing import Any, NamedTuple, Protocol, Self, TypeVar
 from ..records.gap_records import Beside, Side
 from ..records.measured_runs import MicroResult, Noise
 from ..records.neighbour_records import NeighbourRecord
-from ..records.noise import FLOOR_RATIO_MOST, floor_fault
+from ..records.noise import FLOOR_RATIO_MOST, calm_level, floor_fault
 from ..testbed.c_build import Programs
 from ..testbed.machine_facts import machine_id, now_text
 from ..testbed.processes import PRIORITY_HIGHEST, Child, RunError
@@ -35,7 +40,6 @@ RECORDED_S = 10.0
 _FIELDS = ("p10", "last_ns", "beside_last_ns", "waited_ns", "busy_share", "busy_ratio")
 _TRIES = 3
 _BENCH_PATIENCE_S = 5.0
-_CALM_QUANTILE = 0.1
 _BRIEF_PATIENCE_S = 0.3
 _BRIEF_PATIENCE_IN_ALL_S = 10.0
 _CHECK_S = 0.05  # as long as the bench's calm must last
@@ -78,7 +82,7 @@ class CalmCore:
     @property
     def calm_ns(self) -> float:
         """A call in a calm moment: a low quantile of those seen, as a rare clock is faster yet."""
-        return self._seen_ns[int((len(self._seen_ns) - 1) * _CALM_QUANTILE)]
+        return calm_level(self._seen_ns)
 
     def recall(self, rows: Iterable[Judged | MicroResult]) -> None:
         """Add the calls beside earlier runs to those seen."""

@@ -29,7 +29,7 @@ from ..records.measured_runs import (
     RunRecord,
     read_rows,
 )
-from ..records.noise import Series
+from ..records.noise import Series, in_calm, judged_by_file, never_calm_text
 from ..records.overload_records import OVERLOAD_FILE, OverloadRecord
 from ..records.precision import FIGURES, by_point, noise_text, widest
 from ..testbed.c_build import build
@@ -134,6 +134,7 @@ def run_campaign(
                     output, str(facts["id"]), target, stages.campaign, quick=quick, anyway=anyway
                 )
             stages.run(kind, repeats, quick=quick, within=within, anyway=anyway, seed=seed)
+        stages.note_shared()
     return stages.campaign.summary
 
 
@@ -159,23 +160,31 @@ class _Stages:
         self.campaign.summary.notices += target.notices
         self.campaign.drop_torn_lines(*self._files.values())
         micro = read_rows(self._files["micro"], MicroResult).rows
-        self.campaign.skip_accepted(self._files["micro"], micro)
+        calm = [row for row, was_calm in zip(micro, in_calm(micro), strict=True) if was_calm]
+        self.campaign.skip_accepted(self._files["micro"], calm)
         runs = [run for stage in ("fit", "heldout") for run in self._resume(stage)]
         target.recall(runs, micro)
 
     def _resume(self, stage: Literal["fit", "heldout"]) -> list[RunRecord]:
-        """Return the runs of *stage* on disk, none of which is to be measured again.
+        """Return the runs of *stage* on disk, of which accepted ones are not measured again.
 
         Runs on loopback and runs in namespaces differ by a factor, so they are never mixed.
         """
         runs = self._runs(stage)
         for run in runs:
             _check_steering(run.steering, self._target.steering)
-        self.campaign.skip_accepted(self._files[stage], runs)
+        self.campaign.skip_accepted(self._files[stage], judged_by_file(runs))
         return runs
 
     def _runs(self, stage: Stage) -> list[RunRecord]:
         return read_rows(self._files[stage], RunRecord).rows
+
+    def note_shared(self) -> None:
+        """Note which accepted runs and benches turned out to be of a core that others used."""
+        micro = read_rows(self._files["micro"], MicroResult).rows
+        _note_shared(self.campaign, *map(self._runs, ("fit", "heldout")))
+        if text := never_calm_text(micro):
+            self.campaign.summary.notices.append(text)
 
     def _measure(self, task: Task) -> Sequence[Measured]:
         if isinstance(task.what, Point):
@@ -254,14 +263,13 @@ class _Stages:
 
     def _unsure(self, points: Sequence[Point], index: int, within: float, part: str) -> list[Point]:
         """Return which of *points* are not known to *within*, and say how noisy the machine is."""
-        runs = self._runs("heldout")
-        of_point = by_point(runs)
+        of_point = by_point(judged_by_file(self._runs("heldout")))
         note = noise_text(of_point.values(), within, FIGURES)
         self.campaign.say(part, f"after round {index}", note)
         return [point for point in points if widest(of_point.get(point, []), FIGURES) > within]
 
     def _note_precision(self, within: float) -> None:
-        of_point = by_point(self._runs("heldout"))
+        of_point = by_point(judged_by_file(self._runs("heldout")))
         self.campaign.summary.notices.append(noise_text(of_point.values(), within, FIGURES))
 
     def _capacity(self) -> _Capacity | None:
@@ -278,7 +286,7 @@ class _Stages:
             [[t for n in range(repeats) for t in self._tasks("fit", n, target.fit_points)]],
             "fit runs for the capacity",
         )
-        of_point = by_point(self._runs("fit"))
+        of_point = by_point(self._runs("fit"))  # as they were judged then
         rates: dict[Point, float] = {}
         for point in target.fit_points:
             accepted = [
@@ -508,7 +516,7 @@ def measure_points(
     """
     campaign = Campaign(lambda task: [measure(task.what, task.round)], progress, things=things)
     campaign.drop_torn_lines(path)
-    campaign.skip_accepted(path, read_rows(path, record).rows)
+    campaign.skip_accepted(path, judged_by_file(read_rows(path, record).rows))
     with campaign.working():
         check(campaign)
         campaign.run(
@@ -516,7 +524,19 @@ def measure_points(
             things,
             seed=things,
         )
+    _note_shared(campaign, read_rows(path, record).rows)
     return campaign.summary
+
+
+def _note_shared(campaign: Campaign, *files: Sequence[MeasuredRun[Any]]) -> None:
+    """Note how many runs of *files* were accepted of which their whole file says they are not."""
+    accepted = sum(run.accepted for runs in files for run in runs)
+    judged = sum(run.accepted for runs in files for run in judged_by_file(runs))
+    if judged < accepted:
+        campaign.summary.notices.append(
+            f"{accepted - judged} of {accepted} accepted runs were made while another guest used "
+            "the core, as later runs show: the same command measures them again"
+        )
 
 
 def _check_steering(known: str, asked: str) -> None:

@@ -1,11 +1,12 @@
 """What the machine was like beside a run: brief benches and a reference point, before and after it.
 
-    around ─► run ─► around ─► run ─► around          what follows one run precedes the next
+    prices ─► calm? ─► run ─► calm? ─► prices ─► ...     what follows one run precedes the next
 
 A shared machine drifts by several per cent within minutes. Runs of one reference point between all
 others show it: a point can be read relative to its neighbours. The brief benches are those on which
 most points depend: their prices then, over those of the calibration, say how much of a forecast's
-error is the hour's.
+error is the hour's. Prices of a core that somebody else used are left out: beside them a run of a
+calm moment would be read as one of another machine.
 """
 
 from __future__ import annotations
@@ -43,7 +44,6 @@ Prices = Mapping[str, float]
 class _Taken(NamedTuple):
     prices: Prices
     at_s: float
-    is_calm: bool
 
 
 class Surroundings:
@@ -57,24 +57,19 @@ class Surroundings:
         self._latest: _Taken | None = None
 
     def around(self, measure: Callable[[], Run]) -> tuple[Run, Mapping[str, tuple[float, float]]]:
-        """Return a run in a calm moment, and the prices before and after it.
+        """Return a run in a calm moment, and the prices before and after it, of calm moments, too.
 
         Raises
         ------
         RunError
             If a bench or the reference run fails, or *measure* does.
         """
-        before: dict[str, float] = {}
-
-        def measured() -> Run:
-            before.update(self.before())
-            return measure()
-
-        run = self._core.judged(measured)
+        before = self.before()
+        run = self._core.judged(measure)
         return run, beside(before, self.after())
 
     def before(self) -> Prices:
-        """Return the prices of now: those after the last run if they are fresh, and of a calm core.
+        """Return the prices of now: those after the last run if there are any, and fresh.
 
         Raises
         ------
@@ -82,13 +77,23 @@ class Surroundings:
             If a bench or the reference run fails.
         """
         latest = self._latest
-        if latest and latest.is_calm and time.monotonic() - latest.at_s < FRESH_S:
+        if latest and latest.prices and time.monotonic() - latest.at_s < FRESH_S:
             return latest.prices
         return self.after()
 
     def after(self) -> Prices:
-        """Measure the prices of now, in a calm moment if one comes soon; errors as of `before`."""
-        is_calm = self._core.is_calm(self._core.wait(PATIENCE_BESIDE_S))
+        """Measure the prices of now in a calm moment, none if it does not come soon or last.
+
+        Errors are those of `before`.
+        """
+        call_ns = self._core.wait(PATIENCE_BESIDE_S)
+        prices = self._measured() if self._core.is_calm(call_ns) else {}
+        if prices and not self._core.is_calm(self._core.since(call_ns).floor_ns):
+            prices = {}
+        self._latest = _Taken(prices, time.monotonic())
+        return prices
+
+    def _measured(self) -> Prices:
         prices = {name: self._price_ns(command) for name, command in BENCHES.items()}
         run = run_point(
             FIT_POINT,
@@ -100,7 +105,6 @@ class Surroundings:
         )
         if run.accepted and run.result.replied:
             prices[REFERENCE] = round(run.window_ns / run.result.replied, 1)
-        self._latest = _Taken(prices, time.monotonic(), is_calm)
         return prices
 
     def _price_ns(self, command: str) -> float:

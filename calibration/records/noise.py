@@ -16,18 +16,20 @@ from __future__ import annotations
 
 import math
 from bisect import insort
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from ..points.point import Point
 from ..points.points import FIT_POINTS
-from .measured_runs import MeasuredRun, Noise
+from .measured_runs import MeasuredRun, MicroResult, Noise
 
 QUIET_QUANTILE = 0.25  # of the calibrations of a series; 0 is the quietest ever seen
 
 FLOOR_RATIO_MOST = 1.15
 """Of a cheap system call beside a run over one in a calm moment."""
+CALM_QUANTILE = 0.1
+"""Of the calls seen: one of a calm moment. A rare clock is faster yet."""
 
 QUIET = Noise(
     server_delay_share=0, client_delay_share=0, steal_share=0, spin_ratio=1, memory_ratio=1
@@ -92,6 +94,71 @@ def floor_fault(floor_ratio: float) -> str:
     if floor_ratio <= FLOOR_RATIO_MOST:
         return ""
     return f"floor_ratio must be at most {FLOOR_RATIO_MOST}, got {floor_ratio:.2f}"
+
+
+def calm_level(sorted_ns: Sequence[float]) -> float:
+    """Return what a call takes in a calm moment, by those that were seen: at least one.
+
+    >>> calm_level([180.0, *[200.0] * 10, *[300.0] * 10])
+    200.0
+    """
+    return sorted_ns[int((len(sorted_ns) - 1) * CALM_QUANTILE)]
+
+
+class WithFloor(Protocol):
+    """What was measured, and a cheap system call beside it; 0 where nobody has looked."""
+
+    @property
+    def floor_ns(self) -> float:
+        """The call, in ns."""
+
+    @property
+    def floor_ratio(self) -> float:
+        """That over a call of a calm moment, as far as one had been seen then."""
+
+
+def floor_ratios(rows: Sequence[WithFloor]) -> list[float]:
+    """Return the call beside each of the *rows* of a file over one in a calm moment.
+
+    It is the larger of what was stored and the ratio to the calls beside all *rows*: the first of
+    a campaign may have been compared with a core that was busy from the beginning.
+    """
+    seen_ns = sorted(row.floor_ns for row in rows if row.floor_ns > 0)
+    if not seen_ns:
+        return [row.floor_ratio for row in rows]
+    return [max(row.floor_ratio, row.floor_ns / calm_level(seen_ns)) for row in rows]
+
+
+AnyRun = TypeVar("AnyRun", bound=MeasuredRun[Any])
+
+
+def judged_by_file(runs: Sequence[AnyRun]) -> list[AnyRun]:
+    """Return the *runs* of a file, those rejected beside which `floor_ratios` is too large."""
+    ratios = floor_ratios([run.noise for run in runs])
+    faults = map(floor_fault, ratios)
+    return [run.rejected(fault) if fault else run for run, fault in zip(runs, faults, strict=True)]
+
+
+def in_calm(rows: Sequence[MicroResult]) -> list[bool]:
+    """Return of each row whether nobody else used the core beside it, by all *rows* of its file."""
+    return [not floor_fault(ratio) for ratio in floor_ratios(rows)]
+
+
+def never_calm_text(rows: Sequence[MicroResult]) -> str:
+    """Return the sentence about benches without a calm round; empty if all have one.
+
+    >>> never_calm_text([])
+    ''
+    """
+    commands = {row.command for row in rows}
+    calm = {row.command for row, was_calm in zip(rows, in_calm(rows), strict=True) if was_calm}
+    if commands <= calm:
+        return ""
+    return (
+        f"{len(commands - calm)} of {len(commands)} benches were only measured while another guest "
+        "used the core: their costs are too high; the same `dispatchsim measure` command measures "
+        "them again"
+    )
 
 
 def delay_share(delay_ns: int, run_ns: int) -> float:

@@ -218,6 +218,7 @@ def _calibrate_machine(folder: Path, output: Path | None) -> None:
     from ..calibration.profiles.choosing import find_profile
     from ..calibration.records.flood_records import FLOOD_FILE, FloodRecord
     from ..calibration.records.measured_runs import MicroResult, RunRecord, read_rows
+    from ..calibration.records.noise import judged_by_file, never_calm_text
 
     check_measured(folder, "machine.json", "micro.jsonl", "fit.jsonl")
     target = output or Path(f"{folder.resolve().name}.toml")
@@ -226,7 +227,8 @@ def _calibrate_machine(folder: Path, output: Path | None) -> None:
         read_rows(folder / "fit.jsonl", RunRecord),
     )
     floods = read_rows(folder / FLOOD_FILE, FloodRecord)
-    for notice in (*micro.notices, *runs.notices, *floods.notices):
+    shared = never_calm_text(micro.rows)
+    for notice in (*micro.notices, *runs.notices, *floods.notices, *([shared] if shared else [])):
         notes().print(f"warning: {notice}", style="yellow", markup=False)
     facts = _machine_facts(folder / "machine.json")
     # Of the fit point.
@@ -236,7 +238,7 @@ def _calibrate_machine(folder: Path, output: Path | None) -> None:
         profile = fit_profile(
             facts,
             micro.rows,
-            runs.rows,
+            judged_by_file(runs.rows),
             floods.rows,
             name=target.stem,
             report=lambda sentence: notes().print(sentence, markup=False),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -19,8 +19,14 @@ from dispatchsim.calibration.records.neighbour_records import (
     NeighbourRecord,
     neighbour_text,
 )
+from dispatchsim.calibration.records.noise import (
+    CALM_QUANTILE,
+    FLOOR_RATIO_MOST,
+    judged_by_file,
+    never_calm_text,
+)
 from dispatchsim.calibration.testbed.c_build import Programs
-from dispatchsim.calibration.testbed.testbed import open_testbed
+from dispatchsim.calibration.testbed.testbed import Testbed, open_testbed
 
 
 def bench(median: float, *, number: int = 0, floor_ratio: float = 0) -> MicroResult:
@@ -41,10 +47,10 @@ def bench(median: float, *, number: int = 0, floor_ratio: float = 0) -> MicroRes
 
 
 @pytest.fixture
-def core(c_programs: Programs, monkeypatch: pytest.MonkeyPatch) -> Iterator[CalmCore]:
+def core(monkeypatch: pytest.MonkeyPatch) -> CalmCore:
+    """A core of which nothing is measured: see `looks`."""
     monkeypatch.setattr(calm, "_FIRST_CHECKS", 1)
-    with open_testbed("loopback") as testbed:
-        yield CalmCore(testbed, c_programs)
+    return CalmCore(Testbed("loopback", "127.0.0.1"), Programs(Path(), ""))
 
 
 def looks(core: CalmCore, monkeypatch: pytest.MonkeyPatch, *calls_ns: float) -> list[float]:
@@ -104,10 +110,57 @@ def test_a_bench_is_repeated_until_the_core_was_calm(
     assert (row.median, row.floor_ratio) == (3, 1.5)  # the calmest of three, and it says so
 
 
+def test_the_bench_and_what_reads_it_have_the_same_bounds() -> None:
+    source = (Path(calm.__file__).parents[1] / "c" / "micro" / "calm.c").read_text()
+
+    def in_c(name: str) -> float:
+        (found,) = re.findall(rf"\b{name} = ([\d.]+)[,;]", source)
+        return float(found)
+
+    assert in_c("PARTS") * in_c("PART_NS") / 1e9 == calm._CHECK_S
+    assert in_c("calm_quantile") == CALM_QUANTILE
+    assert in_c("busy_ratio") == FLOOR_RATIO_MOST
+
+
 def test_a_fit_takes_calm_rounds_where_a_line_has_any() -> None:
     rows = [bench(100), bench(150, number=1, floor_ratio=1.4), bench(104, number=2, floor_ratio=1)]
     assert MicroTable(rows).medians().one("floor") == 102
     assert MicroTable(rows[1:2]).medians().one("floor") == 150
+
+
+def test_a_fit_judges_the_first_rounds_by_calm_moments_of_later_ones() -> None:
+    first = [
+        bench(median, number=number).model_copy(update={"floor_ns": 300.0, "floor_ratio": 1.0})
+        for number, median in enumerate([150, 154])
+    ]
+    later = bench(100, number=2).model_copy(update={"floor_ns": 200.0, "floor_ratio": 1.0})
+    assert MicroTable(first).medians().one("floor") == 152
+    assert MicroTable([*first, later]).medians().one("floor") == 100
+
+
+def test_benches_without_a_calm_round_are_counted() -> None:
+    shared = bench(150, floor_ratio=1.4)
+    other = shared.model_copy(update={"command": "clock"})
+    assert never_calm_text([shared, bench(100, number=1, floor_ratio=1.0)]) == ""
+    text = never_calm_text([shared, bench(100, number=1, floor_ratio=1.0), other])
+    assert text.startswith("1 of 2 benches were only measured while another guest used the core")
+
+
+def test_runs_beside_the_busy_begin_of_a_file_do_not_count_by_all_of_it() -> None:
+    (run,) = runs(1000)
+
+    def beside(floor_ns: float) -> RunRecord:
+        noise = run.noise.model_copy(update={"floor_ns": floor_ns, "floor_ratio": 1.0})
+        return run.model_copy(update={"noise": noise})
+
+    busy, calm_one = beside(300), beside(200)
+    assert judged_by_file([busy, busy]) == [busy, busy]
+    assert judged_by_file([run, run]) == [run, run]  # from before calls were measured
+    first, second = judged_by_file([busy, calm_one])
+    assert (first.accepted, first.reason) == (
+        *(False, "floor_ratio must be at most 1.15, got 1.50"),
+    )
+    assert second == calm_one
 
 
 def test_a_brief_bench_waits_a_moment_and_all_of_them_together_ten_seconds(
@@ -136,10 +189,13 @@ def test_a_brief_bench_waits_a_moment_and_all_of_them_together_ten_seconds(
     assert watched_s[42:] == [pytest.approx(0.05)] * 10
 
 
-def test_the_bench_measures_a_call(core: CalmCore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bench_measures_a_call(c_programs: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calm, "PATIENCE_S", 0.1)
+    monkeypatch.setattr(calm, "_FIRST_CHECKS", 1)
     (run,) = runs(1000)
-    found: RunRecord = core.judged(lambda: run)
+    with open_testbed("loopback") as testbed:
+        core = CalmCore(testbed, c_programs)
+        found: RunRecord = core.judged(lambda: run)
     noise = found.noise
     assert 10 < noise.floor_ns < 1_000_000
     assert noise.floor_ratio == noise.floor_ns / core.calm_ns

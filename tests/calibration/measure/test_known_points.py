@@ -17,6 +17,7 @@ from dispatchsim.calibration.points.point import Point, point_at
 from dispatchsim.calibration.records.gap_records import GAPS_FILE, GapsRecord
 from dispatchsim.calibration.records.measured_runs import MicroResult, RunRecord, append, read_rows
 from dispatchsim.calibration.records.neighbour_records import NeighbourRecord
+from dispatchsim.calibration.records.noise import judged_by_file
 from dispatchsim.calibration.testbed.c_build import Programs
 from dispatchsim.calibration.testbed.machine_facts import Fact
 from dispatchsim.calibration.testbed.testbed import Testbed
@@ -91,6 +92,47 @@ def test_loads_beyond_the_generator_are_refused_unless_asked_for(tmp_path: Path)
     slow.asked_per_s = 0
     run_campaign(slow, kind="heldout", output=tmp_path, repeats=1)  # goes on: it is not asked again
     assert slow.asked_per_s == 0
+
+
+def test_runs_of_a_busy_begin_are_measured_again(tmp_path: Path) -> None:
+    def looked(floor_ns: float) -> MadeUp:
+        target = MadeUp()
+        measure = target.run_point
+
+        def run_point(point: Point, repeat: int) -> RunRecord:
+            run = measure(point, repeat)
+            noise = run.noise.model_copy(update={"floor_ns": floor_ns, "floor_ratio": 1.0})
+            return run.model_copy(update={"noise": noise})
+
+        target.run_point = run_point  # type: ignore[method-assign]
+        return target
+
+    busy, calm = looked(300.0), looked(200.0)
+    first = run_campaign(busy, kind="heldout", output=tmp_path, repeats=1)
+    assert not any("another guest" in notice for notice in first.notices)
+    second = run_campaign(calm, kind="heldout", output=tmp_path, repeats=2)
+    assert second.measured == 2
+    shared = [notice for notice in second.notices if "another guest used the core" in notice]
+    assert [notice.partition(" accepted")[0] for notice in shared] == ["2 of 10"]
+    again = run_campaign(calm, kind="heldout", output=tmp_path, repeats=2)
+    assert again.measured == 2
+    runs_there = read_rows(tmp_path / "heldout.jsonl", RunRecord).rows
+    assert Counter(run.point for run in judged_by_file(runs_there) if run.accepted) == {
+        QUIET: 2,
+        NOISY: 2,
+    }
+
+
+def test_a_bench_beside_a_busy_core_is_measured_again(tmp_path: Path) -> None:
+    target = MadeUp()
+    run_campaign(target, kind="micro", output=tmp_path, repeats=1)
+    path = tmp_path / "micro.jsonl"
+    rows = read_rows(path, MicroResult).rows
+    path.unlink()
+    append(path, rows[0].model_copy(update={"floor_ratio": 1.4}), *rows[1:])
+    again = run_campaign(target, kind="micro", output=tmp_path, repeats=1)
+    assert again.measured == 1
+    assert not any("benches were only" in notice for notice in again.notices)
 
 
 def test_a_budget_that_ends_before_the_capacity_is_known_is_no_noise(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """A tiny real campaign on plain loopback: its structure, not its figures."""
 
 import json
+import math
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +24,7 @@ from dispatchsim.calibration.measure.macro import Timing
 from dispatchsim.calibration.measure.microbenchmarks import bench_commands
 from dispatchsim.calibration.points.point import point_at, trace_to_replay
 from dispatchsim.calibration.points.points import FIT_POINTS
+from dispatchsim.calibration.records import noise
 from dispatchsim.calibration.records.measured_runs import (
     CpuTimes,
     DataError,
@@ -60,7 +62,7 @@ def _tiny(monkeypatch: pytest.MonkeyPatch, c_programs: Programs) -> None:
     monkeypatch.setattr(hardware, "FIT_REPEATS_PER_ROUND", 0)
     monkeypatch.setattr(hardware, "held_out_points", lambda *_, **__: list(SMALL))
     monkeypatch.setattr(hardware, "bench_commands", lambda **_: ["floor --milliseconds 5"])
-    monkeypatch.setattr(calm, "floor_fault", lambda _: "")
+    monkeypatch.setattr(noise, "FLOOR_RATIO_MOST", math.inf)
     monkeypatch.setattr(calm, "PATIENCE_S", 0.1)
     monkeypatch.setattr(calm, "_FIRST_CHECKS", 1)
     monkeypatch.setattr(surroundings, "PATIENCE_BESIDE_S", 0.1)

@@ -28,6 +28,8 @@ class Machine:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.is_busy = self.is_disturbed = False
+        self.becomes_busy = False
+        self.did: list[str] = []
         self.now_s = 100.0
         self.n_measured = 1
         monkeypatch.setattr(calm, "_watch", self._watch)
@@ -48,6 +50,7 @@ class Machine:
         return self.around()["calls"]
 
     def _watch(self, *_: object) -> dict[str, float]:
+        self.did.append("look")
         return {"last_ns": BUSY_NS if self.is_busy else CALM_NS, "beside_last_ns": 190.0}
 
     def _run_bench(self, command: str, *_: object, **__: object) -> list[MicroResult]:
@@ -55,6 +58,8 @@ class Machine:
 
     def _run_point(self, *_: object, **__: object) -> RunRecord:
         self.n_measured += 1
+        self.did.append("prices")
+        self.is_busy |= self.becomes_busy
         (run,) = runs(1000)
         run = run.model_copy(update={"window_ns": 1_000_000})
         return run.rejected("steal_share") if self.is_disturbed else run
@@ -81,9 +86,25 @@ def test_costs_of_long_ago_are_measured_again(machine: Machine) -> None:
 def test_costs_of_a_busy_core_do_not_stand_before_a_calm_run(machine: Machine) -> None:
     assert machine.calls_around() == (1, 2)
     machine.is_busy = True
-    machine.beside.after()
+    assert machine.beside.after() == {}
     machine.is_busy = False
-    assert machine.calls_around() == (4, 5)
+    assert machine.calls_around() == (3, 4)
+
+
+def test_costs_during_which_the_core_became_busy_are_none(machine: Machine) -> None:
+    machine.around()
+    machine.becomes_busy = True
+    assert machine.around() == {}
+
+
+def test_the_look_before_a_run_is_right_before_it(machine: Machine) -> None:
+    def run() -> RunRecord:
+        machine.did.append("run")
+        return runs(1000)[0]
+
+    machine.beside.around(run)
+    begin = machine.did.index("run")
+    assert machine.did[begin - 3 : begin + 2] == ["prices", "look", "look", "run", "look"]
 
 
 def test_a_reference_run_that_was_disturbed_is_no_cost(machine: Machine) -> None:
