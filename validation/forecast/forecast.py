@@ -62,9 +62,9 @@ class Forecast:
 
     `central` is the median over seeds at the central costs; `low` and `high` bound 95% of the runs
     over drawn costs and seeds (NaN without draws, or where a figure does not exist).
-    `with_own_gaps` is the median over the measured runs that recorded gaps, each simulated with its
-    own on the client's CPU, and those of the profile, if it has any, on the server's. `at_hour` is
-    the median over seeds at the prices of the hour of the measured runs.
+    `with_own_gaps` is the median over the seeds of measured runs, each simulated with the gaps that
+    its run recorded on the client's CPU, and those of the profile, if it has any, on the server's.
+    `at_hour` is the median over seeds at the prices of the hour of the measured runs.
     """
 
     point: Point

@@ -21,6 +21,7 @@ from ...calibration.records.precision import Scatter, by_point
 from ...calibration.running.preparation import open_connections
 from ...sim.engine.workers import workers_for
 from ...sim.files.tables import Table
+from ...sim.state.host_gaps import HostGaps
 from ..drawing.accuracy_figures import accuracy_figures
 from ..drawing.figures import figures
 from ..forecast.baselines import Baseline, baselines
@@ -268,7 +269,7 @@ def forecast_all(
     requests = [
         Request(
             *(e.point, e.seeds[:SEEDS_MAX], draws, Lengths(e.warm_up_ns, e.window_ns)),
-            own_gaps=e.own_gaps[:SEEDS_MAX],
+            own_gaps=_own_gaps(e),
             hour=hours.get(e.point),
         )
         for e in measured
@@ -280,6 +281,17 @@ def forecast_all(
     with workers_for("auto", workers) as executor:
         made = forecasts(requests, profile, executor=executor, progress=progress, kept=kept)
         return {request.point: forecast for request, forecast in made}
+
+
+def _own_gaps(measured: MeasuredPoint) -> tuple[tuple[int, HostGaps], ...]:
+    """Return the gaps of the runs whose seeds are simulated; none if one has not recorded any.
+
+    So what is forecast with gaps has the arrivals of what is forecast without.
+    """
+    of_seed, seeds = dict(measured.own_gaps), measured.seeds[:SEEDS_MAX]
+    if not all(seed in of_seed for seed in seeds):
+        return ()
+    return tuple((seed, of_seed[seed]) for seed in seeds)
 
 
 def out_of_reach(points: Sequence[Point], profile: Profile) -> list[str]:

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self, TypeGuard
 
 import numpy as np
 
@@ -238,15 +238,20 @@ def regime_errors(scores: Iterable[PointScore]) -> list[RegimeErrors]:
     Throughput counts where it is the server's and not the load's; closed loops have a capacity
     and no other regime, as each user waits for its reply there.
     """
-    held_out = [score for score in scores if score.role != "fit"]
     rows = []
+    for figure, regime, own in _cells(scores):
+        found = [value for score in own if (value := value_of(score, figure)) is not None]
+        if found:
+            rows.append(RegimeErrors.of(found, figure=figure, regime=regime))
+    return rows
+
+
+def _cells(scores: Iterable[PointScore]) -> Iterator[tuple[str, str, list[PointScore]]]:
+    """Yield each figure and regime with the points of the regime that no fit saw."""
+    held_out = [score for score in scores if score.role != "fit"]
     for figure in (*RESPONSE_TIMES, CAPACITY, CPU):
         for regime in (*REGIMES, *[CLOSED] * (figure == CAPACITY)):
-            own = (score for score in held_out if regime_of(score) == regime)
-            found = [value for score in own if (value := value_of(score, figure)) is not None]
-            if found:
-                rows.append(RegimeErrors.of(found, figure=figure, regime=regime))
-    return rows
+            yield figure, regime, [score for score in held_out if regime_of(score) == regime]
 
 
 def errors_beside(
@@ -254,16 +259,30 @@ def errors_beside(
 ) -> list[tuple[RegimeErrors, RegimeErrors]]:
     """Return the `regime_errors` of the central forecast, and of the *other* one.
 
-    Only points count that have the other one.
+    Both are of the same points: those at which each of the forecasts has an error.
     """
-    known = [(s, figures) for s in scores if (figures := getattr(s.forecast, other)) is not None]
-    others = [replace(s, forecast=replace(s.forecast, central=figures)) for s, figures in known]
-    found = {(row.figure, row.regime): row for row in regime_errors(others)}
-    return [
-        (row, found[row.figure, row.regime])
-        for row in regime_errors(s for s, _ in known)
-        if (row.figure, row.regime) in found
-    ]
+    known = [score for score in scores if getattr(score.forecast, other) is not None]
+    rows = []
+    for figure, regime, own in _cells(known):
+        pairs = [(value_of(s, figure), value_of(_with_central(s, other), figure)) for s in own]
+        both = [(a, b) for a, b in pairs if _has_error(a) and _has_error(b)]
+        if both:
+            central, beside = (
+                RegimeErrors.of(found, figure=figure, regime=regime)
+                for found in zip(*both, strict=True)
+            )
+            rows.append((central, beside))
+    return rows
+
+
+def _with_central(score: PointScore, other: str) -> PointScore:
+    """Return *score* with its *other* forecast as the central one."""
+    figures = getattr(score.forecast, other)
+    return replace(score, forecast=replace(score.forecast, central=figures))
+
+
+def _has_error(found: Judged | None) -> TypeGuard[Judged]:
+    return found is not None and not math.isnan(found.error)
 
 
 def regime_of(score: PointScore) -> str | None:

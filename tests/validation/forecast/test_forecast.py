@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -26,6 +27,8 @@ from dispatchsim.validation.forecast.forecast import (
     result_of,
 )
 from dispatchsim.validation.points.measured_points import figures_of_run, group
+from dispatchsim.validation.report import hardware_section
+from dispatchsim.validation.report.hardware_section import forecast_all
 
 CLOSED = point_at(mechanism="poll", idle=200, users=8)
 OPEN = point_at(mechanism="select", idle=50, loop="open", rate_per_s=8_000)
@@ -152,3 +155,28 @@ def test_a_run_that_recorded_its_gaps_is_forecast_with_them(profile: Profile) ->
     assert found.with_own_gaps.p99_ns > 1_000_000 > found.central.p99_ns
     # What is around the point is asked for without gaps.
     assert {r.own_gaps for r in neighbours_of(request._replace(own_gaps=noisy.own_gaps))} == {()}
+
+
+def test_runs_with_gaps_have_the_arrivals_of_those_without(
+    profile: Profile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Request] = []
+
+    def seen(requests: Sequence[Request], *_: object, **__: object) -> Iterator[object]:
+        asked.append(requests[0])
+        return iter(())
+
+    monkeypatch.setattr(hardware_section, "forecasts", seen)
+    gaps = Gaps(above_ns=5_000, n=1, lost_ns=9_000, at_ns=[7], length_ns=[9_000])
+    runs = [
+        synthetic_run(OPEN, profile, repeat=i).model_copy(update={"client_gaps": gaps})
+        for i in range(4)
+    ]
+    runs.sort(key=lambda run: -run.seed)
+    quiet = runs[-1].model_copy(update={"client_gaps": None})  # its seed is the first one
+    for own in (runs, [*runs[:-1], quiet]):
+        forecast_all(group(own), profile, draws=0, workers=1, progress=None, kept=None)
+    every, some = asked
+    assert every.seeds == some.seeds == tuple(sorted(run.seed for run in runs)[:3])
+    assert tuple(seed for seed, _ in every.own_gaps) == every.seeds
+    assert some.own_gaps == ()

@@ -17,6 +17,7 @@ from dispatchsim.validation.points.measured_points import Figures, MeasuredPoint
 from dispatchsim.validation.report.point_tables import knee_table, regime_table
 from dispatchsim.validation.scoring.knee import (
     crossing,
+    errors_beside,
     knee_errors,
     knees,
     regime_errors,
@@ -184,6 +185,27 @@ def test_a_figure_that_a_forecast_with_replies_lacks_is_not_judged() -> None:
     (score, *_) = curve((1, 10, 100), (1, 10, 100))
     measured = replace(score.measured, median=score.measured.median._replace(p999_ns=2e6))
     assert value_of(replace(score, measured=measured), "p999_ns") is None
+
+
+def test_errors_side_by_side_are_of_the_points_at_which_both_forecasts_have_one() -> None:
+    # The other forecast has no reply at 20,000/s, and is none of the first server's at 10,000/s.
+    first, *others = curve((1, 10, 100), (2, 20, 100))
+    with_other = [
+        replace(s, forecast=replace(s.forecast, with_own_gaps=figures(p99_ms)))
+        for s, p99_ms in zip(others, (NAN, 300), strict=True)
+    ]
+    near = curve((1, 10, 100), (1.5, 9, 100), mechanism="poll")[0]
+    both = replace(near, forecast=replace(near.forecast, with_own_gaps=figures(1.2)))
+    pairs = errors_beside([first, *with_other, both], "with_own_gaps")
+    p99 = {a.regime: (a, b) for a, b in pairs if a.figure == "p99_ns"}
+    assert {regime: (a.n, b.n) for regime, (a, b) in p99.items()} == {
+        "no queue: up to 80% of capacity": (1, 1),
+        "past the capacity": (1, 1),
+    }
+    assert [row.signed for row in p99["no queue: up to 80% of capacity"]] == pytest.approx(
+        [0.5, 0.2]
+    )
+    assert [row.signed for row in p99["past the capacity"]] == pytest.approx([0, 2])
 
 
 def test_noise_is_counted_over_points_that_were_repeated() -> None:
