@@ -26,7 +26,7 @@ from ..records.noise import Series
 from ..records.run_result import Records
 from ..testbed.c_build import Programs
 from ..testbed.testbed import Testbed
-from .macro import Replayed, Timing, run_trace
+from .macro import UNTIMED_NS, Replayed, Timing, run_trace
 
 RATES_PER_S = (5_000, 10_000, 20_000, 40_000, 60_000, 100_000, 200_000)
 PAIRED_RATES_PER_S = (2_000, 5_000)
@@ -37,6 +37,11 @@ QUIET_SHARE_LEAST = 0.9
 """Of the connections due: fewer that no gap held up say nothing of the rest of the run."""
 _FAR_CONNECTIONS = 1_000_000
 """That far_end may have at once: sixteen addresses of 64,512 ports; load has its descriptors."""
+
+_MEANS_LATE = (
+    f"of the start, of all due but in the first {UNTIMED_NS / MILLISECOND_NS:g} ms of the window, "
+    "in which the harness disturbs the generator"
+)
 
 Progress = Callable[[str], None]
 
@@ -161,7 +166,7 @@ def _summed_up(client: str, point: Point, replayed: Replayed) -> Run:
     window, result = replayed.window, replayed.result
     seconds = window.length_ns / SECOND_NS
     records = replayed.records
-    is_due = window.contains(records.intended_ns) & (records.started_ns >= 0)
+    is_due = window.times(records.intended_ns) & (records.started_ns >= 0)
     lag_ns = (records.started_ns - records.intended_ns)[is_due]
     is_quiet = is_due & ~held_up(records, replayed.gaps)
     quiet_ns = (records.started_ns - records.intended_ns)[is_quiet]
@@ -232,7 +237,7 @@ def series_table(runs: Sequence[Run]) -> Table:
             Column("asked / s", lambda r: r.rate_per_s, "{:,.0f}".format),
             Column("client", lambda r: r.client, words=True, whole=True),
             Column("started / s", lambda r: r.started_per_s, "{:,.0f}".format),
-            Column("late p50", lambda r: r.lag_p50_ns, _us, means="of the start, of all due"),
+            Column("late p50", lambda r: r.lag_p50_ns, _us, means=_MEANS_LATE),
             Column("p99", lambda r: r.lag_p99_ns, _us),
             Column("p99.9", lambda r: r.lag_p999_ns, _us),
             Column("worst", lambda r: r.lag_max_ns, _us),

@@ -149,6 +149,7 @@ def run_point(
         seed=seed,
         warm_up_ns=window.begin_ns,
         window_ns=window.length_ns,
+        untimed_ns=window.untimed_ns,
         result=result,
         noise=noise,
         accepted=accepted,

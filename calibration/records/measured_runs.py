@@ -298,12 +298,14 @@ class RunRecord(MeasuredRun[StoredPoint]):
 
     `client_gaps` are those of the CPU of the load generator, `around` the prices of short benches
     before and after the run, in ns by the name of the bench, and `resolved` the limits of the
-    kernel as they were in force, by name. Records from before these were there lack them.
+    kernel as they were in force, by name. Records from before these were there lack them. Response
+    times and lateness are of what was due in the window but for its first `untimed_ns`.
     """
 
     format: Literal["dispatchsim-run/1"] = "dispatchsim-run/1"
     steering: Steering
     warm_up_ns: int
+    untimed_ns: int = 0
     result: RunResult
     client_gaps: Gaps | None = None
     around: dict[str, tuple[float, float]] | None = None

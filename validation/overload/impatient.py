@@ -288,7 +288,8 @@ def _error_text(entry: MeasuredLoad) -> str:
 
 
 def _cpu_text(results: Sequence[Result]) -> str:
-    return share_text(median([result.cpu_busy for result in results])) if results else DASH
+    busy = median([result.cpu_busy for result in results])
+    return DASH if math.isnan(busy) else share_text(busy)
 
 
 def _load_text(load: float) -> str:

@@ -143,7 +143,7 @@ def compare(
             KeptLoad(
                 point=point,
                 load=point.rate_per_s / capacity_of[busy_point(point)],
-                measured=tuple(measured_figures(run) for run in by_point[point] if run.accepted),
+                measured=tuple(figures_of_run(run) for run in by_point[point] if run.accepted),
                 simulated=tuple(simulated),
                 offered_shares=tuple(map(offered_share, chosen[point])),
                 rejected=tuple(run for run in by_point[point] if not run.accepted),
@@ -154,13 +154,6 @@ def compare(
 
 def _order(point: Point) -> tuple[str, int, float]:
     return point.server.mechanism, point.load.connections or 0, point.rate_per_s
-
-
-def measured_figures(run: RunRecord) -> Figures:
-    """Return the figures of *run*, whose CPU is NaN where other programs had much of it."""
-    figures = figures_of_run(run)
-    quiet = run.noise.foreign_share < FOREIGN_SHARE_MAX
-    return figures if quiet else figures._replace(cpu_busy=math.nan)
 
 
 def simulated_figures(run: RunRecord, profile: Profile) -> Figures:

@@ -177,13 +177,14 @@ class MeasuredPoint:
 
 
 def figures_of_run(record: RunRecord) -> Figures:
-    """Return the figures of one measured run."""
+    """Return the figures of one measured run; its CPU is NaN where other programs had much of it."""
     result = record.result
+    is_quiet = record.noise.foreign_share < FOREIGN_SHARE_MAX
     latency = result.latency_ns
     waits = result.calls.get("waits", 0)
     return Figures(
         throughput_per_s=result.replied * SECOND_NS / record.window_ns,
-        cpu_busy=result.cpu.busy_ns / record.window_ns,
+        cpu_busy=result.cpu.busy_ns / record.window_ns if is_quiet else _NAN,
         process_ns_per_request=ratio(result.cpu.process_ns, result.replied),
         p50_ns=latency.p50 if latency else _NAN,
         p99_ns=latency.p99 if latency else _NAN,
@@ -243,16 +244,40 @@ def _measured_point(point: Point, runs: Sequence[RunRecord]) -> MeasuredPoint:
 def own_gaps_of(runs: Iterable[RunRecord]) -> tuple[tuple[int, HostGaps], ...]:
     """Return seed and gaps of each of *runs* that recorded those of the load generator's CPU.
 
-    They are played once, from the start of the run.
+    They are played once, from the start of the run. What of them lies in the untimed part of the
+    window is left out: a simulated window has none, so the readings of counters there would be in
+    its response times and not in the measured ones.
     """
-    recorded = [(run, run.client_gaps.of_run) for run in runs if run.client_gaps is not None]
-    return tuple(
-        (
-            run.seed,
-            in_order(gaps.at_ns, gaps.length_ns, run.warm_up_ns + run.window_ns, is_drawn=False),
-        )
-        for run, gaps in recorded
-    )
+    found = []
+    for run in runs:
+        if run.client_gaps is not None:
+            gaps, begin_ns = run.client_gaps.of_run, run.warm_up_ns
+            pieces = _outside(
+                zip(gaps.at_ns, gaps.length_ns, strict=True), begin_ns, run.untimed_ns
+            )
+            at_ns, length_ns = ([piece[i] for piece in pieces] for i in (0, 1))
+            end_ns = begin_ns + run.window_ns
+            found.append((run.seed, in_order(at_ns, length_ns, end_ns, is_drawn=False)))
+    return tuple(found)
+
+
+def _outside(
+    gaps: Iterable[tuple[int, int]], begin_ns: int, length_ns: int
+) -> list[tuple[int, int]]:
+    """Return what of *gaps* is outside the *length_ns* from *begin_ns* on: begins and lengths.
+
+    >>> _outside([(10, 5), (18, 4), (28, 7), (40, 1)], 20, 10)
+    [(10, 5), (18, 2), (30, 5), (40, 1)]
+    """
+    if not length_ns:
+        return list(gaps)
+    pieces = []
+    for from_ns, gap_ns in gaps:
+        until_ns = from_ns + gap_ns
+        before = from_ns, min(until_ns, begin_ns)
+        behind = max(from_ns, begin_ns + length_ns), until_ns
+        pieces += [(a, b - a) for a, b in (before, behind) if b > a]
+    return pieces
 
 
 def _generator(runs: Sequence[RunRecord]) -> GeneratorFigures | None:

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
+import pytest
 
+from dispatchsim.calibration.measure import far_end_series
 from dispatchsim.calibration.measure.far_end_series import (
+    TIMING,
     Paired,
     Run,
     held_up,
     pairs_table,
+    run_of,
     series_table,
 )
 from dispatchsim.calibration.records.measured_runs import Gaps
-from dispatchsim.calibration.records.run_result import Records
+from dispatchsim.calibration.records.run_result import Records, Window
 
 RUN = Run(
     client="far_end", rate_per_s=5_000, started_per_s=4_990, lag_p50_ns=500, lag_p99_ns=10_000,
@@ -84,3 +90,25 @@ def test_what_is_not_known_is_a_dash_in_the_series() -> None:
 def test_lateness_outside_gaps_is_a_dash_where_gaps_held_up_much_of_the_run() -> None:
     (row,) = series_table([replace(RUN, quiet_share=0.89)]).rows
     assert row[7:10] == ("\N{EN DASH}", "\N{EN DASH}", "89.0%")
+
+
+def test_what_is_due_while_the_harness_reads_counters_is_not_timed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ms = 1_000_000
+    records = records_of([(90 * ms, 90 * ms), (101 * ms, 103 * ms), (106 * ms, 106 * ms + 700)])
+    window = Window(100 * ms, 200 * ms, untimed_ns=5 * ms)
+    counted = SimpleNamespace(
+        replied=2, latency_ns=None, cpu=SimpleNamespace(process_ns=40_000, busy_ns=60_000)
+    )
+    replayed: Any = SimpleNamespace(
+        records=records, window=window, result=counted, gaps=gaps_of(),
+        noise=SimpleNamespace(foreign_share=0.0),
+    )  # fmt: skip
+    monkeypatch.setattr(far_end_series, "run_trace", lambda *_, **__: replayed)
+    nothing: Any = None
+    run = run_of("far_end", 5_000, 0, testbed=nothing, programs=nothing, timing=TIMING)
+    assert (run.lag_p50_ns, run.lag_max_ns, run.quiet_share) == (700, 700, 1)
+    assert run.started_per_s == 20  # 2 in 100 ms: it began, however late
+    series = series_table([run])
+    assert "all due but in the first 5 ms of the window" in series.note

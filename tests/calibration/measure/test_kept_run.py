@@ -110,5 +110,6 @@ def test_a_run_has_requests_over_connections_that_were_open_before(
     # All were accepted before the load began, so none was in the window, however late that was.
     assert run.result.accepted == 0
     assert run.result.connections_failed == 0
+    assert run.untimed_ns == 5_000_000
     assert offered_share(run) <= 1
     assert run.result.replied <= run.result.calls["replies"] + 8

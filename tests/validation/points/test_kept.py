@@ -21,10 +21,9 @@ from dispatchsim.validation.points.kept import (
     capacities,
     compare,
     kept_tables,
-    measured_figures,
     simulated_figures,
 )
-from dispatchsim.validation.points.measured_points import Figures, verdict_of_run
+from dispatchsim.validation.points.measured_points import Figures, figures_of_run, verdict_of_run
 
 POINT = point_at(
     mechanism="epoll_level", loop="open", connections=4, rate_per_s=10_000, request_work_ns=20_000
@@ -56,7 +55,7 @@ def test_the_capacity_is_that_of_a_server_whose_connections_are_never_idle(
 
 def test_the_simulation_of_a_simulated_run_is_that_run_by_request(profile: Profile) -> None:
     run = synthetic_run(POINT, profile)
-    measured, simulated = measured_figures(run), simulated_figures(run, profile)
+    measured, simulated = figures_of_run(run), simulated_figures(run, profile)
     # Its warm-up is 12 us longer: a request at either end of the window may be on the other side.
     one_per_s = 1e9 / SHORT.window_ns
     assert simulated.throughput_per_s == pytest.approx(measured.throughput_per_s, abs=2 * one_per_s)
@@ -72,13 +71,6 @@ def test_requests_that_wait_for_their_connection_have_waited(profile: Profile) -
     waits, free = (simulated_figures(synthetic_run(p, profile), profile) for p in (one, many))
     # One connection has one request at a time, and a round trip is longer than its service.
     assert waits.p50_ns > 10 * free.p50_ns
-
-
-def test_the_cpu_of_a_run_beside_other_programs_is_unknown(profile: Profile) -> None:
-    run = synthetic_run(POINT, profile)
-    noisy = run.model_copy(update={"noise": run.noise.model_copy(update={"foreign_share": 0.05})})
-    assert math.isnan(measured_figures(noisy).cpu_busy)
-    assert measured_figures(noisy)[2:] == measured_figures(run)[2:]
 
 
 def test_the_noise_is_half_the_range_and_the_bound_is_of_requests_a_second() -> None:

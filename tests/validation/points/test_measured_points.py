@@ -12,6 +12,7 @@ from dispatchsim.calibration.points.point import Point, point_at
 from dispatchsim.calibration.profiles.cost_profile import Profile
 from dispatchsim.calibration.records.measured_runs import ClientTimes, Gaps, Latency, RunRecord
 from dispatchsim.sim.figures.summary import Verdict, summarise
+from dispatchsim.validation.forecast.forecast import forecast
 from dispatchsim.validation.points.measured_points import (
     figures_of_run,
     figures_of_summary,
@@ -20,6 +21,8 @@ from dispatchsim.validation.points.measured_points import (
     spread,
     verdict_of_run,
 )
+from dispatchsim.validation.scoring.knee import value_of
+from dispatchsim.validation.scoring.scoring import score
 
 CLOSED = point_at(mechanism="poll", idle=100, users=8)
 OPEN = point_at(mechanism="epoll_level", loop="open", rate_per_s=5_000)
@@ -32,6 +35,21 @@ def test_the_figures_of_a_run_are_rates_shares_and_quantiles(profile: Profile) -
     assert figures.cpu_busy == run.result.cpu.busy_ns / SHORT.window_ns
     assert figures.process_ns_per_request == run.result.cpu.process_ns / run.result.replied
     assert figures.events_per_wait == run.result.calls["events"] / run.result.calls["waits"]
+
+
+def test_the_cpu_of_a_run_beside_other_programs_is_unknown(profile: Profile) -> None:
+    run = synthetic_run(CLOSED, profile)
+    noisy = run.model_copy(update={"noise": run.noise.model_copy(update={"foreign_share": 0.05})})
+    assert math.isnan(figures_of_run(noisy).cpu_busy)
+    assert figures_of_run(noisy)._replace(cpu_busy=0) == figures_of_run(run)._replace(cpu_busy=0)
+    # Another run says what the CPU is; without one, a forecast of it has no error.
+    (both,), (alone,) = group([noisy, run]), group([noisy])
+    assert both.median.cpu_busy == figures_of_run(run).cpu_busy
+    made = forecast(CLOSED, profile, seeds=(1,), draws=0, lengths=SHORT)
+    (found,) = score([alone], {CLOSED: made}, {})
+    assert found.errors.cpu is None
+    assert value_of(found, "cpu_busy") is None
+    assert value_of(found, "throughput_per_s") is not None
 
 
 def test_rejected_repeats_are_counted_and_left_out(profile: Profile) -> None:
@@ -145,3 +163,20 @@ def test_gaps_of_before_a_run_are_not_played(profile: Profile) -> None:
     held = with_gaps(run, (31_000_000, 1_100_000), (32_100_000, 1_100_000), (9_000, 60_000))
     ((seed, gaps),) = own_gaps_of([run, held])
     assert (seed, gaps.at_ns, gaps.length_ns) == (run.seed, (9_000,), (60_000,))
+
+
+def test_gaps_of_the_untimed_part_are_not_played(profile: Profile) -> None:
+    run = synthetic_run(OPEN, profile)
+    begin_ns = run.warm_up_ns
+    gaps = [(0, 9), (begin_ns - 100, 2_000_000), (begin_ns + 3_000_000, 60_000),
+            (begin_ns + 4_900_000, 200_000), (begin_ns + 9_000_000, 70_000)]  # fmt: skip
+    untimed, older = with_gaps(run, *gaps, untimed_ns=5_000_000), with_gaps(run, *gaps)
+    ((_, left),) = own_gaps_of([untimed])
+    assert list(zip(left.at_ns, left.length_ns, strict=True)) == [
+        (0, 9),
+        (begin_ns - 100, 100),
+        (begin_ns + 5_000_000, 100_000),
+        (begin_ns + 9_000_000, 70_000),
+    ]
+    ((_, every),) = own_gaps_of([older])
+    assert list(zip(every.at_ns, every.length_ns, strict=True)) == gaps
