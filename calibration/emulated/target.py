@@ -127,7 +127,7 @@ class EmulatedTarget:
         """Return none: it has a machine of its own."""
         return []
 
-    def offers(self, rate_per_s: float) -> float:
+    def offers(self, point: Point) -> float:
         """Return 1: the guest's time stands still while its clients work."""
         return 1.0
 

@@ -18,22 +18,23 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from ..points.flood_points import FloodPoint, flood_points
 from ..points.overload_points import overload_points
-from ..points.point import Point
+from ..points.point import Point, point_at
 from ..points.points import FIT_POINT, KEPT_FIT_POINT
 from ..records.flood_records import FLOOD_FILE, FloodRecord
-from ..records.generator_gate import OFFERED_LEAST
+from ..records.generator_gate import GENERATOR_FILE, OFFERED_LEAST, GeneratorRecord
 from ..records.measured_runs import (
     Measured,
     MeasuredRun,
     MicroResult,
     RunRecord,
+    append,
     read_rows,
 )
 from ..records.noise import Series, in_calm, judged_by_file, never_calm_text
 from ..records.overload_records import OVERLOAD_FILE, OverloadRecord
 from ..records.precision import FIGURES, by_point, noise_text, widest
 from ..testbed.c_build import build
-from ..testbed.machine_facts import SAME_MACHINE, machine_facts
+from ..testbed.machine_facts import SAME_MACHINE, machine_facts, now_text
 from ..testbed.testbed import open_testbed
 from .calm import CalmCore
 from .campaign import (
@@ -156,9 +157,11 @@ class _Stages:
             budget_s=budget_s,
         )
         self._target = target
+        self._machine = str(target.facts()["id"])
+        self._generator_file = output / GENERATOR_FILE
         self._files: dict[Stage, Path] = {stage: output / f"{stage}.jsonl" for stage in _PARTS}
         self.campaign.summary.notices += target.notices
-        self.campaign.drop_torn_lines(*self._files.values())
+        self.campaign.drop_torn_lines(*self._files.values(), self._generator_file)
         micro = read_rows(self._files["micro"], MicroResult).rows
         calm = [row for row, was_calm in zip(micro, in_calm(micro), strict=True) if was_calm]
         self.campaign.skip_accepted(self._files["micro"], calm)
@@ -214,7 +217,7 @@ class _Stages:
         self.campaign.summary.capacity_per_s = capacity.new_per_s if capacity else 0.0
         if self.campaign.summary.out_of_time:
             return
-        if capacity and not anyway and not self._runs("heldout"):
+        if capacity and not anyway:
             self._check_generator(self._held_out(0, capacity, quick=quick))
 
         def rounds() -> Iterator[list[Task]]:
@@ -248,18 +251,32 @@ class _Stages:
         )
 
     def _check_generator(self, points: Sequence[Point]) -> None:
-        """Refuse loads that the load generator cannot offer on this machine."""
-        most_per_s = max((p.rate_per_s for p in points if not p.keeps), default=0.0)
-        if most_per_s == 0:
-            return
-        share = self._target.offers(most_per_s)
-        if share < OFFERED_LEAST:
-            raise CampaignError(
-                f"held-out points go up to {most_per_s:.0f}/s, of which the load generator begins "
-                f"{share:.0%} on this machine, and at least {OFFERED_LEAST:.0%} must be: measure "
-                "with --steering far_end, whose clients cost less, or with --anyway, which rejects "
-                "such runs"
-            )
+        """Refuse loads that the load generator cannot offer on this machine.
+
+        What it offers is kept in the folder, so that the same loads are refused each time.
+        """
+        for name, point in hardest(points).items():
+            share = self._offered_share(point)
+            if share < OFFERED_LEAST:
+                raise CampaignError(
+                    f"held-out points go up to {point.rate_per_s:.0f} {name}/s, of which the load "
+                    f"generator begins {share:.0%} on this machine, and at least "
+                    f"{OFFERED_LEAST:.0%} must be: measure with --steering far_end, whose clients "
+                    "cost less, or with --anyway, which rejects such runs; without "
+                    f"{GENERATOR_FILE} in the folder it is measured again"
+                )
+
+    def _offered_share(self, point: Point) -> float:
+        known = read_rows(self._generator_file, GeneratorRecord).rows
+        for row in reversed(known):
+            if row.point == point:
+                return row.offered_share
+        share = self._target.offers(point)
+        record = GeneratorRecord(
+            date=now_text(), machine=self._machine, point=point, offered_share=share
+        )
+        append(self._generator_file, record)
+        return share
 
     def _unsure(self, points: Sequence[Point], index: int, within: float, part: str) -> list[Point]:
         """Return which of *points* are not known to *within*, and say how noisy the machine is."""
@@ -330,6 +347,25 @@ def kept_per_s(rates: Mapping[Point, float]) -> float | None:
     n = KEPT_FIT_POINT.load.requests
     request_s = (n / rates[KEPT_FIT_POINT] - 1 / rates[FIT_POINT]) / (n - 1)
     return 1 / request_s if request_s > 0 else None
+
+
+def hardest(points: Sequence[Point]) -> dict[str, Point]:
+    """Return the highest rates among *points*, by what there are so many of a second.
+
+    Whatever serves them, what it takes to begin a connection is the same.
+
+    >>> list(hardest([point_at(mechanism="poll", users=4)]))
+    []
+    """
+    timed = [point for point in points if point.rate_per_s]
+    new_per_s = max((point.rate_per_s for point in timed if not point.keeps), default=0.0)
+    kept = max((point for point in timed if point.keeps), key=lambda p: p.rate_per_s, default=None)
+    found = {}
+    if new_per_s:
+        found["connections"] = point_at(mechanism="epoll_level", loop="open", rate_per_s=new_per_s)
+    if kept is not None:
+        found["requests over kept connections"] = kept
+    return found
 
 
 def run_overload_campaign(

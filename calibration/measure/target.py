@@ -13,7 +13,7 @@ import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, Protocol
 
-from ..points.point import Point, Steering, point_at
+from ..points.point import Point, Steering
 from ..points.points import FIT_POINTS, IO_URING, STOCK_MECHANISMS, held_out_points
 from ..records.gap_records import GapsRecord
 from ..records.generator_gate import OFFERED_LEAST, offered_share
@@ -113,8 +113,8 @@ class Target(Protocol):
             If the bench fails.
         """
 
-    def offers(self, rate_per_s: float) -> float:
-        """Return which share of so many connections a second its load generator begins.
+    def offers(self, point: Point) -> float:
+        """Return which share of the load of *point* its load generator begins.
 
         Raises
         ------
@@ -201,9 +201,8 @@ class HardwareTarget(TestbedRecorder):
             capacity_per_s, kept_per_s=kept_per_s, quick=quick, mechanisms=self._mechanisms
         )
 
-    def offers(self, rate_per_s: float) -> float:
+    def offers(self, point: Point) -> float:
         """Return the best of some brief runs: a pause of the host is no limit of the generator."""
-        point = point_at(mechanism="epoll_level", loop="open", rate_per_s=rate_per_s)
         shares = []
         for repeat in range(_OFFERS_TRIES):
             run = run_point(

@@ -10,14 +10,32 @@ loops without retries and kept connections are judged.
 
 from __future__ import annotations
 
+from typing import Literal
+
 from ...sim.state.units import SECOND_NS
-from ..points.point import Point, trace_to_replay
-from .measured_runs import RunRecord
+from ..points.point import Point, StoredPoint, trace_to_replay
+from .measured_runs import RunRecord, Unjudged
 
 OFFERED_LEAST = 0.97
 """Share of the connections asked for that the load generator must have begun."""
 LAG_SHARE_MOST = 0.1
 """Lateness of the generator at p99, over the p99 that a run reports, at most."""
+
+
+GENERATOR_FILE = "generator.jsonl"
+
+
+class GeneratorRecord(Unjudged):
+    """Which share of the load of a point the load generator began in brief runs, at best.
+
+    `machine` is the id of the folder's machine.json.
+    """
+
+    format: Literal["dispatchsim-generator/1"] = "dispatchsim-generator/1"
+    date: str
+    machine: str
+    point: StoredPoint
+    offered_share: float
 
 
 def judged(run: RunRecord) -> RunRecord:

@@ -33,7 +33,8 @@ class MadeUp(hardware.HardwareTarget):
         testbed = Testbed("loopback", "127.0.0.1")
         super().__init__(testbed, Programs(Path(), ""), Timing(), ("poll",))
         self.offered = offered
-        self.asked_per_s = 0.0
+        self.asked: list[Point] = []
+        self.points = [QUIET, NOISY]
         self.lost_ns = 2_000_000
         self.quickly: bool | None = None
 
@@ -41,7 +42,7 @@ class MadeUp(hardware.HardwareTarget):
         return super().facts() | {"id": "epyc"}
 
     def held_out(self, *_: object, **__: object) -> list[Point]:
-        return [QUIET, NOISY]
+        return self.points
 
     def gaps(self, *, quick: bool) -> list[GapsRecord]:
         self.quickly = quick
@@ -53,9 +54,9 @@ class MadeUp(hardware.HardwareTarget):
     def run_bench(self, command: str, round_number: int) -> list[MicroResult]:
         return [micro(command, 1.0, round_number=round_number)]
 
-    def offers(self, rate_per_s: float) -> float:
-        self.asked_per_s = rate_per_s
-        return self.offered
+    def offers(self, point: Point) -> float:
+        self.asked.append(point)
+        return 1.0 if point.keeps else self.offered
 
     def run_point(self, point: Point, repeat: int) -> RunRecord:
         replied = 10_000 + (1000 * (repeat % 3 - 1) if point == NOISY else 0)
@@ -82,16 +83,36 @@ def test_without_a_bound_all_points_have_all_rounds(tmp_path: Path) -> None:
 
 def test_loads_beyond_the_generator_are_refused_unless_asked_for(tmp_path: Path) -> None:
     slow = MadeUp(offered=0.6)
-    message = r"^held-out points go up to 20000/s, of which the load generator begins 60% on"
+    message = (
+        r"^held-out points go up to 20000 connections/s, of which the load generator begins 60%"
+    )
     with pytest.raises(CampaignError, match=message):
         run_campaign(slow, kind="heldout", output=tmp_path, repeats=1)
-    assert slow.asked_per_s == 20_000
+    assert [point.rate_per_s for point in slow.asked] == [20_000]
     assert not (tmp_path / "heldout.jsonl").exists()
     run_campaign(slow, kind="heldout", output=tmp_path, repeats=1, anyway=True)
     assert len(read_rows(tmp_path / "heldout.jsonl", RunRecord).rows) == 2
-    slow.asked_per_s = 0
-    run_campaign(slow, kind="heldout", output=tmp_path, repeats=1)  # goes on: it is not asked again
-    assert slow.asked_per_s == 0
+    with pytest.raises(CampaignError, match=message):
+        run_campaign(slow, kind="heldout", output=tmp_path, repeats=2)
+    assert len(slow.asked) == 1  # the answer is kept
+
+
+def test_loads_over_kept_connections_are_asked_for_and_refused_too(tmp_path: Path) -> None:
+    kept = [
+        point_at(mechanism="poll", loop="open", rate_per_s=rate, connections=10)
+        for rate in (30_000, 50_000)
+    ]
+    able, unable = MadeUp(), MadeUp()
+    unable.offers = lambda point: 0.5 if point.keeps else 1.0  # type: ignore[method-assign]
+    for target in (able, unable):
+        target.points = [QUIET, NOISY, *kept]
+    run_campaign(able, kind="heldout", output=tmp_path / "able", repeats=1)
+    assert [point.rate_per_s for point in able.asked] == [20_000, 50_000]
+    run_campaign(able, kind="heldout", output=tmp_path / "able", repeats=2)
+    assert len(able.asked) == 2
+    message = r"^held-out points go up to 50000 requests over kept connections/s, of which .* 50%"
+    with pytest.raises(CampaignError, match=message):
+        run_campaign(unable, kind="heldout", output=tmp_path / "unable", repeats=1)
 
 
 def test_runs_of_a_busy_begin_are_measured_again(tmp_path: Path) -> None:
