@@ -107,8 +107,9 @@ def run_campaign(
     quick
         Take brief benches, and a small part of the held-out points.
     within
-        A held-out point of which enough runs are accepted, and whose median is known to this, is
-        not measured in further rounds; None: all have as many rounds.
+        A held-out point of which enough runs are accepted is not measured in further rounds once
+        the 95% interval of the mean is at most this share to either side; None: all have as many
+        rounds.
     budget_s
         No run begins after this; what is left is measured by the next call.
     anyway

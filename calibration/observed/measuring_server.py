@@ -88,8 +88,9 @@ class ServerPlan:
     loads, repeats:
         Each load at most so many times, in rounds.
     within:
-        A load with three accepted runs, of whose replies/s and CPU the median is known to this
-        share, is measured no further; None: each load has its repeats.
+        A load with three accepted runs is measured no further once the 95% interval of the mean
+        of replies/s, and that of CPU, is at most this share to either side; None: each load has
+        its repeats.
     budget_s:
         No run begins after this.
     anyway:

@@ -3,7 +3,9 @@
 A median is taken because a disturbed repeat that the gate missed moves it least. Up to five runs
 its 95% interval would be wider than all of them: the range of three holds the median in 75% of
 cases, of five in 94%. So the scatter of few is their range. Whether a point is known well is asked
-of Student's t interval, which is honest for few runs where these are about normal.
+of Student's t interval, which is of the mean. It holds the mean in 95% of cases for few runs, too,
+where these are about normal and their number is fixed before. A point stops at its first success,
+after some round: of the points that are counted as known somewhat fewer are.
 """
 
 from __future__ import annotations
@@ -145,7 +147,8 @@ def noise_text(
 ) -> str:
     """Return in words how well *things* are known, how noisy the machine is, and what that costs.
 
-    *repeats* are the runs of each.
+    *repeats* are the runs of each. One is known once the 95% interval of the mean is within; each
+    stops at its first success, so that somewhat fewer are.
     """
     repeats = list(repeats)
     widths = [widest(own, figures) for own in repeats]

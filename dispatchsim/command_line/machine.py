@@ -108,9 +108,9 @@ def measure(
         typer.Option(
             min=0,
             max=1,
-            help="A held-out point of hardware, or a load of a server, with three accepted runs, "
-            "of whose requests/s and CPU the median is known to this share, is measured no "
-            "further; 0: all rounds.",
+            help="A held-out point of hardware, or a load of a server, with three accepted runs is "
+            "measured no further once the 95% interval of the mean of requests/s, and that of CPU, "
+            "is at most this share to either side; 0: all rounds.",
         ),
     ] = 0.03,
     steering: Annotated[

@@ -6,7 +6,8 @@
  * The clock is read between all pieces of the loop. A piece that found nothing to do always takes
  * the same: what it takes longer is a gap, from 1 us on. What a call takes varies by itself, most
  * where it sends an interrupt to a halted CPU. Pieces that did something therefore have gaps from
- * 20 us on only, and shorter ones are missed in them.
+ * 20 us on only, and shorter ones are missed in them. A slow call of the generator itself counts
+ * as a gap, too: not all gaps are the host's.
  *
  * Sources: cyclictest and hwlatdetect (rt-tests), the tracer `osnoise` of Linux, which look for
  * gaps in a loop that does nothing else.
