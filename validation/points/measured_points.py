@@ -3,8 +3,8 @@
     run, run, run, ...  ──gate──►  accepted  ──median──►  figures of the point
                           └──────► rejected, counted        ± range of the repeats
 
-A median is taken because a disturbed repeat that the gate missed moves it least. Its interval is
-by percentile bootstrap (Efron and Tibshirani 1993, §13.3), seeded, so a report can be repeated.
+A median is taken because a disturbed repeat that the gate missed moves it least. The scatter is the
+range of the repeats, from six on the 95% interval of their median (`range_of_repeats`).
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ class MeasuredPoint:
 
 
 def figures_of_run(record: RunRecord) -> Figures:
-    """Return the figures of one measured run; its CPU is NaN where other programs had much of it."""
+    """Return the figures of a measured run; its CPU is NaN where other programs had much of it."""
     result = record.result
     is_quiet = record.noise.foreign_share < FOREIGN_SHARE_MAX
     latency = result.latency_ns

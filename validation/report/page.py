@@ -60,7 +60,10 @@ def interval(ends: tuple[float, float]) -> str:
 
 
 def scatter(spread: Spread, median: float) -> str:
-    """Return half the interval of the median, relative to it; that there is one run, if so."""
+    """Return half the range of the repeats over their median; that there is one run, if so.
+
+    From six repeats on it is half the 95% interval of the median.
+    """
     if math.isnan(median) or not median:
         return DASH
     if math.isnan(spread.low):

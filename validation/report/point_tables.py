@@ -1,7 +1,7 @@
 """The tables of measured points beside their forecasts: a choice of points, and of columns.
 
-Errors carry a sign: + where the forecast is above the measurement. The scatter is half the 95%
-interval of the median over repeats.
+Errors carry a sign: + where the forecast is above the measurement. The scatter is half the
+range of the repeats, from six on half the 95% interval of their median.
 """
 
 from __future__ import annotations
@@ -336,8 +336,12 @@ def target_table(targets: Sequence[Target]) -> Table:
 
 
 def in_noise(errors: ErrorSummary) -> str:
-    """Return how many values are in the noise of the repeats, of those that were repeated."""
-    return f"{errors.n_in_noise}/{errors.n_repeated}" if errors.n_repeated else ONE_RUN
+    """Return how many values are in the noise of the repeats, of those whose noise is known."""
+    if errors.n_repeated:
+        return f"{errors.n_in_noise}/{errors.n_repeated}"
+    # The noise of a knee is also unknown where its end is beyond the rates.
+    unknown = UNKNOWN if isinstance(errors, KneeErrors) else ONE_RUN
+    return unknown if errors.n else DASH
 
 
 def median_size(errors: ErrorSummary) -> str:
@@ -347,13 +351,16 @@ def median_size(errors: ErrorSummary) -> str:
     return unsigned(errors.median)
 
 
+UNKNOWN = "unknown"
+"""Stands for noise whose end is beyond the measured rates."""
+_NOISE = "Noise: the range of the repeats, from six on the 95% interval of their median."
 _ERRORS: tuple[Column[Any], ...] = (
     Column("median error", median_size),
     Column("with sign", lambda e: e.signed, signed),
     Column("worst", lambda e: e.worst, signed),
-    Column("within noise", in_noise, means="of those whose points have several runs"),
+    Column("within noise", in_noise, means="of those whose noise is known, from several runs"),
     Column(f"within {WITHIN:.0%}", lambda e: f"{e.n_within}/{e.n}"),
-    Column("missed", lambda e: e.n_missed, means="neither"),
+    Column("missed", lambda e: e.n_missed, means="neither, as far as the noise is known"),
 )
 """Of `KneeErrors` and `RegimeErrors` alike."""
 _NO_REPLY: Column[Any] = Column(
@@ -363,6 +370,8 @@ _NO_REPLY: Column[Any] = Column(
 )
 KEPT_UP = ", without points whose load generator was the limit"
 """Ends the titles of tables of fewer points."""
+BY_SHARE = " (by the offered share; lateness at p99 was not recorded)"
+"""Ends these titles where no run says how late its load generator was."""
 
 
 def knee_table(errors: Sequence[KneeErrors]) -> Table:
@@ -380,7 +389,8 @@ def knee_table(errors: Sequence[KneeErrors]) -> Table:
     ]
     note = (
         "The load at which p99 passes a bound, in open loops of three rates or more: by how much "
-        "the forecast's is further than the measured one. Noise: the interval of the repeats."
+        f"the forecast's is further than the measured one. {_NOISE} Where its end is beyond the "
+        "measured rates, it is unknown whether a forecast on that side is within noise."
     )
     return Table.of("The knee", errors, columns, note)
 
@@ -404,8 +414,7 @@ def regime_table(errors: Sequence[RegimeErrors]) -> Table:
         *([_NO_REPLY] if any(e.n_no_reply for e in errors) else []),
     ]
     note = (
-        "Relative errors at loads that no fit saw, of open loops if not said otherwise. Noise: the "
-        "interval of the repeats."
+        f"Relative errors at loads that no fit saw, of open loops if not said otherwise. {_NOISE}"
     )
     return Table.of("Errors by regime", errors, columns, note)
 

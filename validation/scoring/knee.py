@@ -48,7 +48,8 @@ class Knee(NamedTuple):
     server:
         A point of its curve; its rate is arbitrary.
     low_per_s, high_per_s:
-        The interval of the measured one over repeats; NaN without repeats.
+        The interval of the measured one over repeats; NaN without repeats, None for an end beyond
+        the rates that were measured.
     """
 
     server: Point
@@ -68,7 +69,11 @@ class Knee(NamedTuple):
         """The shift and its verdict; None where one of the curves does not pass the bound."""
         if self.measured_per_s is None or self.forecast_per_s is None:
             return None
-        # An end that is not among the rates that were measured is open.
+        is_lower = self.forecast_per_s < self.measured_per_s
+        is_higher = self.forecast_per_s > self.measured_per_s
+        # An end beyond the rates that were measured is open: on its side all would be in the noise.
+        if (is_lower and self.low_per_s is None) or (is_higher and self.high_per_s is None):
+            return judge(self.measured_per_s, self.forecast_per_s, (_NAN, _NAN))
         low = 0.0 if self.low_per_s is None else self.low_per_s
         high = math.inf if self.high_per_s is None else self.high_per_s
         return judge(self.measured_per_s, self.forecast_per_s, (low, high))

@@ -115,13 +115,37 @@ def test_noise_beyond_the_rates_that_were_measured_is_open(measured_ms: tuple[in
     assert knee.judged.in_noise
 
 
+@pytest.mark.parametrize(
+    ("measured_ms", "forecast_ms", "in_noise"),
+    [
+        ((8, 20, 100), (9.5, 20, 100), None),  # the noise has no lower end
+        ((8, 20, 100), (1, 20, 100), True),  # but an upper one, at 20,000/s
+        ((8, 20, 100), (1, 2, 100), False),
+        ((1, 2, 15), (1, 2, 10.5), None),  # the noise has no upper end
+        ((1, 2, 15), (1, 11, 15), False),
+    ],
+)
+def test_on_the_side_of_an_open_end_the_noise_is_unknown(
+    measured_ms: Sequence[float], forecast_ms: Sequence[float], in_noise: bool | None
+) -> None:
+    (knee,) = knees(curve(measured_ms, forecast_ms, noise=0.5), [10 * MILLISECOND_NS])
+    assert knee.judged
+    assert knee.judged.in_noise is in_noise
+    (row,) = knee_errors([knee])
+    assert row.n_repeated == (in_noise is not None)
+    table = knee_table([row])
+    cells = dict(zip([c.heading for c in table.columns], table.rows[0], strict=True))
+    expected = {None: "unknown", True: "1/1", False: "0/1"}
+    assert cells["within noise"] == expected[in_noise]
+
+
 def test_one_run_a_point_has_no_noise() -> None:
     (knee,) = knees(curve((1, 100, 1000), (1, 100, 1000), noise=NAN), [10 * MILLISECOND_NS])
     assert knee.shift == 0
     assert knee.judged == (0, None, "within 15%")
     (row,) = knee_errors([knee])
     assert (row.n_in_noise, row.n_repeated, row.n_missed) == (0, 0, 0)
-    assert "one run" in knee_table([row]).rows[0]
+    assert "unknown" in knee_table([row]).rows[0]
 
 
 def test_a_curve_that_does_not_pass_is_counted_and_not_extended() -> None:
