@@ -169,5 +169,12 @@ def noise_text(
     if rest:
         # An interval shrinks with the root of the number of runs, and of few runs faster.
         factor = (float(np.median(rest)) / within) ** 2
-        parts.append(f"half of the others need at most {factor:.1f} times as many runs")
+        parts.append(
+            f"half of the others with {REPEATS_LEAST} runs need at most {factor:.1f} times as many "
+            "runs"
+        )
+    n_few = sum(sum(run.accepted for run in own) < REPEATS_LEAST for own in repeats)
+    if n_few:
+        have = f"{things.removesuffix('s')} has" if n_few == 1 else f"{things} have"
+        parts.append(f"{n_few} {have} fewer than {REPEATS_LEAST} runs that count")
     return "; ".join(parts)

@@ -70,7 +70,7 @@ def test_a_point_that_is_known_is_measured_no_further(tmp_path: Path) -> None:
     assert measured == {QUIET: 3, NOISY: 6}
     known, _, needed = summary.notices[-1].partition("; ")
     assert known == "1 of 2 points are known to 3%"
-    assert needed.startswith("half of the others need at most ")
+    assert needed.startswith("half of the others with 3 runs need at most ")
     again = run_campaign(MadeUp(), kind="heldout", output=tmp_path, repeats=6, within=0.03)
     assert again.measured == 0
 

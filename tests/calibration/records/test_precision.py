@@ -1,4 +1,4 @@
-"""When a point is known well enough: the interval of the median over its accepted repeats."""
+"""How far the accepted repeats of a point scatter, and when it is known well enough."""
 
 import math
 
@@ -117,7 +117,17 @@ def test_the_words_name_what_is_known_what_was_rejected_and_what_more_runs_it_ta
     assert text.startswith("1 of 2 points are known to 3%; 1 of 7 runs were rejected; ")
     assert "the client's CPU was lost for 2.0% of the time" in text
     # Half of Student's interval is 4.303 * 100 / sqrt(3) of 1000: 8.28 times too wide.
-    assert "half of the others need at most 68.6 times as many runs" in text
+    assert "half of the others with 3 runs need at most 68.6 times as many runs" in text
+    assert "fewer than" not in text
+    few = [run.model_copy(update={"point": SELECT}) for run in runs(900, 1000)]
+    only_few = noise_text(by_point([*known, *few]).values(), 0.03, FIGURES, "loads")
+    assert only_few.endswith("; 1 load has fewer than 3 runs that count")
+    assert "of the others" not in only_few
+    text = noise_text([known, unsure, few, few], 0.03, FIGURES)
+    assert text.endswith(
+        "; half of the others with 3 runs need at most 68.6 times as many runs; "
+        "2 points have fewer than 3 runs that count"
+    )
 
 
 def test_gaps_of_before_a_run_are_not_lost_time_of_it() -> None:
