@@ -58,7 +58,12 @@ def accuracy_tables() -> str:
 def asked_of(section: Section) -> list[Table]:
     """Return the tables of one machine: the knee and errors by regime first, then all targets."""
     kept_up = section["kept_up"]
-    tables = asked_tables(asked(section), asked(kept_up), differ=kept_up["left_out"] > 0)
+    tables = asked_tables(
+        asked(section),
+        asked(kept_up),
+        differ=kept_up["left_out"] > 0,
+        knows_lateness=kept_up.get("lateness_recorded", False),
+    )
     name = section["name"]
     titles = [f"{name}: {table.title[0].lower()}{table.title[1:]}" for table in tables]
     return [

@@ -6,6 +6,7 @@ profile ────────┴─► baselines ─────────�
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -44,6 +45,7 @@ from ..scoring.scoring import PointScore, score
 from ..scoring.targets import Target, targets
 from .page import DrawnFigure, Shown, facts_of, heading_of
 from .point_tables import (
+    BY_SHARE,
     KEPT_UP,
     hour_table,
     knee_table,
@@ -59,7 +61,7 @@ SEEDS_MAX = 3
 LEADING = {
     "predicted_measured": "Forecast against measured, a point each at loads that no fit saw. Bars: "
     "range of the repeats, from six on the 95% interval of their median, none where a point has "
-    "one run; line: equal; grey: within 15%.",
+    "one run or the range of a knee ends beyond the measured rates; line: equal; grey: within 15%.",
     "error_by_load": "Median relative error of response times of open loops, a row a server and a "
     "column a load, over all idle counts; beyond a factor of two as that factor.",
 }
@@ -116,6 +118,12 @@ class HardwareSection:
     def kept_up(self) -> list[PointScore]:
         """The scores of points whose load generator was the limit in no run."""
         return [score for score in self.scores if score.measured.kept_up]
+
+    @property
+    def knows_lateness(self) -> bool:
+        """Whether any run has recorded how late its load generator was at p99."""
+        generators = [score.measured.generator for score in self.scores]
+        return any(g is not None and not math.isnan(g.lag_p99_ns) for g in generators)
 
 
 def hardware_section(
@@ -205,6 +213,7 @@ def show_hardware(section: HardwareSection) -> Shown:
             for scores in (section.scores, section.kept_up)
         ),
         differ=len(section.kept_up) < len(section.scores),
+        knows_lateness=section.knows_lateness,
     )
     if section.stated:
         stated = regime_table(regime_errors(section.stated.scores))
@@ -243,12 +252,18 @@ Asked = tuple[Sequence[KneeErrors], Sequence[RegimeErrors]]
 """What a planner asks first: errors of the knee, and of all figures by regime."""
 
 
-def asked_tables(every: Asked, kept_up: Asked, *, differ: bool) -> list[Table]:
-    """Return the tables of what a planner asks first, over *every* point and those *kept_up*."""
+def asked_tables(
+    every: Asked, kept_up: Asked, *, differ: bool, knows_lateness: bool
+) -> list[Table]:
+    """Return the tables of what a planner asks first, over *every* point and those *kept_up*.
+
+    The latter are there if they *differ*; without *knows_lateness* their titles say so.
+    """
     tables = [knee_table(every[0]), regime_table(every[1])]
     if differ:
         fewer = knee_table(kept_up[0]), regime_table(kept_up[1])
-        tables += [replace(table, title=table.title + KEPT_UP) for table in fewer]
+        end = KEPT_UP if knows_lateness else KEPT_UP + BY_SHARE
+        tables += [replace(table, title=table.title + end) for table in fewer]
     return tables
 
 

@@ -36,6 +36,7 @@ def hardware_scores(section: HardwareSection) -> dict[str, Any]:
         **asked_scores(section.scores),
         "kept_up": {
             "left_out": len(section.scores) - len(section.kept_up),
+            "lateness_recorded": section.knows_lateness,
             **asked_scores(section.kept_up),
         },
         "stated": section.stated and {**section.stated.made, **asked_scores(section.stated.scores)},

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
 from tests.pictures import check_picture
+from tests.validation.scoring.test_knee import curve
 from tests.validation.synthetic_runs import synthetic_run, toy_profile
 
 from dispatchsim.calibration.points.point import point_at
@@ -24,8 +27,10 @@ from dispatchsim.validation.drawing.figures import figures, to_svg
 from dispatchsim.validation.forecast.baselines import BASELINES
 from dispatchsim.validation.forecast.grid_forecast import GridForecast, write_forecast
 from dispatchsim.validation.forecast.provenance import MachineRuns, provenance_of
+from dispatchsim.validation.points.measured_points import GeneratorFigures
+from dispatchsim.validation.report.hardware_section import HardwareSection, asked_tables
 from dispatchsim.validation.report.page import number
-from dispatchsim.validation.report.point_tables import score_tables
+from dispatchsim.validation.report.point_tables import BY_SHARE, score_tables
 from dispatchsim.validation.report.report import Report, validate
 from dispatchsim.validation.scoring.targets import OURS
 
@@ -243,3 +248,33 @@ def test_forecasts_that_were_made_before_are_scored_beside_those_of_today(
     title = "Errors by regime, as forecast on 2026-01-01, before it was measured"
     assert title in again.html_path.read_text()
     assert json.loads(report.scores_path.read_text())["hardware"][0]["stated"] is None
+
+
+@pytest.mark.parametrize(("lag_p99_ns", "end"), [(9.0, ""), (math.nan, BY_SHARE)])
+def test_titles_of_fewer_points_say_whether_lateness_was_recorded(
+    lag_p99_ns: float, end: str
+) -> None:
+    late = GeneratorFigures(1.0, 1.0, lag_p99_ns, 9.0, n_limited=0)
+    limited = late._replace(offered_share=0.9, lag_p99_ns=math.nan, n_limited=1)
+    scores = [
+        replace(score, measured=replace(score.measured, generator=generator))
+        for score, generator in zip(
+            curve((1, 10, 100), (1, 10, 100)), (late, limited, None), strict=True
+        )
+    ]
+    nothing: Any = None
+    section = HardwareSection("a machine", nothing, scores, targets=[], missing=[])
+    titles = [
+        table.title
+        for table in asked_tables(
+            ([], []),
+            ([], []),
+            differ=len(section.kept_up) < len(scores),
+            knows_lateness=section.knows_lateness,
+        )
+    ]
+    fewer = f", without points whose load generator was the limit{end}"
+    assert titles == [
+        "The knee", "Errors by regime", f"The knee{fewer}", f"Errors by regime{fewer}",
+    ]  # fmt: skip
+    assert "lateness at p99 was not recorded" in BY_SHARE
