@@ -64,6 +64,17 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return len(os.sched_getaffinity(0)) + 1
 
 
+LIVE = {"browser_path", "c_programs", "micro", "programs", "served", "target_kernel"}
+"""Fixtures of tests that talk with a process, which the host may stop for a second at any time."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Have a test with a live process fail only if it fails three times: a host's pause is rare."""
+    for item in items:
+        if isinstance(item, pytest.Function) and LIVE & set(item.fixturenames):
+            item.add_marker(pytest.mark.flaky(reruns=2))
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]

@@ -28,7 +28,7 @@ def sanitized(*names: str) -> Path:
             [*command, f"BUILD={folder}", *(str(folder / name) for name in names)],
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=900,
             check=False,
         )
     assert finished.returncode == 0, finished.stderr
