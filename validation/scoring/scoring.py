@@ -277,8 +277,9 @@ def _interpolate(curve: Curve, figure: str, rate: float) -> float:
 def _errors(
     throughput_per_s: float | None, cpu_busy: float | None, p50_ns: float | None, median: Figures
 ) -> Errors:
-    no_cpu = cpu_busy is None or math.isnan(median.cpu_busy)
-    cpu = None if no_cpu else cpu_busy - median.cpu_busy
+    cpu = None
+    if cpu_busy is not None and not math.isnan(median.cpu_busy):
+        cpu = cpu_busy - median.cpu_busy
     return Errors(
         _relative(throughput_per_s, median.throughput_per_s), cpu, _relative(p50_ns, median.p50_ns)
     )
