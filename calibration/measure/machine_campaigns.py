@@ -186,7 +186,7 @@ class _Stages:
     def note_shared(self) -> None:
         """Note which accepted runs and benches turned out to be of a core that others used."""
         micro = read_rows(self._files["micro"], MicroResult).rows
-        _note_shared(self.campaign, *map(self._runs, ("fit", "heldout")))
+        _note_shared(self.campaign, self._runs("fit"), self._runs("heldout"))
         if text := never_calm_text(micro):
             self.campaign.summary.notices.append(text)
 
