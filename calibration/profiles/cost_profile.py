@@ -316,6 +316,23 @@ class Profile(Frozen):
         """The version of the machine's kernel; empty if the profile does not say."""
         return str(self.machine.get("kernel", ""))
 
+    @property
+    def machine_warnings(self) -> list[str]:
+        """A sentence where the machine was noisy, and one where it shares a core."""
+        told = []
+        if NOISY in self.machine:
+            told.append(
+                f"the costs of {self.name} were measured on a noisy machine; "
+                "`dispatchsim profiles` has the errors of its forecasts"
+            )
+        if self.noise and self.noise.core_busy_share and self.noise.core_busy_ratio is not None:
+            told.append(
+                f"the costs of {self.name} are of moments in which the server had a core to "
+                f"itself; for {self.noise.core_busy_share:.0%} of the time most likely it had not, "
+                f"and calls took {self.noise.core_busy_ratio:.1f} times as long"
+            )
+        return told
+
     def without(self, patterns: Sequence[str]) -> Profile:
         """Return the profile in which costs that match one of *patterns* (`*.register`) are 0."""
         tables = {

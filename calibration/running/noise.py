@@ -8,16 +8,13 @@ FILE.jsonl        as "as measured", from recordings of `dispatchsim lab gaps`
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ...scenario.errors import UserError
 from ...scenario.quantities import DURATION, QuantityError, whole
 from ...sim.state.host_gaps import NO_GAPS, HostGaps, gaps_problem
 from ..profiles.cost import CostSource
 from ..profiles.gap_recordings import Recording, recordings
-
-if TYPE_CHECKING:
-    from ..profiles.cost_profile import Profile
 
 QUIET, AS_MEASURED = "none", "as measured"
 _EVERY = " every "
@@ -85,18 +82,6 @@ def noise_warning(noise: str, profile: CostSource) -> str:
         f"machine.noise: {noise} was recorded on {', '.join(sorted(others))}, the costs are those "
         f"of {profile.machine_id}"
     )
-
-
-def busy_core_warnings(profile: Profile) -> list[str]:
-    """Return the sentence about other guests that use the core; none if they are not known to."""
-    noise = profile.noise
-    if noise is None or not noise.core_busy_share or noise.core_busy_ratio is None:
-        return []
-    return [
-        f"the costs of {profile.name} are of moments in which the server had a core to itself; "
-        f"for {noise.core_busy_share:.0%} of the time most likely it had not, and calls took "
-        f"{noise.core_busy_ratio:.1f} times as long"
-    ]
 
 
 def _first(known: dict[str, Recording], side: str, source: str) -> HostGaps:

@@ -112,7 +112,7 @@ def programs(*, as_json: AsJson = False) -> None:
 
 def profiles(*, as_json: AsJson = False) -> None:
     """List the shipped profiles: what each has measured, and how far its forecasts were off."""
-    from ..calibration.profiles.choosing import default_choice
+    from ..calibration.profiles.choosing import default_choice, find_profile_path
     from ..calibration.profiles.cost_profile import Profile, period_profiles, shipped
 
     measured = {name: _of_profile(profile) for name, profile in shipped().items()}
@@ -123,6 +123,7 @@ def profiles(*, as_json: AsJson = False) -> None:
         typer.echo(to_json(measured | period))
         return
     name, why = default_choice()
+    find_profile_path(None)  # a variable that names none is an error here, too
     _print_matrix("measured machines", measured)
     people().print(
         f"borrowed: costs of calls of the same machine that do the same work; {DASH}: none\n"

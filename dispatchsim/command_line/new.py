@@ -92,7 +92,7 @@ def _costs_of(preset: Preset, path: Path) -> Costs | None:
     from ..calibration.profiles.choosing import default_choice, find_profile
 
     choice = default_choice()
-    if find_profile(choice.name).prices(preset.mechanism) == "none":
+    if find_profile(None).prices(preset.mechanism) == "none":
         return None
     is_file = Path(choice.name).is_file()
     name = os.path.relpath(choice.name, path.parent) if is_file else choice.name

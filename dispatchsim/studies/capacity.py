@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 
 from ..calibration.profiles.cost_profile import Profile
 from ..calibration.running.compiling import Side, compile_engines
-from ..calibration.running.noise import busy_core_warnings
 from ..calibration.running.preparation import profile_of, warnings_of, with_engine
 from ..models.simulate import Engine
 from ..scenario.errors import ScenarioError, UserError
@@ -394,9 +393,9 @@ def capacity(
     past = past_errors(first, central, known, where)
     answer = Capacity(scenario, profile.name, wanted, axis, searches, past, ())
     furthest = min(answer.high, max(x for s in searches for x in s.tried))
-    warnings = warnings_of(axis.at(scenario, furthest), profile)
+    warnings = [*warnings_of(axis.at(scenario, furthest), profile), *profile.machine_warnings]
     if past is not None:
-        warnings += [*told, *busy_core_warnings(profile)]
+        warnings += told
         if scenario.load.connections is not None or scenario.machine.cpus > 1:
             warnings.append(
                 "past forecast errors are of new connections on one CPU; others may be larger"

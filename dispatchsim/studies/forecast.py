@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..calibration.profiles.cost_profile import Profile
-from ..calibration.running.noise import busy_core_warnings
 from ..calibration.running.preparation import profile_of, warnings_of
 from ..scenario.errors import UserError
 from ..scenario.metric import Kind
@@ -124,7 +123,7 @@ def forecast(
     profile = profile or profile_of(scenario)
     warnings = warnings_of(scenario, profile)
     known, whose = misses_for(profile, misses)
-    warnings += [*whose, *busy_core_warnings(profile)]
+    warnings += [*whose, *profile.machine_warnings]
     first = scenario.run.seed
     runs = runs_of(scenario, profile, len(scenario.seeds))
     runs += [Run(scenario, profile, first + i, i) for i in range(draws)]

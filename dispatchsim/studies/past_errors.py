@@ -63,11 +63,11 @@ class PastErrors(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """How many errors there are, and how large they were."""
+        """How many runs were forecast, and how far off they were: + is more than the forecast."""
         middle, *ends = map(self._text, (self.allowed.middle, self.allowed.low, self.allowed.high))
         rest = f", in the {share_text(1 - self.stated)} of CPU time that is not the application's"
         return (
-            f"{self.allowed.n} past forecast errors of {METRICS[self.figure].short}, "
+            f"{self.allowed.n} past runs: measured over forecast {METRICS[self.figure].short}, "
             f"{middle} in the median ({LEVEL:.0%}: {' ... '.join(ends)})"
             f"{rest if self.stated else ''}"
         )

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dispatchsim.calibration.fit.noise_section import with_noise
-from dispatchsim.calibration.profiles.choosing import example_profile
+from dispatchsim.calibration.profiles.choosing import example_profile, find_profile
 from dispatchsim.calibration.profiles.cost_profile import Profile, ProfileError
 from dispatchsim.calibration.profiles.gap_recordings import in_order, recordings
 from dispatchsim.calibration.records.gap_records import GapsRecord
@@ -16,7 +16,6 @@ from dispatchsim.calibration.records.measured_runs import DataError, Gaps, appen
 from dispatchsim.calibration.records.neighbour_records import NEIGHBOUR_FILE, NeighbourRecord
 from dispatchsim.calibration.running.noise import (
     BothSides,
-    busy_core_warnings,
     gaps_of,
     noise_warning,
 )
@@ -89,9 +88,11 @@ def test_the_profile_says_how_often_somebody_else_had_the_servers_core(measured:
     read = Profile.read(measured / "mine.toml")
     assert read.noise is not None
     assert (read.noise.core_busy_share, read.noise.core_busy_ratio) == (0.623, 1.41)
-    (said,) = busy_core_warnings(read)
+    (said,) = read.machine_warnings
     assert "for 62% of the time most likely it had not, and calls took 1.4 times as long" in said
-    assert busy_core_warnings(example_profile()) == []
+    assert example_profile().machine_warnings == []
+    noisy = find_profile("xeon-family6-model207-2cpu-linux-6.18")
+    assert "measured on a noisy machine" in noisy.machine_warnings[0]
 
 
 def test_a_profile_without_recordings_is_as_before(tmp_path: Path) -> None:

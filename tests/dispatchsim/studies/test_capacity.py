@@ -138,7 +138,8 @@ def test_past_errors_move_a_capacity_and_widen_it(profile: ds.Profile) -> None:
     assert answer.high == pytest.approx(4 / 3 * simulated)
     assert answer.simulated == (answer.searches[0].low, answer.searches[0].high)
     assert answer.reckoning.endswith(
-        "41 past forecast errors of throughput, +20.0% in the median (90%: +10.0% ... +33.3%)"
+        "41 past runs: measured over forecast throughput, +20.0% in the median "
+        "(90%: +10.0% ... +33.3%)"
     )
     content = answer.to_dict()
     assert content["low"] < content["centre"] < content["high"]
