@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import time
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -42,8 +43,25 @@ os.environ["DISPATCHSIM_PROFILE"] = "epyc-family26-2cpu-linux-6.18"
 IN_CI = "CI" in os.environ
 
 
+ENDS_AT = float(os.environ.get("DISPATCHSIM_TESTS_END", "inf"))
+"""Seconds since 1970 from which no further test begins; `.ci/run` sets it, nobody else need."""
+_FIRST = ("sim", "models", "scenario", "validation", "dispatchsim")
+"""Folders of tests that a slow machine should not leave out: the others talk with processes."""
+
+
+class Ending:
+    """Skips what comes after `ENDS_AT`: the suite takes hours where the host gives it a tenth."""
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """Skip *item* if it is late."""
+        if time.time() > ENDS_AT:
+            pytest.skip(f"out of time: `make test` without an end runs {item.path.name}")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Have all processes of this run share one cache folder, and what engines they compile."""
+    config.pluginmanager.register(Ending())
     if hasattr(config, "workerinput"):
         return  # a worker inherits the environment of the process that started it
     begin_run(config)
@@ -69,7 +87,15 @@ LIVE = {"browser_path", "c_programs", "micro", "programs", "served", "target_ker
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Have a test with a live process fail only if it fails three times: a host's pause is rare."""
+    """Have a test with a live process fail only if it fails three times: a host's pause is rare.
+
+    Those of the simulator come first.
+    """
+    tests = Path(__file__).parent
+    parts = [item.path.relative_to(tests.parent).parts for item in items]
+    rank = {("tests", name): i for i, name in enumerate(_FIRST)}
+    order = sorted(range(len(items)), key=lambda i: rank.get(parts[i][:2], len(rank)))
+    items[:] = [items[i] for i in order]
     for item in items:
         if isinstance(item, pytest.Function) and LIVE & set(item.fixturenames):
             item.add_marker(pytest.mark.flaky(reruns=2))
