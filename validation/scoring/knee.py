@@ -306,8 +306,10 @@ def machine_errors(section: Mapping[str, Any]) -> MachineErrors:
     Each has the sign of most errors: half as much is as far off as twice as much.
     """
 
-    def middle(row: Mapping[str, Any]) -> float:
-        size: float = row["median"]
+    def middle(row: Mapping[str, Any]) -> float | None:
+        size: float | None = row["median"]
+        if size is None:  # no error has a size
+            return None
         return -size if row["signed"] < 0 and size < 1 else size
 
     capacity = next(
