@@ -4,9 +4,9 @@
             ├─► ratios ─► profile x ratios: what would be forecast if the machine had been
     micro ──┘             calibrated in that hour
 
-Where the second forecast is closer, the hour caused the difference: a busy shared cache makes a
-scan dearer, a busy host an interrupt. Where it is not, the correction does not hold: brief benches
-are noisy themselves. Application and calls go with the calls that were measured;
+A busy shared cache makes a scan dearer, a busy host an interrupt. A forecast that is closer shows
+that the hour explains a part of the error, not how much: brief benches are noisy themselves, and
+errors of the model may cancel. Application and calls go with the calls that were measured;
 what clients take, and the link, stay as they were.
 """
 

@@ -388,8 +388,8 @@ def knee_table(errors: Sequence[KneeErrors]) -> Table:
         Column("only forecast", lambda e: e.only_forecast),
     ]
     note = (
-        "The load at which p99 passes a bound, in open loops of three rates or more: by how much "
-        f"the forecast's is further than the measured one. {_NOISE} Where its end is beyond the "
+        "The load at which p99 passes a bound, in open loops of three rates or more. Error: forecast "
+        f"load over measured load, minus 1; + promises too much. {_NOISE} Where its end is beyond the "
         "measured rates, it is unknown whether a forecast on that side is within noise."
     )
     return Table.of("The knee", errors, columns, note)
@@ -429,8 +429,8 @@ def hour_table(errors: Beside) -> Table:
         errors,
         ("at calibration", "at the hour"),
         "At the hour: calls, scans and interrupts at the prices that short benches had before and "
-        "after each run. Where the second error is smaller, the difference is what the hour adds; "
-        "where it is larger, the correction does not hold.",
+        "after each run; the columns differ by these prices alone. A smaller error shows that they "
+        "explain a part of it, not how much: errors of the model may cancel.",
     )
 
 
@@ -441,8 +441,9 @@ def own_gaps_table(errors: Beside) -> Table:
         errors,
         ("without", "with its gaps"),
         "With its gaps: each run simulated with the gaps of its client's CPU, and a recording of "
-        "the machine's on the server's. Where the second error is smaller, the difference is what "
-        "the host adds; where it is larger, the correction does not hold.",
+        "the machine's on the server's; the columns differ by the gaps alone. A slow call of the "
+        "load generator counts as a gap, too. A smaller error shows that they explain a part of it, "
+        "not how much: errors of the model may cancel.",
     )
 
 
