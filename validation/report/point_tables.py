@@ -388,9 +388,9 @@ def knee_table(errors: Sequence[KneeErrors]) -> Table:
         Column("only forecast", lambda e: e.only_forecast),
     ]
     note = (
-        "The load at which p99 passes a bound, in open loops of three rates or more. Error: forecast "
-        f"load over measured load, minus 1; + promises too much. {_NOISE} Where its end is beyond the "
-        "measured rates, it is unknown whether a forecast on that side is within noise."
+        "The load at which p99 passes a bound, in open loops of three rates or more. Error: "
+        "forecast load over measured load, minus 1; + promises too much. "
+        f"{_NOISE} Where its end is beyond the measured rates, it is unknown whether a forecast on that side is within noise."
     )
     return Table.of("The knee", errors, columns, note)
 
@@ -442,8 +442,8 @@ def own_gaps_table(errors: Beside) -> Table:
         ("without", "with its gaps"),
         "With its gaps: each run simulated with the gaps of its client's CPU, and a recording of "
         "the machine's on the server's; the columns differ by the gaps alone. A slow call of the "
-        "load generator counts as a gap, too. A smaller error shows that they explain a part of it, "
-        "not how much: errors of the model may cancel.",
+        "load generator counts as a gap, too. A smaller error shows that they explain a part of "
+        "it, not how much: errors of the model may cancel.",
     )
 
 
