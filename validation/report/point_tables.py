@@ -390,7 +390,8 @@ def knee_table(errors: Sequence[KneeErrors]) -> Table:
     note = (
         "The load at which p99 passes a bound, in open loops of three rates or more. Error: "
         "forecast load over measured load, minus 1; + promises too much. "
-        f"{_NOISE} Where its end is beyond the measured rates, it is unknown whether a forecast on that side is within noise."
+        f"{_NOISE} Where its end is beyond the measured rates, it is unknown whether a forecast on "
+        "that side is within noise."
     )
     return Table.of("The knee", errors, columns, note)
 
