@@ -34,7 +34,7 @@ from ..sim.output_analysis.interval import prediction_interval
 from ..validation.scoring.misses import LEVEL, Miss, misses_for
 from .axis import RATE_FIELD, Axis, axis_of
 from .objective import Objective, read_objective
-from .past_errors import PastErrors, past_errors
+from .past_errors import PastErrors, past_errors, unlike_past
 from .rows import Found, Search, Tried
 from .searching import FALLS_BEHIND, RUNS_MAX, SearchTask, Simulating, kept_above, search_all
 from .waiting import BUSIEST, bottleneck
@@ -395,11 +395,7 @@ def capacity(
     furthest = min(answer.high, max(x for s in searches for x in s.tried))
     warnings = [*warnings_of(axis.at(scenario, furthest), profile), *profile.machine_warnings]
     if past is not None:
-        warnings += told
-        if scenario.load.connections is not None or scenario.machine.cpus > 1:
-            warnings.append(
-                "past forecast errors are of new connections on one CPU; others may be larger"
-            )
+        warnings += [*told, *unlike_past(scenario)]
     elif central.found is Found.BETWEEN:
         warnings.append(
             "no past forecast errors are in the interval: too few are known of what breaks here, "

@@ -29,6 +29,7 @@ from ..sim.output_analysis.interval import prediction_interval
 from ..store.records import Record, Run, runs_of
 from ..store.work import Progress, simulate_all
 from ..validation.scoring.misses import FIGURES, LEVEL, Miss, allowance, misses_for
+from .past_errors import unlike_past
 from .rows import Expected
 from .stated import Stated, stated_of
 
@@ -123,7 +124,7 @@ def forecast(
     profile = profile or profile_of(scenario)
     warnings = warnings_of(scenario, profile)
     known, whose = misses_for(profile, misses)
-    warnings += [*whose, *profile.machine_warnings]
+    warnings += [*whose, *unlike_past(scenario), *profile.machine_warnings]
     first = scenario.run.seed
     runs = runs_of(scenario, profile, len(scenario.seeds))
     runs += [Run(scenario, profile, first + i, i) for i in range(draws)]

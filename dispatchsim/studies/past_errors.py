@@ -21,6 +21,7 @@ from ..scenario.formats import number_text, share_text
 from ..scenario.metric import Kind
 from ..scenario.metrics import METRICS
 from ..scenario.quantities import RATE
+from ..scenario.scenario import Scenario
 from ..validation.scoring.misses import BUSY, LEVEL, Allowance, Miss, allowance
 from .axis import RATE_FIELD
 from .objective import Clause, Objective
@@ -78,6 +79,13 @@ class PastErrors(NamedTuple):
             return f"x {number_text(1 + share)}"
         sign = "+" if share >= 0 else "-"
         return f"{sign}{share_text(abs(share))}"
+
+
+def unlike_past(scenario: Scenario) -> list[str]:
+    """Return a sentence where *scenario* differs from all runs whose errors are known."""
+    if scenario.load.connections is None and scenario.machine.cpus == 1:
+        return []
+    return ["past forecast errors are of new connections on one CPU; others may be larger"]
 
 
 def past_errors(

@@ -83,6 +83,15 @@ def test_no_past_errors_are_in_the_response_times_of_a_backend(profile: ds.Profi
     assert warning.startswith("past forecast errors are of servers without a backend")
 
 
+def test_a_forecast_unlike_all_that_was_measured_says_so(profile: ds.Profile) -> None:
+    few = {"draws": 3, "misses": [], "profile": profile}
+    load = {"loop": "open", "rate": "1000/s"}
+    sentence = "past forecast errors are of new connections on one CPU; others may be larger"
+    kept = scenario(load={**load, "connections": 50})
+    assert sentence in ds.forecast(kept, **few).warnings
+    assert sentence not in ds.forecast(scenario(load=load), **few).warnings
+
+
 def test_nothing_is_stated_of_users_of_classes_that_differ() -> None:
     # Fast users bring most of the requests, each on a connection of its own; by the numbers of
     # users one request in 50.5 would open one, and 7% of the CPU time be the application's.
