@@ -34,7 +34,7 @@ from ..sim.output_analysis.interval import prediction_interval
 from ..validation.scoring.misses import LEVEL, Miss, misses_for
 from .axis import RATE_FIELD, Axis, axis_of
 from .objective import Objective, read_objective
-from .past_errors import PastErrors, past_errors, unlike_past
+from .past_errors import PastErrors, past_errors, past_knee, unlike_past
 from .rows import Found, Search, Tried
 from .searching import FALLS_BEHIND, RUNS_MAX, SearchTask, Simulating, kept_above, search_all
 from .waiting import BUSIEST, bottleneck
@@ -396,6 +396,8 @@ def capacity(
     warnings = [*warnings_of(axis.at(scenario, furthest), profile), *profile.machine_warnings]
     if past is not None:
         warnings += [*told, *unlike_past(scenario)]
+        if of == RATE_FIELD and misses is None and any(c.name == "p99" for c in wanted.clauses):
+            warnings += past_knee(profile)
     elif central.found is Found.BETWEEN:
         warnings.append(
             "no past forecast errors are in the interval: too few are known of what breaks here, "

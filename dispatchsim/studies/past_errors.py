@@ -15,6 +15,8 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from ..calibration.profiles.cost_profile import Profile
+from ..calibration.profiles.published_errors import read_errors
 from ..scenario.cpus import threads_of
 from ..scenario.errors import ScenarioError
 from ..scenario.formats import number_text, share_text
@@ -86,6 +88,21 @@ def unlike_past(scenario: Scenario) -> list[str]:
     if scenario.load.connections is None and scenario.machine.cpus == 1:
         return []
     return ["past forecast errors are of new connections on one CPU; others may be larger"]
+
+
+def past_knee(profile: Profile) -> list[str]:
+    """Return how far off the load was at which p99 passes 20 ms; nothing if nobody published it.
+
+    The interval of an answer is of throughput's errors: of that load too few are known.
+    """
+    errors = read_errors(profile.name)
+    if errors is None or errors.knee is None:
+        return []
+    too = "high" if errors.knee > 0 else "low"
+    return [
+        "past forecasts of this machine put the load at which p99 passes 20 ms "
+        f"{share_text(abs(errors.knee))} too {too}"
+    ]
 
 
 def past_errors(

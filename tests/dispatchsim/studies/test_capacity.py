@@ -11,11 +11,13 @@ import pytest
 from tests.pictures import check_picture
 
 import dispatchsim as ds
+from dispatchsim.calibration.profiles.cost_profile import shipped_profiles
 from dispatchsim.scenario.examples import scenario_path
 from dispatchsim.scenario.metrics import metric_text
 from dispatchsim.store.store import Store
 from dispatchsim.studies.axis import axis_of
 from dispatchsim.studies.objective import read_objective
+from dispatchsim.studies.past_errors import past_knee
 from dispatchsim.studies.rows import Found
 from dispatchsim.studies.searching import RUNS_MAX, SearchTask, search_all
 from dispatchsim.validation.scoring.misses import Miss
@@ -232,6 +234,15 @@ def test_what_was_never_missed_is_said_to_be_left_out(profile: ds.Profile) -> No
     assert answer.past is None
     assert answer.centre == answer.searches[0].middle
     assert any(w.startswith("no past forecast errors are in the interval") for w in answer.warnings)
+
+
+def test_the_published_error_of_the_knee_is_said_with_its_side() -> None:
+    known = [ds.Profile.read(path) for path in shipped_profiles().values()]
+    said = {profile.name: past_knee(profile) for profile in known}
+    assert said["counted-linux-6.1"] == []
+    (low,) = said["epyc-family26-2cpu-linux-6.18"]
+    (high,) = said["epyc-family25-2cpu-linux-6.18"]
+    assert (low[-3:], high[-4:]) == ("low", "high")
 
 
 def test_runs_are_kept_and_not_made_again(profile: ds.Profile, tmp_path: Path) -> None:
