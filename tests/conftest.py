@@ -93,7 +93,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
     tests = Path(__file__).parent
     parts = [item.path.relative_to(tests.parent).parts for item in items]
-    rank = {("tests", name): i for i, name in enumerate(_FIRST)}
+    rank: dict[tuple[str, ...], int] = {("tests", name): i for i, name in enumerate(_FIRST)}
     order = sorted(range(len(items)), key=lambda i: rank.get(parts[i][:2], len(rank)))
     items[:] = [items[i] for i in order]
     for item in items:
