@@ -185,7 +185,7 @@ def bootstrap(
     estimate:
         From indices of rounds, with repetition, to numbers.
     n_rounds:
-        How many there are; with one the interval has no width (see `ends`).
+        How many there are; with one the interval has no width.
     seed, name:
         The stream of random numbers.
     """

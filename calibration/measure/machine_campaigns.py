@@ -128,24 +128,27 @@ def run_campaign(
         raise CampaignError(f'kind must be one of {", ".join(get_args(Kind))}, got "{kind}"')
     facts = target.facts()
     note_machine(output, target.identity, facts)
+    machine = str(facts["id"])
     with alone():
-        stages = _Stages(target, output, progress, budget_s)
+        stages = _Stages(target, machine, output, progress, budget_s)
         with stages.campaign.working():
             if target.steering != "emulated":
-                check_quiet(
-                    output, str(facts["id"]), target, stages.campaign, quick=quick, anyway=anyway
-                )
+                check_quiet(output, machine, target, stages.campaign, quick=quick, anyway=anyway)
             stages.run(kind, repeats, quick=quick, within=within, anyway=anyway, seed=seed)
         stages.note_shared()
     return stages.campaign.summary
 
 
 class _Stages:
-    """A campaign over microbenchmarks, fit points and held-out points of *target*."""
+    """A campaign over microbenchmarks, fit points and held-out points of *target*.
+
+    *machine* is the id of its machine.
+    """
 
     def __init__(
         self,
         target: Target,
+        machine: str,
         output: Path,
         progress: ProgressCallback | None,
         budget_s: float = math.inf,
@@ -158,7 +161,7 @@ class _Stages:
             budget_s=budget_s,
         )
         self._target = target
-        self._machine = str(target.facts()["id"])
+        self._machine = machine
         self._generator_file = output / GENERATOR_FILE
         self._files: dict[Stage, Path] = {stage: output / f"{stage}.jsonl" for stage in _PARTS}
         self.campaign.summary.notices += target.notices
