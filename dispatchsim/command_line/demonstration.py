@@ -17,7 +17,6 @@ from rich.console import Console
 from .. import calibration
 from ..calibration.profiles.choosing import example_profile
 from ..calibration.profiles.cost_profile import Profile
-from ..calibration.records.measured_runs import RunRecord, read_rows
 from ..calibration.running.compiling import Side, compile_engines
 from ..scenario.errors import UserError
 from ..scenario.examples import example_scenarios
@@ -29,7 +28,7 @@ from ..sim.state.units import MILLISECOND_NS
 from ..studies.capacity import Capacity, capacity
 from ..validation.drawing.figures import figures, to_png, to_svg
 from ..validation.forecast.forecast import Lengths, Request, forecasts
-from ..validation.points.measured_points import MeasuredPoint, group
+from ..validation.points.measured_points import MeasuredPoint, group, held_out_runs
 from ..validation.report.point_tables import score_tables
 from ..validation.scoring.scoring import PointScore, score
 from .door import compiling, notes, progress_bar
@@ -104,13 +103,13 @@ def measured_folder() -> Path:
 
 def _measured_points(profile: Profile) -> list[MeasuredPoint]:
     """Return a few shipped points of the machine of *profile* that its fit has not seen."""
-    path = measured_folder() / profile.name / "heldout.jsonl"
-    if not path.is_file():
+    folder = measured_folder() / profile.name
+    if not (folder / "heldout.jsonl").is_file():
         raise UserError(f"demo: no measured runs of {profile.name} are shipped with this version")
-    points = [entry for entry in group(read_rows(path, RunRecord).rows) if entry.measured]
+    points = [entry for entry in group(held_out_runs(folder)) if entry.measured]
     found = [entry for entry in points if _chosen(entry.point)]
     if not found:
-        raise UserError(f"{path}: holds no closed loop of {USERS} users, which the demo shows")
+        raise UserError(f"{folder}: holds no closed loop of {USERS} users, which the demo shows")
     return sorted(found, key=lambda entry: entry.point.idle.connections)
 
 

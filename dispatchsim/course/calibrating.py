@@ -31,7 +31,7 @@ from ..calibration.running.preparation import job_of, run_job
 from ..sim.state.units import MILLISECOND_NS
 from ..validation.forecast.baselines import BASELINES, baselines
 from ..validation.forecast.forecast import Lengths
-from ..validation.points.measured_points import MeasuredPoint, group
+from ..validation.points.measured_points import MeasuredPoint, group, held_out_runs
 from .drawing import Picture, lines_figure
 from .exercises import HiddenAnswer, answer
 
@@ -194,7 +194,7 @@ def answer_for_unpriced() -> HiddenAnswer:
 
 
 def _measured() -> list[MeasuredPoint]:
-    return group(read_rows(raw_folder() / "heldout.jsonl", RunRecord).rows)
+    return group(held_out_runs(raw_folder()))
 
 
 def _is_plain(point: Point) -> bool:

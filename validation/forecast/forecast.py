@@ -21,15 +21,15 @@ from ...calibration.measure.macro import Timing
 from ...calibration.points.point import Point, point_at
 from ...calibration.profiles.cost_profile import Profile
 from ...calibration.running.noise import AS_MEASURED, BothSides, gaps_of
-from ...calibration.running.preparation import Job, job_of, open_connections, run_job
+from ...calibration.running.preparation import Job, job_of, open_connections
 from ...sim.figures.summary import Verdict
 from ...sim.files.parallel import run_all
 from ...sim.output_analysis.interval import prediction_interval
 from ...sim.state.host_gaps import NO_GAPS, HostGaps
 from ...sim.state.units import SECOND_NS, round_ns
-from ..points.measured_points import Figures, figures_of_summary, median
+from ..points.figures import Figures, Result, median, result_of
 from .hour_prices import HourPrices, at_hour
-from .kept_runs import KeptRuns, Result
+from .kept_runs import KeptRuns
 
 NEIGHBOURS = (0.9, 0.95, 1.05, 1.1)
 
@@ -228,11 +228,3 @@ def combine(request: Request, results: Sequence[Result]) -> Forecast:
 
 def _medians(found: Sequence[Figures]) -> Figures:
     return Figures(*(median(column) for column in zip(*found, strict=True)))
-
-
-def result_of(job: Job) -> Result:
-    """Simulate one run; a process of its own may be where."""
-    summary = run_job(job).summary
-    load = job.scenario.load
-    keeps = load.connections is not None
-    return figures_of_summary(summary, requests=load.requests, keeps=keeps), summary.verdict

@@ -24,7 +24,7 @@ from ...calibration.records.measured_runs import DataError
 from ...sim.engine.workers import workers_for
 from ...sim.figures.summary import Verdict
 from ...sim.files.whole_files import to_json, write_whole
-from ..points.measured_points import Figures
+from ..points.figures import Figures
 from .forecast import Forecast, Request, forecasts, lengths_of, unknown
 from .provenance import file_hash, installed_version, source_hash
 

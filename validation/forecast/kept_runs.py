@@ -3,8 +3,8 @@
     simulated.jsonl    {"key": HASH, "result": ...}    one line a run
 
 The key is a hash of all that decides a run: the name of the function that simulates it, its job
-(point, costs, seed, lengths), the sources of the library below the front door, and the versions of
-NumPy and SciPy. A change of any of them is a new key; old lines are passed over.
+(point, costs, seed, lengths), the sources that a run goes through (`simulation_hash`), and the
+versions of NumPy and SciPy. A change of any of them is a new key; old lines are passed over.
 """
 
 from __future__ import annotations
@@ -20,11 +20,8 @@ from typing import Any
 from ...calibration.records.measured_runs import drop_torn_line
 from ...sim.figures.summary import Verdict
 from ...sim.files.parallel import run_all
-from ..points.measured_points import Figures
-from .provenance import source_hash
-
-Result = tuple[Figures, Verdict]
-"""Of one simulated run."""
+from ..points.figures import Figures, Result
+from .provenance import simulation_hash
 
 KEPT_RUNS = "simulated.jsonl"
 """Of a report's folder."""
@@ -56,7 +53,7 @@ class KeptRuns:
         of_json: Callable[[Any], Any] = _of_json,
     ) -> None:
         self._path = path
-        self._code = source_hash() if code is None else code
+        self._code = simulation_hash() if code is None else code
         self._to_json = to_json
         drop_torn_line(path)
         self._known = dict(_read(path, of_json))

@@ -19,7 +19,8 @@ from ...calibration.observed.observed_run import Habits, ObservedRun
 from ...calibration.observed.operating_point import counted, point_of, what_failed, why_unusable
 from ...calibration.points.point import Point
 from ...sim.state.units import SECOND_NS
-from ..points.measured_points import Figures, MeasuredPoint, Spread, median, whole_ten_ms
+from ..points.figures import Figures, median
+from ..points.measured_points import MeasuredPoint, Spread, whole_ten_ms
 from .forecast import Lengths, lengths_of
 
 WINDOW_NS_MAX = 2 * SECOND_NS

@@ -16,9 +16,21 @@ from typing import Any, NamedTuple
 
 from ...calibration.profiles.cost_profile import NOISY, Profile
 from ...calibration.records.measured_runs import RunRecord, read_rows
+from ...calibration.records.noise import judged_by_file
 
 _LIBRARY = Path(__file__).resolve().parents[2]
 _BELOW_THE_FRONT_DOOR = ("sim", "models", "scenario", "calibration", "validation")
+_SIMULATING = (
+    "sim",
+    "models",
+    "scenario",
+    "calibration/points",
+    "calibration/profiles",
+    "calibration/records",
+    "calibration/running",
+    "validation/points/figures.py",
+)
+"""What a run goes through from its job to its figures: all that points/figures.py imports."""
 
 
 class MachineRuns(NamedTuple):
@@ -76,7 +88,7 @@ class MeasuredRuns:
 
 
 def read_machine_runs(folder: Path) -> MeasuredRuns:
-    """Return the runs in *folder*.
+    """Return the runs in *folder*, each judged beside all others of its file.
 
     Raises
     ------
@@ -89,7 +101,11 @@ def read_machine_runs(folder: Path) -> MeasuredRuns:
         names = " and ".join(path.name for path in paths)
         raise ValueError(f"a validation needs measured runs, found none in {names} of {folder}")
     missing = [f"{path.name}: no such file" for path in paths if not path.exists()]
-    return MeasuredRuns(fitted.rows, held_out.rows, [*missing, *fitted.notices, *held_out.notices])
+    return MeasuredRuns(
+        judged_by_file(fitted.rows),
+        judged_by_file(held_out.rows),
+        [*missing, *fitted.notices, *held_out.notices],
+    )
 
 
 def provenance_of(
@@ -160,14 +176,40 @@ def source_hash() -> str:
 
     These are the sources, the headers of the C engine, and the libraries that draw numbers.
     """
+    return _hash_of(_BELOW_THE_FRONT_DOOR)
+
+
+@functools.cache
+def simulation_hash() -> str:
+    """Return twelve hexadecimal digits that change with all that may decide a simulated run.
+
+    They stay the same if scores, pages or the way of measuring change: what was simulated for a
+    report, which takes most of its time, stays good for the next one.
+    """
+    return _hash_of(_SIMULATING)
+
+
+def simulating_files() -> list[Path]:
+    """Return the files that `simulation_hash` reads."""
+    return _files_of(_SIMULATING)
+
+
+def _files_of(places: Sequence[str]) -> list[Path]:
+    """Return the sources in *places* of the library: files, or folders with all below them."""
+    found = []
+    for place in places:
+        path = _LIBRARY / place
+        found += [path] if path.is_file() else sorted([*path.rglob("*.py"), *path.rglob("*.h")])
+    return found
+
+
+def _hash_of(places: Sequence[str]) -> str:
     digest = hashlib.sha256()
     for library in ("numpy", "scipy"):
         digest.update(f"{library} {version(library)}".encode() + b"\0")
-    for folder in _BELOW_THE_FRONT_DOOR:
-        paths = (path for end in ("*.py", "*.h") for path in (_LIBRARY / folder).rglob(end))
-        for path in sorted(paths):
-            name = path.relative_to(_LIBRARY).as_posix()
-            digest.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
+    for path in _files_of(places):
+        name = path.relative_to(_LIBRARY).as_posix()
+        digest.update(name.encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:12]
 
 

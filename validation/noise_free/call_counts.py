@@ -17,7 +17,8 @@ from typing import NamedTuple
 from ...calibration.profiles.cost_profile import Profile
 from ...calibration.records.measured_runs import DataError, RunRecord
 from ...calibration.running.preparation import run_job
-from ..points.measured_points import accepted_held_out, ratio
+from ..points.figures import ratio
+from ..points.measured_points import accepted_held_out
 from .run_forecast import Counts, measured_counts, repeating, simulated_counts
 from .scoring import SATURATED_BUSY
 

@@ -34,7 +34,7 @@ from ...sim.files.parallel import run_all
 from ...sim.state.costs import Costs, Curve
 from ...sim.state.units import SECOND_NS, round_ns
 from ..forecast.forecast import Lengths
-from ..points.measured_points import ratio
+from ..points.figures import ratio
 
 _SCALING_STEPS = 4
 _SCALED_CLOSE = 0.0002

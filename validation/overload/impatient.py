@@ -32,14 +32,8 @@ from ...scenario.quantities import DURATION
 from ...sim.figures.summary import summarise
 from ...sim.files.tables import DASH, Column, Table
 from ...sim.state.units import SECOND_NS, round_ns
-from ..points.measured_points import (
-    MISSED,
-    REACHED,
-    figures_of_run,
-    figures_of_summary,
-    median,
-    ratio,
-)
+from ..points.figures import figures_of_summary, median, ratio
+from ..points.measured_points import MISSED, REACHED, figures_of_run
 from .overload import at_its_prices, with_tick_of
 
 BELOW_WITHIN = 0.05

@@ -34,7 +34,8 @@ from ...sim.figures.queue_lengths import SAMPLE_COLUMNS
 from ...sim.figures.summary import summarise
 from ...sim.state.kinds import Status
 from ...sim.state.units import SECOND_NS
-from ..points.measured_points import FOREIGN_SHARE_MAX, median, ratio
+from ..points.figures import median, ratio
+from ..points.measured_points import FOREIGN_SHARE_MAX
 
 GOODPUT_WITHIN = 0.10
 SHARE_WITHIN = 0.15

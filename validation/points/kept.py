@@ -26,16 +26,8 @@ from ...calibration.running.preparation import job_of, run_job
 from ...scenario.formats import rate_text, share_text, time_text
 from ...sim.files.tables import DASH, Column, Table
 from ...sim.state.units import SECOND_NS, round_ns
-from .measured_points import (
-    FOREIGN_SHARE_MAX,
-    MISSED,
-    REACHED,
-    Figures,
-    figures_of_run,
-    figures_of_summary,
-    median,
-    ratio,
-)
+from .figures import Figures, figures_of_summary, median, ratio
+from .measured_points import FOREIGN_SHARE_MAX, MISSED, REACHED, figures_of_run
 
 REQUESTS_WITHIN = 0.05
 """Of the measured requests a second."""

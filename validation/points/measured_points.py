@@ -21,56 +21,34 @@ from ...calibration.points.point import Point
 from ...calibration.profiles.gap_recordings import in_order
 from ...calibration.records.generator_gate import is_timed, judged, offered_share
 from ...calibration.records.measured_runs import RunRecord, read_rows
+from ...calibration.records.noise import judged_by_file
 from ...calibration.records.precision import range_of_repeats
-from ...sim.figures.summary import Summary, Verdict, verdict_of
+from ...sim.figures.summary import Verdict, verdict_of
 from ...sim.figures.tally import progress_of_totals
 from ...sim.state.host_gaps import HostGaps
 from ...sim.state.units import SECOND_NS
+from .figures import NAN, Figures, median, ratio
 
 FOREIGN_SHARE_MAX = 0.05
 """Of other programs on the server's CPU: above it, busy time is not the server's."""
 REACHED, MISSED = "reached", "missed"
 """A bound, by a forecast."""
-_NAN = float("nan")
 
 
-def accepted_held_out(folder: Path) -> list[RunRecord]:
-    """Return the held-out runs in a machine's *folder* that passed the noise gate.
+def held_out_runs(folder: Path) -> list[RunRecord]:
+    """Return the held-out runs in a machine's *folder*, each judged beside all of its file.
 
     Raises
     ------
     DataError
         If they are not of the format.
     """
-    return [run for run in read_rows(folder / "heldout.jsonl", RunRecord).rows if run.accepted]
+    return judged_by_file(read_rows(folder / "heldout.jsonl", RunRecord).rows)
 
 
-class Figures(NamedTuple):
-    """What is compared of a run, measured or simulated alike; NaN where there is none.
-
-    Attributes
-    ----------
-    throughput_per_s:
-        Replies per second of the window.
-    cpu_busy:
-        Share of the window in which the server's CPU was not idle.
-    process_ns_per_request:
-        CPU time of the server process, by its own clock, per reply.
-    p50_ns, p99_ns, p999_ns:
-        Latency from the intended send time to the last byte of the reply: of connections, or of
-        requests where connections are kept. Measured runs have p99.9 from `P999_REPLIES_LEAST`
-        (records/run_result.py) replies on, simulated ones always.
-    events_per_wait:
-        Events returned per wait: what a wait's cost is shared by.
-    """
-
-    throughput_per_s: float
-    cpu_busy: float
-    process_ns_per_request: float
-    p50_ns: float
-    p99_ns: float
-    events_per_wait: float
-    p999_ns: float = _NAN
+def accepted_held_out(folder: Path) -> list[RunRecord]:
+    """Return those of `held_out_runs` that passed the noise gate; errors as there."""
+    return [run for run in held_out_runs(folder) if run.accepted]
 
 
 class Spread(NamedTuple):
@@ -81,7 +59,7 @@ class Spread(NamedTuple):
     cv: float
 
 
-_UNKNOWN = Spread(_NAN, _NAN, _NAN)
+_UNKNOWN = Spread(NAN, NAN, NAN)
 
 
 class Spreads(NamedTuple):
@@ -184,33 +162,12 @@ def figures_of_run(record: RunRecord) -> Figures:
     waits = result.calls.get("waits", 0)
     return Figures(
         throughput_per_s=result.replied * SECOND_NS / record.window_ns,
-        cpu_busy=result.cpu.busy_ns / record.window_ns if is_quiet else _NAN,
+        cpu_busy=result.cpu.busy_ns / record.window_ns if is_quiet else NAN,
         process_ns_per_request=ratio(result.cpu.process_ns, result.replied),
-        p50_ns=latency.p50 if latency else _NAN,
-        p99_ns=latency.p99 if latency else _NAN,
+        p50_ns=latency.p50 if latency else NAN,
+        p99_ns=latency.p99 if latency else NAN,
         events_per_wait=ratio(result.calls.get("events", 0), waits),
-        p999_ns=_known(latency.p999) if latency else _NAN,
-    )
-
-
-def figures_of_summary(summary: Summary, *, requests: int = 1, keeps: bool = False) -> Figures:
-    """Return the figures of one simulated run, counted as the measured ones are.
-
-    With *keeps* clients keep their connections, and requests are what is counted.
-    """
-    # A connection that is kept for several requests is counted by its replies, as on the server.
-    replied = summary.calls["replies"] if requests > 1 else summary.connections.replied
-    latency_ns = summary.connections.lifetime_ns
-    if keeps:
-        replied, latency_ns = summary.replied, summary.latency_ns
-    return Figures(
-        throughput_per_s=replied * SECOND_NS / summary.window_ns,
-        cpu_busy=summary.cpu_busy,
-        process_ns_per_request=ratio(summary.cpu.process_ns, replied),
-        p50_ns=latency_ns.p50,
-        p99_ns=latency_ns.p99,
-        events_per_wait=ratio(summary.calls["events"], summary.calls["waits"]),
-        p999_ns=latency_ns.p999,
+        p999_ns=_known(latency.p999) if latency else NAN,
     )
 
 
@@ -284,7 +241,7 @@ def _generator(runs: Sequence[RunRecord]) -> GeneratorFigures | None:
     """Return how the load generator kept up in *runs*; None without any."""
     if not runs:
         return None
-    shares = [offered_share(run) if is_timed(run.point) else _NAN for run in runs]
+    shares = [offered_share(run) if is_timed(run.point) else NAN for run in runs]
     clients = [run.result.client for run in runs]
     return GeneratorFigures(
         offered_share=min(shares),
@@ -296,7 +253,7 @@ def _generator(runs: Sequence[RunRecord]) -> GeneratorFigures | None:
 
 
 def _known(value: float | None) -> float:
-    return _NAN if value is None else value
+    return NAN if value is None else value
 
 
 def verdict_of_run(record: RunRecord) -> Verdict:
@@ -319,16 +276,6 @@ def verdict_of_run(record: RunRecord) -> Verdict:
     return verdict_of(growth, n_open, n_offered, n_errors, progress=progress)
 
 
-def median(values: Sequence[float]) -> float:
-    """Return the median of the *values* that are not NaN, or NaN for none.
-
-    >>> median([3.0, 1.0, float("nan"), 2.0])
-    2.0
-    """
-    known = [value for value in values if not math.isnan(value)]
-    return float(np.median(known)) if known else _NAN
-
-
 def spread(values: Sequence[float]) -> Spread:
     """Return the `range_of_repeats` of *values* and their CV; NaN for less than two."""
     known = np.array([value for value in values if not math.isnan(value)])
@@ -336,11 +283,6 @@ def spread(values: Sequence[float]) -> Spread:
         return _UNKNOWN
     low, high = range_of_repeats(values)
     return Spread(low, high, ratio(float(known.std(ddof=1)), float(known.mean())))
-
-
-def ratio(part: float, whole: float) -> float:
-    """Return *part* / *whole*, NaN where *whole* is 0."""
-    return part / whole if whole else _NAN
 
 
 def whole_ten_ms(values_ns: Sequence[int]) -> int:

@@ -20,7 +20,7 @@ from ..drawing.looks import OKABE_ITO, Look, look_of
 from ..noise_free.ledger import ACTIVITIES, Ledger
 from ..noise_free.promises import LIMITS, NAMES
 from ..noise_free.scoring import RunScore, by_point
-from ..points.measured_points import median
+from ..points.figures import median
 
 CAPTIONS = {
     "errors": "Error of every run that the fit did not see, forecast over measured: a row an idle "

@@ -27,7 +27,8 @@ from ..noise_free.ledger import ACTIVITIES, Ledger, ledgers, read_profiles
 from ..noise_free.promises import LIMITS, NAMES, Promise, is_within, promises, worst_points
 from ..noise_free.run_forecast import measured_figures, repeating, run_forecasts
 from ..noise_free.scoring import RunErrors, RunScore, by_point, score_runs, worst_error
-from ..points.measured_points import MeasuredPoint, group, median
+from ..points.figures import median
+from ..points.measured_points import MeasuredPoint, group
 from ..scoring.targets import OURS
 from .hardware_section import out_of_reach
 from .noise_free_figures import CAPTIONS, noise_free_figures

@@ -31,7 +31,8 @@ from ...sim.figures.summary import Verdict
 from ...sim.files.whole_files import write_whole
 from ..drawing.figures import closed_throughput, open_curves, style, to_png
 from ..forecast.forecast import Forecast
-from ..points.measured_points import Figures, GeneratorFigures, MeasuredPoint, Spread, Spreads
+from ..points.figures import Figures
+from ..points.measured_points import GeneratorFigures, MeasuredPoint, Spread, Spreads
 from ..scoring.knee import SCORED
 from ..scoring.scoring import Errors, Inside, PointScore
 

@@ -21,7 +21,8 @@ from ...calibration.points.point import Point, point_at
 from ...calibration.points.points import FIT_POINT, FIT_POINTS
 from ..forecast.baselines import Baseline
 from ..forecast.forecast import Forecast
-from ..points.measured_points import Figures, MeasuredPoint
+from ..points.figures import Figures
+from ..points.measured_points import MeasuredPoint
 
 LOAD_SHARE_MAX = 0.8
 LOAD_TOLERANCE = 1.01  # a point at 80% of one capacity estimate is not at 80.4% of the next

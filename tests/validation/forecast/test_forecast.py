@@ -24,8 +24,8 @@ from dispatchsim.validation.forecast.forecast import (
     jobs_of,
     lengths_of,
     neighbours_of,
-    result_of,
 )
+from dispatchsim.validation.points.figures import NAN, result_of
 from dispatchsim.validation.points.measured_points import figures_of_run, group
 from dispatchsim.validation.report import hardware_section
 from dispatchsim.validation.report.hardware_section import forecast_all
@@ -40,7 +40,8 @@ def test_with_the_true_costs_the_forecast_is_the_measured_run(
 ) -> None:
     run = synthetic_run(point, profile)
     found = forecast(point, profile, seeds=[run.seed], draws=0, lengths=SHORT)
-    assert found.central == figures_of_run(run)
+    # A record of so few replies has no p99.9; a simulated run always has one.
+    assert found.central._replace(p999_ns=NAN) == figures_of_run(run)
     assert all(math.isnan(value) for value in found.low)
 
 

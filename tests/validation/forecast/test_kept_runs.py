@@ -1,17 +1,23 @@
 """Runs of a validation on disk: each simulated once, whatever interrupts it."""
 
 import functools
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+import dispatchsim
 from dispatchsim.calibration.points.point import point_at
 from dispatchsim.calibration.profiles.choosing import example_profile
 from dispatchsim.calibration.profiles.cost_profile import Profile
 from dispatchsim.calibration.running.preparation import Job
-from dispatchsim.validation.forecast.forecast import Lengths, Request, forecasts, jobs_of, result_of
-from dispatchsim.validation.forecast.kept_runs import KeptRuns, Result
+from dispatchsim.validation.forecast.forecast import Lengths, Request, forecasts, jobs_of
+from dispatchsim.validation.forecast.kept_runs import KeptRuns
+from dispatchsim.validation.forecast.provenance import simulating_files
+from dispatchsim.validation.points import figures
+from dispatchsim.validation.points.figures import Result, result_of
 
 SHORT = Lengths(20_000_000, 50_000_000)
 CLOSED = point_at(mechanism="poll", users=4, idle=20)
@@ -81,6 +87,27 @@ def test_lines_of_something_else_are_passed_over(profile: Profile, tmp_path: Pat
     (job, *_) = jobs(profile)
     assert simulated(KeptRuns(path), [job])[1] == [job]
     assert simulated(KeptRuns(path), [job])[1] == []
+
+
+def test_the_hash_covers_every_module_that_a_simulated_run_loads() -> None:
+    code = f"import sys, {figures.__name__}; print(*sys.modules)"
+    loaded = subprocess.run(
+        [sys.executable, "-P", "-c", code], check=True, capture_output=True, text=True
+    ).stdout.split()
+    package = dispatchsim.__name__
+    ours = {name for name in loaded if name.startswith(f"{package}.")}
+    library = Path(figures.__file__).parents[2]
+    hashed = {
+        ".".join((package, *path.relative_to(library).with_suffix("").parts))
+        for path in simulating_files()
+    }
+    packages = {name for name in ours if f"{name}.__init__" in hashed}
+    assert figures.__name__ in ours
+    assert ours - hashed - packages == {
+        f"{package}.calibration",
+        f"{package}.validation",
+        f"{package}.validation.points",
+    }
 
 
 def test_two_kinds_of_work_on_one_job_are_two_runs(profile: Profile, tmp_path: Path) -> None:

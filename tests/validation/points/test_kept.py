@@ -15,6 +15,7 @@ from dispatchsim.calibration.profiles.cost_profile import Profile, toml_of
 from dispatchsim.calibration.records.measured_runs import RunRecord, append
 from dispatchsim.sim.figures.summary import Verdict
 from dispatchsim.sim.files.tables import DASH
+from dispatchsim.validation.points.figures import Figures
 from dispatchsim.validation.points.kept import (
     KeptLoad,
     busy_point,
@@ -23,7 +24,7 @@ from dispatchsim.validation.points.kept import (
     kept_tables,
     simulated_figures,
 )
-from dispatchsim.validation.points.measured_points import Figures, figures_of_run, verdict_of_run
+from dispatchsim.validation.points.measured_points import figures_of_run, verdict_of_run
 
 POINT = point_at(
     mechanism="epoll_level", loop="open", connections=4, rate_per_s=10_000, request_work_ns=20_000

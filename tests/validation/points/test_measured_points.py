@@ -13,9 +13,9 @@ from dispatchsim.calibration.profiles.cost_profile import Profile
 from dispatchsim.calibration.records.measured_runs import ClientTimes, Gaps, Latency, RunRecord
 from dispatchsim.sim.figures.summary import Verdict, summarise
 from dispatchsim.validation.forecast.forecast import forecast
+from dispatchsim.validation.points.figures import figures_of_summary
 from dispatchsim.validation.points.measured_points import (
     figures_of_run,
-    figures_of_summary,
     group,
     own_gaps_of,
     spread,

@@ -13,7 +13,8 @@ from dispatchsim.calibration.points.point import point_at
 from dispatchsim.sim.figures.summary import Verdict
 from dispatchsim.sim.state.units import MILLISECOND_NS
 from dispatchsim.validation.forecast.forecast import Forecast
-from dispatchsim.validation.points.measured_points import Figures, MeasuredPoint, Spread, Spreads
+from dispatchsim.validation.points.figures import Figures
+from dispatchsim.validation.points.measured_points import MeasuredPoint, Spread, Spreads
 from dispatchsim.validation.report.point_tables import knee_table, regime_table
 from dispatchsim.validation.scoring.knee import (
     crossing,

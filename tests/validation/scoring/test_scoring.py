@@ -12,7 +12,8 @@ from dispatchsim.calibration.points.points import FIT_POINT
 from dispatchsim.calibration.profiles.cost_profile import Profile
 from dispatchsim.validation.forecast.baselines import BASELINES, Baseline
 from dispatchsim.validation.forecast.forecast import Request, forecasts, neighbours_of
-from dispatchsim.validation.points.measured_points import Figures, group
+from dispatchsim.validation.points.figures import Figures
+from dispatchsim.validation.points.measured_points import group
 from dispatchsim.validation.scoring.scoring import (
     PointScore,
     capacity_per_s,
