@@ -45,6 +45,11 @@ class RequestFit(NamedTuple):
     request_ns: int
     misfit: float
 
+    @property
+    def side(self) -> str:
+        """How far off the simulated throughput is, as "8.3% too low"."""
+        return f"{abs(self.misfit):.1%} too {'high' if self.misfit > 0 else 'low'}"
+
 
 def with_requests(
     profile: Profile,
@@ -113,7 +118,8 @@ def fit_request(
     source = f"throughput of {point.label}, {len(rates_per_s)} runs"
     if abs(found.misfit) > _MISFIT_SAID:
         how.say(
-            f"request_ns {found.request_ns}: misses its fit point by {found.misfit:+.1%}, no better"
+            f"request_ns {found.request_ns}: the throughput at the fit point is simulated "
+            f"{found.side}, and no other request_ns comes nearer"
         )
     if found.request_ns == 0 and found.misfit < -_TOLERANCE:
         source += f"; 0 is the least: simulated {-found.misfit:.1%} below the measured throughput"
@@ -160,7 +166,10 @@ def share_out(
     connection_ns = whole_ns - request_ns
     source = f"throughput of {point.label}, {len(rates_per_s[point])} runs"
     if abs(found.misfit) > _MISFIT_SAID:
-        how.say(f"kept connections: miss their fit point by {found.misfit:+.1%}, no better")
+        how.say(
+            f"kept connections: the throughput at their fit point is simulated "
+            f"{found.side}, and no other share comes nearer"
+        )
         source += f"; no share meets it: simulated {found.misfit:+.1%} off the measured throughput"
     request, connection = _shared_spread_ns(point, rates_per_s, how)
     residual = abs(found.misfit)

@@ -220,22 +220,31 @@ def misses(
 
     from ..sim.files.tables import rich_table
     from ..validation.scoring.knee import machine_errors
-    from ..validation.scoring.misses import coverage_table, misses_of, shipped_misses, write_misses
+    from ..validation.scoring.misses import (
+        coverage_by_others_table,
+        coverage_table,
+        knee_misses,
+        misses_of,
+        shipped_misses,
+        write_misses,
+    )
 
     for path in scores or ():
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
             found = misses_of(content)
             errors = {s["name"]: machine_errors(s) for s in content["hardware"]}
+            knees = {s["name"]: knee_misses(s["knee_loads"]) for s in content["hardware"]}
         except (ValueError, KeyError, TypeError):
             raise UserError(
                 f"SCORES: must be the scores.json of a report that dispatchsim validate made, "
                 f"got {path}"
             ) from None
         for name, of_machine in found.items():
-            written = write_misses(name, of_machine, errors=errors[name])
+            written = write_misses(name, of_machine, knees=knees[name], errors=errors[name])
             typer.echo(f"{written}: {len(of_machine)} points")
-    Console(width=_WIDTH).print(rich_table(coverage_table(shipped_misses())))
+    for table in (coverage_table, coverage_by_others_table):
+        Console(width=_WIDTH).print(rich_table(table(shipped_misses())))
 
 
 def what_measuring_buys(
@@ -265,6 +274,7 @@ def what_measuring_buys(
 
     from ..calibration.profiles.cost_profile import Profile
     from ..sim.files.tables import rich_table
+    from ..validation.report.scores_json import knee_loads
     from ..validation.report.what_measuring_buys import (
         borrowed,
         bought,
@@ -272,7 +282,7 @@ def what_measuring_buys(
         forecast_from,
         misses_of_scores,
     )
-    from ..validation.scoring.misses import BORROWED, QUICK, write_misses
+    from ..validation.scoring.misses import BORROWED, QUICK, knee_misses, write_misses
     from .demonstration import measured_folder
 
     micro = "micro.jsonl"
@@ -290,7 +300,9 @@ def what_measuring_buys(
     Console(width=_WIDTH).print(rich_table(buying_table(rows)))
     if keep:
         for way, kind in ((_SCALED_WAY, BORROWED), (_QUICK_WAY, QUICK)):
-            path = write_misses(f"{full.name}{kind}", misses_of_scores(scores[way]))
+            own = scores[way]
+            knees = knee_misses(knee_loads(own))
+            path = write_misses(f"{full.name}{kind}", misses_of_scores(own), knees=knees)
             typer.echo(f"{path}: {len(scores[way])} points")
 
 

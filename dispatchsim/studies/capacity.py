@@ -31,10 +31,10 @@ from ..scenario.percentiles import percentile_of
 from ..scenario.quantities import DURATION
 from ..scenario.scenario import Scenario, check_scenario
 from ..sim.output_analysis.interval import prediction_interval
-from ..validation.scoring.misses import LEVEL, Miss, misses_for
+from ..validation.scoring.misses import LEVEL, Known, Miss, misses_for
 from .axis import RATE_FIELD, Axis, axis_of
 from .objective import Objective, read_objective
-from .past_errors import PastErrors, past_errors, past_knee, unlike_past
+from .past_errors import PastErrors, past_errors, unlike_past
 from .rows import Found, Search, Tried
 from .searching import FALLS_BEHIND, RUNS_MAX, SearchTask, Simulating, kept_above, search_all
 from .waiting import BUSIEST, bottleneck
@@ -277,6 +277,8 @@ def _why(objective: Objective, tried: Tried) -> str:
 def _past_to_dict(past: PastErrors) -> dict[str, Any]:
     return {
         "metric": past.figure,
+        "knee_ns": past.knee_ns or None,
+        "of_other_machines": past.is_of_others,
         "errors": past.allowed._asdict(),
         "low": past.low,
         "middle": past.middle,
@@ -290,7 +292,7 @@ def capacity(
     objective: Objective | str,
     *,
     of: str = RATE_FIELD,
-    misses: Sequence[Miss] | None = None,
+    misses: Sequence[Miss] | Known | None = None,
     profile: Profile | None = None,
     replications: int = 6,
     precision: float = PRECISION,
@@ -396,8 +398,6 @@ def capacity(
     warnings = [*warnings_of(axis.at(scenario, furthest), profile), *profile.machine_warnings]
     if past is not None:
         warnings += [*told, *unlike_past(scenario)]
-        if of == RATE_FIELD and misses is None and any(c.name == "p99" for c in wanted.clauses):
-            warnings += past_knee(profile)
     elif central.found is Found.BETWEEN:
         warnings.append(
             "no past forecast errors are in the interval: too few are known of what breaks here, "

@@ -28,7 +28,7 @@ from ..sim.figures.summary import Verdict, middle_verdict
 from ..sim.output_analysis.interval import prediction_interval
 from ..store.records import Record, Run, runs_of
 from ..store.work import Progress, simulate_all
-from ..validation.scoring.misses import FIGURES, LEVEL, Miss, allowance, misses_for
+from ..validation.scoring.misses import FIGURES, LEVEL, Known, Miss, allowance, misses_for
 from .past_errors import unlike_past
 from .rows import Expected
 from .stated import Stated, stated_of
@@ -94,7 +94,7 @@ def forecast(
     *,
     level: float = LEVEL,
     draws: int = DRAWS,
-    misses: Sequence[Miss] | None = None,
+    misses: Sequence[Miss] | Known | None = None,
     profile: Profile | None = None,
     store: Store | None = None,
     executor: Executor | None = None,
@@ -132,7 +132,7 @@ def forecast(
     central = [r for r in records if r.draw is None]
     drawn = [r for r in records if r.draw is not None]
     is_busy = Miss("", _mean(central, _BUSY), {}).is_busy
-    is_like = [miss for miss in known if miss.is_busy == is_busy]
+    is_like = [miss for miss in known.points if miss.is_busy == is_busy]
     per_s = _mean(central, _ANSWERED) / (1 if scenario.load.connections else scenario.requests_each)
     stated = stated_of(scenario, per_s, scenario.machine.cpus * _mean(central, _BUSY))
     # No response time with a backend in it was ever missed: its delay is no cost of the server.

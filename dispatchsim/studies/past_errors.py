@@ -2,6 +2,8 @@
 
     at capacity    throughput was missed by a factor ─► the load that is looked for is, if it is
                                                         the rate; or the server is as much faster
+    p99 breaks     the load at which p99 passes a    ─► as at capacity
+                   bound was missed by a factor
     below          p50, p99 or CPU was missed        ─► the bound that the simulator has to keep
 
 The central search is repeated with what would have made the simulator right: for the ends of the
@@ -12,19 +14,16 @@ centred. Errors leave alone what the scenario states (`stated.py`).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..calibration.profiles.cost_profile import Profile
-from ..calibration.profiles.published_errors import read_errors
 from ..scenario.cpus import threads_of
 from ..scenario.errors import ScenarioError
 from ..scenario.formats import number_text, share_text
 from ..scenario.metric import Kind
 from ..scenario.metrics import METRICS
-from ..scenario.quantities import RATE
+from ..scenario.quantities import DURATION, RATE
 from ..scenario.scenario import Scenario
-from ..validation.scoring.misses import BUSY, LEVEL, Allowance, Miss, allowance
+from ..validation.scoring.misses import BUSY, LEVEL, Allowance, Known, allowance, knee_allowance
 from .axis import RATE_FIELD
 from .objective import Clause, Objective
 from .rows import Found, Search
@@ -33,6 +32,7 @@ from .stated import THROUGHPUT, Stated, stated_of
 from .waiting import BUSIEST, LINK
 
 _BUSY = "cpu_busy"
+_P99 = ("p99_ns", "p99_answered_ns")
 _MISSED_AS = {
     "p50_ns": "p50_answered_ns",
     "p99_ns": "p99_answered_ns",
@@ -51,6 +51,12 @@ class PastErrors(NamedTuple):
     ----------
     figure, allowed:
         Which metric was missed, and by how much.
+    knee_ns:
+        The bound, if what was missed is the load at which p99 passes it; 0: the metric itself.
+    n_least:
+        The errors of which it is known how large they are at least.
+    is_of_others:
+        Whether the errors are of all machines, as of this one too few are known.
     low, middle, high:
         Loads; 0 where the objective is kept at none.
     stated:
@@ -63,14 +69,22 @@ class PastErrors(NamedTuple):
     middle: float
     high: float
     stated: float = 0.0
+    knee_ns: int = 0
+    n_least: int = 0
+    is_of_others: bool = False
 
     @property
     def sentence(self) -> str:
         """How many runs were forecast, and how far off they were: + is more than the forecast."""
         middle, *ends = map(self._text, (self.allowed.middle, self.allowed.low, self.allowed.high))
         rest = f", in the {share_text(1 - self.stated)} of CPU time that is not the application's"
+        runs, missed = "runs", METRICS[self.figure].short
+        if self.knee_ns:
+            runs, missed = "servers", f"load at which p99 passes {DURATION.format(self.knee_ns)}"
+        machines = " of all machines" if self.is_of_others else ""
+        least = f" ({self.n_least} of them: at least)" if self.n_least else ""
         return (
-            f"{self.allowed.n} past runs: measured over forecast {METRICS[self.figure].short}, "
+            f"{self.allowed.n} past {runs}{machines}: measured over forecast {missed}{least}, "
             f"{middle} in the median ({LEVEL:.0%}: {' ... '.join(ends)})"
             f"{rest if self.stated else ''}"
         )
@@ -90,23 +104,8 @@ def unlike_past(scenario: Scenario) -> list[str]:
     return ["past forecast errors are of new connections on one CPU; others may be larger"]
 
 
-def past_knee(profile: Profile) -> list[str]:
-    """Return how far off the load was at which p99 passes 20 ms; nothing if nobody published it.
-
-    The interval of an answer is of throughput's errors: of that load too few are known.
-    """
-    errors = read_errors(profile.name)
-    if errors is None or errors.knee is None:
-        return []
-    too = "high" if errors.knee > 0 else "low"
-    return [
-        "past forecasts of this machine put the load at which p99 passes 20 ms "
-        f"{share_text(abs(errors.knee))} too {too}"
-    ]
-
-
 def past_errors(
-    task: SearchTask, central: Search, known: Sequence[Miss], where: Simulating
+    task: SearchTask, central: Search, known: Known, where: Simulating
 ) -> PastErrors | None:
     """Return what *known* errors make of the answer of the *central* search of *task*.
 
@@ -126,16 +125,14 @@ def past_errors(
     is_rate = task.axis.field == RATE_FIELD
     per_s = central.middle if is_rate else task.scenario.load.rate
     clause = next((c for c in task.objective.clauses if str(c) == broken), None)
-    figure = THROUGHPUT if is_busy else _MISSED_AS.get(clause.figure if clause else "")
-    if figure is None:
+    missed = _missed(clause, known, is_busy=is_busy, is_rate=is_rate)
+    if missed is None:
         return None
-    allowed = allowance([miss for miss in known if miss.is_busy == is_busy], figure)
-    if allowed is None:
-        return None
+    figure, allowed = missed.figure, missed.allowed
     errors = [allowed.low, allowed.middle, allowed.high]
     n_cpus = min(task.scenario.machine.cpus, threads_of(task.scenario))
     stated = stated_of(task.scenario, per_s or 0.0, n_cpus * used)
-    if is_busy and is_rate:
+    if is_rate and figure == THROUGHPUT:
         loads = [stated.measured(figure, central.middle, error) for error in errors]
     else:
         tasks = [_as_if_right(task, central, figure, error, stated) for error in errors]
@@ -143,7 +140,41 @@ def past_errors(
             return None
         loads = [_load(found) for found in search_all([t for t in tasks if t], where)]
     low, middle, high = sorted(loads)
-    return PastErrors(figure, allowed, low, middle, high, stated.share)
+    return PastErrors(
+        figure,
+        allowed,
+        low,
+        middle,
+        high,
+        stated.share,
+        missed.knee_ns,
+        missed.n_least,
+        missed.is_of_others,
+    )
+
+
+class _Missed(NamedTuple):
+    """Fields as of `PastErrors`."""
+
+    figure: str
+    allowed: Allowance
+    knee_ns: int = 0
+    n_least: int = 0
+    is_of_others: bool = False
+
+
+def _missed(clause: Clause | None, known: Known, *, is_busy: bool, is_rate: bool) -> _Missed | None:
+    """Return what was missed of that which breaks *clause*, None if too few errors are known."""
+    if clause and clause.figure in _P99 and (is_busy or is_rate):
+        knee = knee_allowance(known, clause.bound)
+        if knee is not None:
+            # A server that takes more load until p99 passes the bound is as much faster.
+            return _Missed(THROUGHPUT, *knee)
+    figure = THROUGHPUT if is_busy else _MISSED_AS.get(clause.figure if clause else "")
+    if figure is None:
+        return None
+    allowed = allowance([miss for miss in known.points if miss.is_busy == is_busy], figure)
+    return None if allowed is None else _Missed(figure, allowed)
 
 
 def _as_if_right(

@@ -18,7 +18,7 @@ from dispatchsim.sim.files.tables import Column, Table, markdown
 from dispatchsim.sim.files.whole_files import write_whole
 from dispatchsim.validation.noise_free.promises import NAMES
 from dispatchsim.validation.report.hardware_section import Asked, asked_tables
-from dispatchsim.validation.report.point_tables import FIGURE_NAMES, median_size
+from dispatchsim.validation.report.point_tables import FIGURE_NAMES
 from dispatchsim.validation.report.reported import REPORTED
 from dispatchsim.validation.scoring.knee import ErrorSummary, KneeErrors, RegimeErrors
 from dispatchsim.validation.scoring.targets import OURS
@@ -128,7 +128,7 @@ def _summary(errors: ErrorSummary | None) -> str:
 
 def _median(errors: ErrorSummary) -> str:
     """Return the median with its sign, behind the median size where signs cancel."""
-    size, with_sign = median_size(errors), signed(errors.signed)
+    size, with_sign = unsigned(errors.median), signed(errors.signed)
     return with_sign if with_sign.lstrip("+-") == size.lstrip("+-") else f"{size} ({with_sign})"
 
 

@@ -34,6 +34,10 @@ from .kept_runs import KeptRuns
 NEIGHBOURS = (0.9, 0.95, 1.05, 1.1)
 
 
+SeedGaps = tuple[int, HostGaps]
+"""The seed of a run, and the gaps of its client's CPU."""
+
+
 class Lengths(NamedTuple):
     """Of a run's parts."""
 
@@ -52,7 +56,7 @@ class Request(NamedTuple):
     seeds: tuple[int, ...]
     draws: int
     lengths: Lengths
-    own_gaps: tuple[tuple[int, HostGaps], ...] = ()
+    own_gaps: tuple[SeedGaps, ...] = ()
     hour: HourPrices | None = None
 
 
@@ -64,6 +68,8 @@ class Forecast:
     over drawn costs and seeds (NaN without draws, or where a figure does not exist).
     `with_own_gaps` is the median over the seeds of measured runs, each simulated with the gaps that
     its run recorded on the client's CPU, and those of the profile, if it has any, on the server's.
+    `with_other_gaps` is that with the gaps of another run of the point: what is better with a run's
+    own is of that run, what is as good with another's is of any gaps of that kind.
     `at_hour` is the median over seeds at the prices of the hour of the measured runs.
     """
 
@@ -75,6 +81,7 @@ class Forecast:
     seeds: tuple[int, ...]
     draws: int
     with_own_gaps: Figures | None = None
+    with_other_gaps: Figures | None = None
     at_hour: Figures | None = None
 
 
@@ -150,9 +157,10 @@ def forecasts(
 
 
 def jobs_of(request: Request, profile: Profile) -> list[Job]:
-    """Return the runs of a forecast: by seed, by draw, with own gaps, by seed at the hour's prices.
+    """Return the runs of a forecast, in the order of their kinds.
 
-    There are none of the latter two kinds where the request has none.
+    By seed, by draw, with own gaps, with those of another run of the point, and by seed at the
+    hour's prices. There are none of the latter three kinds where the request has none.
     """
     if not request.seeds:
         raise ValueError("a forecast needs at least one seed, got none")
@@ -164,15 +172,26 @@ def jobs_of(request: Request, profile: Profile) -> list[Job]:
     central = [job_of(asked, profile, seed) for seed in seeds]
     drawn = [job_of(asked, profile, seeds[i % len(seeds)], draw=i) for i in range(request.draws)]
     server = gaps_of(AS_MEASURED, profile).server if profile.noise_file else NO_GAPS
-    own = [
+    gaps = [
         job_of(asked, profile, seed)._replace(gaps=BothSides(server, client))
-        for seed, client in request.own_gaps
+        for seed, client in (*request.own_gaps, *other_gaps(request.own_gaps))
     ]
     hourly = []
     if request.hour is not None:
         then = at_hour(profile, request.hour)
         hourly = [job_of(asked, then, seed) for seed in seeds]
-    return central + drawn + own + hourly
+    return central + drawn + gaps + hourly
+
+
+def other_gaps(own: Sequence[SeedGaps]) -> list[SeedGaps]:
+    """Return each seed of *own* with the gaps of the next run; none of a single run.
+
+    >>> other_gaps([])
+    []
+    """
+    if len(own) < 2:
+        return []
+    return [(seed, gaps) for (seed, _), (_, gaps) in zip(own, [*own[1:], own[0]], strict=True)]
 
 
 def unknown(profile: Profile, point: Point) -> str | None:
@@ -202,12 +221,14 @@ def neighbours_of(request: Request) -> list[Request]:
 
 def combine(request: Request, results: Sequence[Result]) -> Forecast:
     """Return the forecast from the results of `jobs_of`, in that order."""
-    n_by_seed = len(results) - request.draws - len(request.own_gaps)
+    n_other = len(other_gaps(request.own_gaps))
+    n_by_seed = len(results) - request.draws - len(request.own_gaps) - n_other
     n_central = n_by_seed // 2 if request.hour else n_by_seed
     rest = iter([figures for figures, _ in results])
     central = list(islice(rest, n_central))
     drawn = list(islice(rest, request.draws))
     own = list(islice(rest, len(request.own_gaps)))
+    other = list(islice(rest, n_other))
     hourly = list(rest)
     severities = sorted((v for _, v in results[:n_central]), key=list(Verdict).index)
     bounds = [prediction_interval(column) for column in zip(*drawn, strict=True)]
@@ -222,6 +243,7 @@ def combine(request: Request, results: Sequence[Result]) -> Forecast:
         seeds=request.seeds,
         draws=request.draws,
         with_own_gaps=_medians(own) if own else None,
+        with_other_gaps=_medians(other) if other else None,
         at_hour=_medians(hourly) if hourly else None,
     )
 

@@ -50,6 +50,7 @@ from .point_tables import (
     hour_table,
     knee_table,
     missing_tables,
+    other_gaps_table,
     own_gaps_table,
     regime_table,
     score_tables,
@@ -220,6 +221,8 @@ def show_hardware(section: HardwareSection) -> Shown:
         asked.append(replace(stated, title=stated.title + section.stated.title))
     if with_gaps := errors_beside(section.scores, "with_own_gaps"):
         asked.append(own_gaps_table(with_gaps))
+    if with_others := errors_beside(section.scores, "with_other_gaps", "with_own_gaps"):
+        asked.append(other_gaps_table(with_others))
     if section.drifts:
         asked += [
             hour_table(errors_beside(section.scores, "at_hour")),

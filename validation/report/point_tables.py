@@ -344,18 +344,11 @@ def in_noise(errors: ErrorSummary) -> str:
     return unknown if errors.n else DASH
 
 
-def median_size(errors: ErrorSummary) -> str:
-    """Return the median size of errors; beyond a factor of two as that factor, by their sign."""
-    if errors.signed < 0 and 0.5 < errors.median < 1:
-        return signed(-errors.median)
-    return unsigned(errors.median)
-
-
 UNKNOWN = "unknown"
 """Stands for noise whose end is beyond the measured rates."""
 _NOISE = "Noise: the range of the repeats, from six on the 95% interval of their median."
 _ERRORS: tuple[Column[Any], ...] = (
-    Column("median error", median_size),
+    Column("median error", lambda e: e.median, unsigned),
     Column("with sign", lambda e: e.signed, signed),
     Column("worst", lambda e: e.worst, signed),
     Column("within noise", in_noise, means="of those whose noise is known, from several runs"),
@@ -378,12 +371,13 @@ def knee_table(errors: Sequence[KneeErrors]) -> Table:
     """Return by how much the load at which p99 passes a bound was missed."""
     columns: list[Column[KneeErrors]] = [
         Column("p99 passes", lambda e: time_text(e.bound_ns, trim=True), words=True),
-        Column("servers", lambda e: e.n, means="of which both p99 pass it"),
+        Column("servers", lambda e: e.n, means="of which a p99 passes it"),
         *_ERRORS,
         Column(
             "only measured",
             lambda e: e.only_measured,
-            means="servers of which only that p99 passes it; they count as missed",
+            means="servers of which only that p99 passes it within the measured rates; they count "
+            "as missed, and in the errors with what these rates show of theirs",
         ),
         Column("only forecast", lambda e: e.only_forecast),
     ]
@@ -448,10 +442,22 @@ def own_gaps_table(errors: Beside) -> Table:
     )
 
 
+def other_gaps_table(errors: Beside) -> Table:
+    """Return the errors with the gaps that runs recorded beside those with another run's."""
+    return _beside_table(
+        "Errors with the gaps that each run recorded, and with those of another run",
+        errors,
+        ("its own gaps", "another run's"),
+        "A control, of points with two runs or more: each run simulated with the gaps of another "
+        "run of the same point. Where both are as close, gaps of that kind explain the error, and "
+        "not when they came.",
+    )
+
+
 def _beside_table(title: str, errors: Beside, names: tuple[str, str], note: str) -> Table:
     def columns_of(index: int, when: str) -> list[Column[tuple[RegimeErrors, RegimeErrors]]]:
         return [
-            Column(f"{when}: median error", lambda pair: median_size(pair[index])),
+            Column(f"{when}: median error", lambda pair: pair[index].median, unsigned),
             Column("with sign", lambda pair: pair[index].signed, signed),
         ]
 

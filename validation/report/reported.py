@@ -45,7 +45,7 @@ PICTURES = {
 }
 """Of MACHINE: the loop whose points are drawn, and how."""
 _NOISE_FREE = ("counted-linux-6.1_noise_free_curves.png", "noise_free.png")
-_BY_POINT = ("points", "runs", "ledgers", "not_measured")
+_BY_POINT = ("points", "knee_loads", "runs", "ledgers", "not_measured")
 """Of a section of a report: what its page has a line of for each point or run."""
 _DIGITS = 6
 DIFFERENCE_MAX = 0.002

@@ -40,6 +40,7 @@ def hardware_scores(section: HardwareSection) -> dict[str, Any]:
             **asked_scores(section.kept_up),
         },
         "stated": section.stated and {**section.stated.made, **asked_scores(section.stated.scores)},
+        "knee_loads": knee_loads(section.kept_up),
         "targets": [{**asdict(t), "verdict": t.verdict} for t in section.targets],
         "points": [point_score(entry) for entry in section.scores],
         "not_measured": _not_measured(section.missing),
@@ -49,6 +50,25 @@ def hardware_scores(section: HardwareSection) -> dict[str, Any]:
 def asked_scores(scores: Sequence[PointScore]) -> dict[str, Any]:
     """Return what a planner asks first of some points."""
     return {"knees": knee_errors(knees(scores)), "regimes": regime_errors(scores)}
+
+
+def knee_loads(scores: Sequence[PointScore]) -> list[dict[str, Any]]:
+    """Return the loads at which p99 passes each bound, server by server.
+
+    If one curve alone passes it within the measured rates, the other one's load is the end of
+    these, and `is_end` is true.
+    """
+    return [
+        {
+            "mechanism": knee.server.server.mechanism,
+            "bound_ns": knee.bound_ns,
+            "measured_per_s": knee.measured_per_s or knee.measured_end_per_s,
+            "forecast_per_s": knee.forecast_per_s or knee.forecast_end_per_s,
+            "is_end": knee.shift is None,
+        }
+        for knee in knees(scores)
+        if knee.least_shift is not None
+    ]
 
 
 def point_score(entry: PointScore) -> dict[str, Any]:

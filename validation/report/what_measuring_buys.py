@@ -20,9 +20,8 @@ from typing import NamedTuple
 from ...calibration.profiles.cost_profile import Profile
 from ...calibration.profiles.hardware_change import HardwareChange, changed, clock_factor
 from ...calibration.records.measured_runs import MicroResult, read_rows
-from ...scenario.formats import share_text
 from ...sim.engine.workers import workers_for
-from ...sim.files.tables import DASH, Column, Table
+from ...sim.files.tables import Column, Table
 from ..forecast.forecast import Lengths, Request, forecasts, unknown
 from ..forecast.hour_prices import HourPrices, at_hour
 from ..forecast.provenance import read_machine_runs
@@ -37,7 +36,7 @@ from ..scoring.knee import (
 )
 from ..scoring.misses import Miss, miss_of
 from ..scoring.scoring import PointScore, score
-from ..scoring.targets import Capacity
+from ..scoring.value_verdicts import middle_error, unsigned, worst
 
 SPIN, MEMORY, CROSSING = "spin", "memory", "floor"
 """The benches whose results a borrowed profile is scaled by."""
@@ -51,7 +50,7 @@ class MissingBenchError(ValueError):
 
 
 class Bought(NamedTuple):
-    """Median absolute errors of the forecasts from one profile; None where nothing is scored.
+    """The `middle_error` of the forecasts from one profile; None where nothing is scored.
 
     Those of response times are of loads without a queue; `knee` is the shift of the load at which
     p99 passes 20 ms; `cpu`, `p50` and `p99` are up to 80% of the capacity.
@@ -132,7 +131,11 @@ def forecast_from(
 
 def bought(way: str, profile: Profile, scores: Sequence[PointScore]) -> Bought:
     """Return the errors of *scores*, forecast from *profile*."""
-    capacity = Capacity.of(scores)
+    capacities = [
+        s.errors.throughput
+        for s in scores
+        if s.role == "capacity" and s.errors.throughput is not None
+    ]
     times = {row.figure: row.median for row in regime_errors(scores) if row.regime == QUIET}
     shifts = [
         row.median
@@ -143,8 +146,8 @@ def bought(way: str, profile: Profile, scores: Sequence[PointScore]) -> Bought:
         way,
         profile.name,
         sum(s.role != "fit" for s in scores),
-        capacity.median,
-        capacity.worst,
+        middle_error(capacities) if capacities else None,
+        worst(capacities) if capacities else None,
         times.get(CPU),
         times.get("p50_ns"),
         times.get("p99_ns"),
@@ -170,22 +173,19 @@ def misses_of_scores(scores: Sequence[PointScore]) -> list[Miss]:
 
 def buying_table(rows: Sequence[Bought]) -> Table:
     """Return the table of the errors side by side."""
-
-    def share(value: float | None) -> str:
-        return DASH if value is None else share_text(value)
-
     columns: list[Column[Bought]] = [
         Column("costs from", lambda b: b.way, words=True),
         Column("points", lambda b: b.n_points),
-        Column("capacity", lambda b: b.capacity, share),
-        Column("worst", lambda b: b.worst, share),
-        Column("CPU", lambda b: b.cpu, share),
-        Column("p50", lambda b: b.p50, share),
-        Column("p99", lambda b: b.p99, share),
-        Column("knee, 20 ms", lambda b: b.knee, share),
+        Column("capacity", lambda b: b.capacity, unsigned),
+        Column("worst", lambda b: b.worst, unsigned),
+        Column("CPU", lambda b: b.cpu, unsigned),
+        Column("p50", lambda b: b.p50, unsigned),
+        Column("p99", lambda b: b.p99, unsigned),
+        Column("knee, 20 ms", lambda b: b.knee, unsigned),
     ]
     note = (
-        "Medians of absolute errors over the points that no fit has seen. CPU, p50 and p99: up "
-        "to 80% of the capacity. Knee: how far off the load is at which p99 passes 20 ms."
+        "Medians of the sizes of errors over the points that no fit has seen; beyond a factor of "
+        "two as that factor. CPU, p50 and p99: up to 80% of the capacity. Knee: how far off the "
+        "load is at which p99 passes 20 ms."
     )
     return Table.of("What measuring buys", rows, columns, note)

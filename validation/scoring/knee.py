@@ -27,7 +27,7 @@ from ...sim.state.units import MILLISECOND_NS
 from ..points.measured_points import Spread
 from .scoring import LOAD_SHARE_MAX, LOAD_TOLERANCE, PointScore
 from .targets import OURS
-from .value_verdicts import WITHIN, Judged, judge, middle_size, worst
+from .value_verdicts import WITHIN, Judged, judge, middle_error, worst
 
 BOUNDS_NS = tuple(n * MILLISECOND_NS for n in (1, 5, 20, 50))
 PUBLISHED_BOUND_NS = 20 * MILLISECOND_NS
@@ -41,7 +41,9 @@ Curve = Sequence[tuple[float, float]]
 
 
 class Knee(NamedTuple):
-    """Where p99 of one server passes `bound_ns`, in connections a second; None: nowhere.
+    """Where p99 of one server passes `bound_ns`, in connections a second.
+
+    None is beyond the rates that were measured.
 
     Attributes
     ----------
@@ -50,6 +52,8 @@ class Knee(NamedTuple):
     low_per_s, high_per_s:
         The interval of the measured one over repeats; NaN without repeats, None for an end beyond
         the rates that were measured.
+    measured_end_per_s, forecast_end_per_s:
+        The end of the rates beyond which each curve passes, if it does not between them.
     """
 
     server: Point
@@ -58,6 +62,16 @@ class Knee(NamedTuple):
     low_per_s: float | None
     high_per_s: float | None
     forecast_per_s: float | None
+    measured_end_per_s: float
+    forecast_end_per_s: float
+
+    @property
+    def least_shift(self) -> float | None:
+        """The shift, or how large it is at least where one curve alone passes between the rates."""
+        if self.measured_per_s is None and self.forecast_per_s is None:
+            return None
+        measured = self.measured_per_s or self.measured_end_per_s
+        return (self.forecast_per_s or self.forecast_end_per_s) / measured - 1
 
     @property
     def shift(self) -> float | None:
@@ -109,10 +123,17 @@ def knees(scores: Iterable[PointScore], bounds_ns: Sequence[int] = BOUNDS_NS) ->
                 noise(high, bound_ns),
                 noise(low, bound_ns),
                 crossing(forecast, bound_ns),
+                _end(measured, bound_ns),
+                _end(forecast, bound_ns),
             )
             for bound_ns in bounds_ns
         ]
     return found
+
+
+def _end(curve: Curve, bound_ns: float) -> float:
+    """Return the end of the rates beyond which *curve* passes *bound_ns*, if not between them."""
+    return curve[0 if curve[0][1] >= bound_ns else -1][0]
 
 
 def noise(curve: Curve, bound_ns: float) -> float | None:
@@ -146,8 +167,8 @@ class ErrorSummary:
     n_in_noise, n_within, n_missed:
         Those whose forecast is in the noise; whose error is at most `WITHIN`; neither of both.
     median, signed, worst:
-        The size in the middle, by factors; of errors with their sign; and the one that is the
-        largest factor. NaN for none.
+        The error of middle size, by factors, with the sign of most; the median of errors; and the
+        one that is the largest factor. NaN for none.
     n_no_reply:
         Those that are missed because the forecast has no reply. They have no size.
     """
@@ -172,7 +193,7 @@ class ErrorSummary:
             n_in_noise=sum(each.in_noise is True for each in found),
             n_within=sum(abs(error) <= WITHIN for error in errors),
             n_missed=sum(each.verdict == "missed" for each in found),
-            median=middle_size(errors) if errors else _NAN,
+            median=middle_error(errors) if errors else _NAN,
             signed=float(np.median(errors)) if errors else _NAN,
             worst=worst(errors) if errors else _NAN,
             n_no_reply=len(found) - len(errors),
@@ -182,10 +203,11 @@ class ErrorSummary:
 
 @dataclass(frozen=True, kw_only=True)
 class KneeErrors(ErrorSummary):
-    """The shifts of all servers of which both curves pass one bound.
+    """The shifts of all servers of which a curve passes one bound.
 
-    `only_measured` and `only_forecast` are the servers of which one curve passes the bound within
-    the rates that were measured. They have no shift, so no size counts them; `n_missed` does.
+    `only_measured` and `only_forecast` are the servers of which one curve alone passes it within
+    the rates that were measured. They are missed, and of their shift it is known how large it is at
+    least: sizes count them with that.
     """
 
     bound_ns: int
@@ -201,15 +223,20 @@ def knee_errors(found: Sequence[Knee]) -> list[KneeErrors]:
         shifts = [knee.judged for knee in own if knee.judged is not None]
         only_measured = sum(k.measured_per_s is not None and k.shift is None for k in own)
         only_forecast = sum(k.forecast_per_s is not None and k.shift is None for k in own)
-        if shifts or only_measured or only_forecast:
-            row = KneeErrors.of(
-                shifts,
+        missed = [
+            Judged(knee.least_shift, None, "missed")
+            for knee in own
+            if knee.shift is None and knee.least_shift is not None
+        ]
+        if shifts or missed:
+            both = KneeErrors.of(
+                [*shifts, *missed],
                 bound_ns=bound_ns,
                 only_measured=only_measured,
                 only_forecast=only_forecast,
             )
-            n_missed = row.n_missed + only_measured + only_forecast
-            rows.append(replace(row, n_missed=n_missed))
+            n_within = sum(abs(each.error) <= WITHIN for each in shifts)
+            rows.append(replace(both, n_within=n_within))
     return rows
 
 
@@ -225,6 +252,8 @@ REGIMES: dict[str, Callable[[float], bool]] = {
 CLOSED = "closed loops"
 RESPONSE_TIMES = ("p50_ns", "p99_ns", "p999_ns")
 CAPACITY, CPU = "throughput_per_s", "cpu_busy"
+FULL = 0.99
+"""Of the CPU: from here on a server has no idle time left."""
 SCORED = (CAPACITY, CPU, *RESPONSE_TIMES)
 """Of `Figures`: what each point has a verdict of."""
 
@@ -259,28 +288,38 @@ def _cells(scores: Iterable[PointScore]) -> Iterator[tuple[str, str, list[PointS
             yield figure, regime, [score for score in held_out if regime_of(score) == regime]
 
 
+Beside = Literal["central", "at_hour", "with_own_gaps", "with_other_gaps"]
+
+
 def errors_beside(
-    scores: Iterable[PointScore], other: Literal["at_hour", "with_own_gaps"]
+    scores: Iterable[PointScore], other: Beside, one: Beside = "central"
 ) -> list[tuple[RegimeErrors, RegimeErrors]]:
-    """Return the `regime_errors` of the central forecast, and of the *other* one.
+    """Return the `regime_errors` of the forecast *one*, and of the *other* one.
 
     Both are of the same points: those at which each of the forecasts has an error.
     """
-    known = [score for score in scores if getattr(score.forecast, other) is not None]
+    known = [
+        score
+        for score in scores
+        if None not in (getattr(score.forecast, one), getattr(score.forecast, other))
+    ]
     rows = []
     for figure, regime, own in _cells(known):
-        pairs = [(value_of(s, figure), value_of(_with_central(s, other), figure)) for s in own]
+        pairs = [
+            (value_of(_with_central(s, one), figure), value_of(_with_central(s, other), figure))
+            for s in own
+        ]
         both = [(a, b) for a, b in pairs if _has_error(a) and _has_error(b)]
         if both:
-            central, beside = (
+            first, beside = (
                 RegimeErrors.of(found, figure=figure, regime=regime)
                 for found in zip(*both, strict=True)
             )
-            rows.append((central, beside))
+            rows.append((first, beside))
     return rows
 
 
-def _with_central(score: PointScore, other: str) -> PointScore:
+def _with_central(score: PointScore, other: Beside) -> PointScore:
     """Return *score* with its *other* forecast as the central one."""
     figures = getattr(score.forecast, other)
     return replace(score, forecast=replace(score.forecast, central=figures))
@@ -305,27 +344,21 @@ def machine_errors(section: Mapping[str, Any]) -> MachineErrors:
 
     Each has the sign of most errors: half as much is as far off as twice as much.
     """
-
-    def middle(row: Mapping[str, Any]) -> float | None:
-        size: float | None = row["median"]
-        if size is None:  # no error has a size
-            return None
-        return -size if row["signed"] < 0 and size < 1 else size
-
     capacity = next(
         target["values"][OURS]
         for target in section["targets"]
         if (target["name"], target["statistic"]) == ("capacity", "median")
     )
-    of = {row["figure"]: middle(row) for row in section["regimes"] if row["regime"] == QUIET}
-    knee = {row["bound_ns"]: middle(row) for row in section["knees"]}
+    of = {row["figure"]: row["median"] for row in section["regimes"] if row["regime"] == QUIET}
+    knee = {row["bound_ns"]: row["median"] for row in section["knees"]}
     return MachineErrors(capacity, of.get("p50_ns"), of.get("p99_ns"), knee.get(PUBLISHED_BOUND_NS))
 
 
 def value_of(score: PointScore, figure: str) -> Judged | None:
     """Return the verdict of one figure of a point; None where there is none, or no capacity.
 
-    A forecast with replies but without this figure, as in older files, has no verdict.
+    A forecast with replies but without this figure, as in older files, has no verdict. Nor has the
+    CPU of a server that is full in both: it says that there was enough load, and nothing of costs.
     """
     if figure == CAPACITY and score.role == "offered":
         return None
@@ -334,5 +367,7 @@ def value_of(score: PointScore, figure: str) -> Judged | None:
         getattr(each, figure) for each in (score.measured.median, score.forecast.central)
     )
     if math.isnan(forecast) and not math.isnan(score.forecast.central.p50_ns):
+        return None
+    if figure == CPU and min(measured, forecast) >= FULL:
         return None
     return judge(measured, forecast, (noise.low, noise.high))

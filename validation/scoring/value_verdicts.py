@@ -59,17 +59,16 @@ def worst(errors: list[float]) -> float:
     return max(errors, key=_factor)
 
 
-def middle_size(errors: Sequence[float]) -> float:
-    """Return the size in the middle of relative errors, which are compared as factors.
+def middle_error(errors: Sequence[float]) -> float:
+    """Return the relative error of middle size, with the sign of most; they compare as factors.
 
-    Half as much is as far off as twice as much, and farther than half as much again. The size is
-    that of an error with the sign of most.
+    Half as much is as far off as twice as much, and farther than half as much again.
 
-    >>> [round(middle_size(errors), 6) for errors in ([0.9, -0.5, 0.1], [-0.9, -0.8, 0.1])]
-    [0.9, 0.8]
+    >>> [round(middle_error(errors), 6) for errors in ([0.9, -0.5, 0.1], [-0.9, -0.8, 0.1])]
+    [0.9, -0.8]
     """
     factor = math.exp(float(np.median([math.log(_factor(error)) for error in errors])))
-    return 1 - 1 / factor if np.median(errors) < 0 else factor - 1
+    return 1 / factor - 1 if np.median(errors) < 0 else factor - 1
 
 
 def _factor(error: float) -> float:
@@ -95,7 +94,7 @@ def signed(error: float | None) -> str:
 def unsigned(error: float | None) -> str:
     """Return the size of a relative error; beyond a factor of two as that factor.
 
-    >>> [unsigned(error) for error in (0.012, 0.4, 1.5)]
-    ['1.2%', '40%', 'x2.5']
+    >>> [unsigned(error) for error in (0.012, -0.4, 1.5, -0.75)]
+    ['1.2%', '40%', 'x2.5', '/4']
     """
-    return signed(error).lstrip("+")
+    return signed(error).removeprefix("+").removeprefix("-")

@@ -11,16 +11,14 @@ import pytest
 from tests.pictures import check_picture
 
 import dispatchsim as ds
-from dispatchsim.calibration.profiles.cost_profile import shipped_profiles
 from dispatchsim.scenario.examples import scenario_path
 from dispatchsim.scenario.metrics import metric_text
 from dispatchsim.store.store import Store
 from dispatchsim.studies.axis import axis_of
 from dispatchsim.studies.objective import read_objective
-from dispatchsim.studies.past_errors import past_knee
 from dispatchsim.studies.rows import Found
 from dispatchsim.studies.searching import RUNS_MAX, SearchTask, search_all
-from dispatchsim.validation.scoring.misses import Miss
+from dispatchsim.validation.scoring.misses import KneeMiss, Known, Miss
 
 from .small import scenario
 
@@ -236,13 +234,23 @@ def test_what_was_never_missed_is_said_to_be_left_out(profile: ds.Profile) -> No
     assert any(w.startswith("no past forecast errors are in the interval") for w in answer.warnings)
 
 
-def test_the_published_error_of_the_knee_is_said_with_its_side() -> None:
-    known = [ds.Profile.read(path) for path in shipped_profiles().values()]
-    said = {profile.name: past_knee(profile) for profile in known}
-    assert said["counted-linux-6.1"] == []
-    (low,) = said["epyc-family26-2cpu-linux-6.18"]
-    (high,) = said["epyc-family25-2cpu-linux-6.18"]
-    assert (low[-3:], high[-4:]) == ("low", "high")
+def test_where_p99_breaks_past_errors_are_of_the_load_at_which_it_did(
+    profile: ds.Profile,
+) -> None:
+    knees = [KneeMiss("poll", 1_000_000, 1.5 + 0.1 * i, 1.0, is_end=i == 0) for i in range(5)]
+    asked = scenario(**SEARCHED)
+    options: dict[str, Any] = {"profile": profile, "replications": 1}
+    answer = ds.capacity(asked, "p99 < 1 ms", misses=Known(knees=knees), **options)
+    assert answer.past
+    assert answer.past.middle == pytest.approx(1.7 * answer.searches[0].middle)
+    assert answer.past.low < answer.past.middle < answer.past.high
+    assert (
+        "5 past servers: measured over forecast load at which p99 passes 1 ms (1 of them: at "
+        "least), +70" in answer.reckoning
+    )
+    # What breaks here is another percentile, of which no such load was ever scored.
+    other = ds.capacity(asked, "p50 < 1 ms", misses=Known(knees=knees), **options)
+    assert other.past is None
 
 
 def test_runs_are_kept_and_not_made_again(profile: ds.Profile, tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ def test_errors_are_those_of_each_profile(tmp_path: Path) -> None:
     assert right.n_points == wrong.n_points == len(POINTS)
     assert right.capacity == pytest.approx(0, abs=0.02)
     assert wrong.capacity is not None
-    assert wrong.capacity == pytest.approx(1 / 3, abs=0.1)
+    assert wrong.capacity == pytest.approx(-1 / 3, abs=0.1)
     assert wrong.p50 is not None
     assert right.p50 is not None
     assert wrong.p50 > right.p50

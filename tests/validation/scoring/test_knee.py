@@ -159,10 +159,22 @@ def test_a_curve_that_does_not_pass_is_counted_and_not_extended() -> None:
         [10 * MILLISECOND_NS],
     )
     assert [knee.shift for knee in found] == [None, None]
+    # Each of the other curves passes beyond the last rate, 30,000/s.
+    assert [knee.least_shift for knee in found] == pytest.approx([30 / 15 - 1, 15 / 30 - 1])
     (row,) = knee_errors(found)
-    assert (row.n, row.only_measured, row.only_forecast, row.n_missed) == (0, 1, 1, 2)
-    assert math.isnan(row.median)
+    assert (row.n, row.only_measured, row.only_forecast, row.n_missed) == (2, 1, 1, 2)
+    assert (row.n_within, row.n_repeated) == (0, 0)
+    assert row.median == pytest.approx(1.0)  # a factor of two, both ways
     assert crossing([(1.0, 0.0), (2.0, 5e6), (3.0, NAN)], 1e6) is None
+
+
+def test_a_curve_that_begins_above_the_bound_passes_before_the_first_rate() -> None:
+    found = knees(curve((1, 100, 1000), (20, 100, 1000)), [10 * MILLISECOND_NS])
+    assert [knee.least_shift for knee in found] == pytest.approx([10 / 15 - 1])
+    within = knees(curve((9, 11, 1000), (1, 2, 3)), [10 * MILLISECOND_NS])
+    (row,) = knee_errors(within)
+    assert (row.n, row.n_within, row.n_missed) == (1, 0, 1)
+    assert knees(curve((1, 2, 3), (1, 2, 3)), [10 * MILLISECOND_NS])[0].least_shift is None
 
 
 def test_errors_of_a_bound_are_of_all_servers() -> None:
@@ -187,7 +199,7 @@ def test_regimes_are_scored_apart() -> None:
     quiet, past = rows[2:]
     assert (quiet.n_within, quiet.n_in_noise, quiet.n_repeated, quiet.n_missed) == (1, 1, 2, 1)
     # 0.4 is a factor of 2.5, which is in the middle with 1.1: the size of one that is too low.
-    assert quiet.median == pytest.approx(1 - (2.5 * 1.1) ** -0.5)
+    assert quiet.median == pytest.approx((2.5 * 1.1) ** -0.5 - 1)
     assert quiet.worst == pytest.approx(-0.6)
     assert past.signed == pytest.approx(2)
 
@@ -222,6 +234,7 @@ def test_errors_side_by_side_are_of_the_points_at_which_both_forecasts_have_one(
     near = curve((1, 10, 100), (1.5, 9, 100), mechanism="poll")[0]
     both = replace(near, forecast=replace(near.forecast, with_own_gaps=figures(1.2)))
     pairs = errors_beside([first, *with_other, both], "with_own_gaps")
+    assert errors_beside([first, *with_other, both], "with_other_gaps", "with_own_gaps") == []
     p99 = {a.regime: (a, b) for a, b in pairs if a.figure == "p99_ns"}
     assert {regime: (a.n, b.n) for regime, (a, b) in p99.items()} == {
         "no queue: up to 80% of capacity": (1, 1),
@@ -277,5 +290,5 @@ def test_tables_say_factors_where_an_error_is_beyond_two() -> None:
     quiet = regime_table(regime_errors(curve((1, 10, 100), (0.2, 2, 300)))).rows[0]
     assert quiet[3:6] == ("/5", "/5", "/5")
     assert [row[:2] for row in knee_table(knee_errors(knees(scores))).rows] == [
-        ("1 ms", "0"), ("5 ms", "1"), ("20 ms", "1"), ("50 ms", "1"),
+        ("1 ms", "1"), ("5 ms", "1"), ("20 ms", "1"), ("50 ms", "1"),
     ]  # fmt: skip

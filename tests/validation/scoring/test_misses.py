@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +17,20 @@ from tests.validation.synthetic_runs import toy_profile
 from dispatchsim.calibration.profiles.cost_profile import ProfileError
 from dispatchsim.calibration.profiles.published_errors import MachineErrors, read_errors
 from dispatchsim.validation.report.reported import reported_scores
-from dispatchsim.validation.report.scores_json import plain, point_score
+from dispatchsim.validation.report.scores_json import knee_loads, plain, point_score
 from dispatchsim.validation.scoring.knee import machine_errors
 from dispatchsim.validation.scoring.misses import (
     FIGURES,
+    FORMAT,
     Allowance,
+    KneeMiss,
+    Known,
     Miss,
     allowance,
     coverage,
+    knee_allowance,
+    knee_coverage,
+    knee_misses,
     misses_for,
     misses_of,
     read_file,
@@ -77,10 +84,62 @@ def test_the_shipped_misses_are_those_of_the_report() -> None:
     ]
     reported = misses_of({"hardware": sections})
     assert all(len(each) > 100 for each in reported.values())
-    for name, own in shipped.items():
+    for name, known in shipped.items():
+        own = known.points
         assert [miss.mechanism for miss in own] == [miss.mechanism for miss in reported[name]]
         for one, other in zip(own, reported[name], strict=True):
             assert one.of == pytest.approx(other.of, abs=1e-5)  # the table has six digits
+
+
+def test_the_shipped_loads_at_which_p99_breaks_are_those_of_the_report() -> None:
+    for name, known in shipped_misses().items():
+        kept_up = [score for score in reported_scores(name) if score.measured.kept_up]
+        reported = knee_misses(knee_loads(kept_up))
+        assert len(reported) > 20
+        for one, other in zip(known.knees, reported, strict=True):
+            assert (one.mechanism, one.bound_ns) == (other.mechanism, other.bound_ns)
+            assert one.error == pytest.approx(other.error, abs=1e-4)  # the table has six digits
+
+
+def knee(error: float, bound_ms: int = 20, mechanism: str = "poll") -> KneeMiss:
+    return KneeMiss(mechanism, bound_ms * 1_000_000, 1_000 * math.exp(error), 1_000, is_end=False)
+
+
+def test_knees_of_the_nearest_bound_say_how_far_off_a_further_one_may_be() -> None:
+    own = [knee(0.01 * i, 20) for i in range(19)] + [knee(5.0, 1)] * 30
+    found = knee_allowance(Known(knees=own), 35e6)
+    assert found is not None
+    assert found.bound_ns == 20_000_000  # 50 ms is nearer, but nobody scored it
+    assert found.allowed == pytest.approx((0.0, 0.09, 0.18, 19))
+    assert not found.is_of_others
+
+
+def test_few_knees_have_mean_and_spread_and_fewer_are_those_of_all_machines() -> None:
+    few = [knee(error) for error in (0.1, 0.2, 0.3, 0.4, 0.5)]
+    others = [knee(-1.0)] * 40
+    found = knee_allowance(Known(knees=few, other_knees=others), 20e6)
+    assert found is not None
+    # Student's t of four degrees of freedom, 2.132, times 0.1581 x sqrt(1 + 1/5).
+    assert found.allowed == pytest.approx((0.3 - 0.3692, 0.3, 0.3 + 0.3692, 5), abs=1e-3)
+    fewer = knee_allowance(Known(knees=few[1:], other_knees=others), 20e6)
+    assert fewer is not None
+    assert fewer.is_of_others
+    assert fewer.allowed.middle == pytest.approx(-1.0)
+    assert knee_allowance(Known(knees=few[1:], other_knees=others[:18]), 20e6) is None
+    assert knee_allowance(Known(), 20e6) is None
+
+
+def test_a_load_beyond_the_measured_ones_is_counted_as_such() -> None:
+    ends = [knee(0.1)._replace(is_end=True)] * 3
+    found = knee_allowance(Known(knees=[*ends, *[knee(0.2)] * 4]), 20e6)
+    assert found is not None
+    assert (found.allowed.n, found.n_least) == (7, 3)
+
+
+def test_a_knee_is_judged_by_other_mechanisms() -> None:
+    given = [knee(float(k), mechanism=f"mechanism {k}") for k in range(4) for _ in range(25)]
+    assert knee_coverage(given) == (50, 100)  # the two in the middle
+    assert knee_coverage([knee(0.0)] * 30) == (0, 0)  # no others
 
 
 def made_up(
@@ -131,8 +190,9 @@ def test_a_miss_is_what_was_measured_over_the_forecast() -> None:
 def test_misses_are_read_as_they_were_written(tmp_path: Path) -> None:
     given = [*misses([0.5, -0.25]), Miss("select", 1.0, dict.fromkeys(FIGURES, 0.125))]
     errors = MachineErrors(0.05, 0.2, None, -0.1)
-    path = write_misses("m", given, tmp_path, errors=errors)
-    assert read_file(path) == given
+    knees = [KneeMiss("poll", 20_000_000, 9_000.0, 12_000.5, is_end=False)]
+    path = write_misses("m", given, tmp_path, knees=knees, errors=errors)
+    assert read_file(path) == Known(given, knees)
     assert json.loads(path.read_text())["errors"]["knee"] == -0.1
 
 
@@ -143,13 +203,12 @@ def test_published_errors_are_medians_of_one_section() -> None:
             {"name": "capacity", "statistic": "median", "values": {"dispatchsim": 0.05}},
         ],
         "regimes": [
-            {"figure": "p50_ns", "regime": "no queue: up to 80% of capacity", "median": 0.2,
-             "signed": 0.2},
-            {"figure": "p99_ns", "regime": "past the capacity", "median": 9.0, "signed": 9.0},
+            {"figure": "p50_ns", "regime": "no queue: up to 80% of capacity", "median": 0.2},
+            {"figure": "p99_ns", "regime": "past the capacity", "median": 9.0},
         ],
         "knees": [
-            {"bound_ns": 5_000_000, "median": None, "signed": None},
-            {"bound_ns": 20_000_000, "median": 0.1, "signed": -0.05},
+            {"bound_ns": 5_000_000, "median": None},
+            {"bound_ns": 20_000_000, "median": -0.1},
         ],
     }  # fmt: skip
     assert machine_errors(section) == MachineErrors(0.05, 0.2, None, -0.1)
@@ -160,9 +219,10 @@ def test_a_machine_that_was_never_validated_has_no_errors() -> None:
     assert all(errors and errors.capacity for errors in map(read_errors, shipped_misses()))
 
 
-@pytest.mark.parametrize(
-    "content", ["", "[]", "{}", '{"format": "x"}', '{"format": 1, "points": 3}']
-)
+NO_KNEES = [f'{{"format": "{FORMAT}", "points": [], "knees": {text}}}' for text in ("3", "[{}]")]
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"format": "x"}', *NO_KNEES])
 def test_what_is_no_file_of_misses_is_named(tmp_path: Path, content: str) -> None:
     path = tmp_path / "m.json"
     path.write_text(content)
@@ -182,6 +242,7 @@ def test_the_coverage_is_printed() -> None:
     printed = lab("misses").stdout
     assert all(name[:20] in printed for name in shipped_misses())
     assert "% of 179" in printed
+    assert "each machine left out in turn" in printed
 
 
 @pytest.fixture
@@ -208,9 +269,10 @@ def test_a_profile_has_the_misses_of_its_kind(
     assert set(shipped_misses()) == {"a", "b"}
     profile = toy_profile(name=name).model_copy(update={"machine": facts})
     found, notes = misses_for(profile)
-    assert [miss.of["cpu_busy"] for miss in found] == errors
+    assert [miss.of["cpu_busy"] for miss in found.points] == errors
     assert words in " ".join(notes)
     for kind in ("quick", "borrowed"):
         (folder / f"b.{kind}.json").unlink()
     # Before any of these kinds was scored, the misses are those of the machine that was.
-    assert misses_for(profile)[0] == (shipped_misses()["a"] if name != "c" else found)
+    expected = shipped_misses()["a"].points if name != "c" else found.points
+    assert misses_for(profile)[0].points == expected

@@ -53,4 +53,4 @@ def test_a_forecast_without_a_reply_is_missed(
 )  # fmt: skip
 def test_beyond_a_factor_of_two_an_error_is_that_factor(error: float | None, text: str) -> None:
     assert signed(error) == text
-    assert unsigned(error) == text.lstrip("+")
+    assert unsigned(error) == text.lstrip("+-")
