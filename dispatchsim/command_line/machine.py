@@ -14,7 +14,7 @@ from ..scenario.errors import UserError
 from . import measure_server as of_server
 from .door import keeping, notes
 from .options import grouped
-from .working import building, conclude
+from .working import building, conclude, share_of
 
 if TYPE_CHECKING:
     from ..calibration.measure.machine_campaigns import Kind as CampaignKind
@@ -104,15 +104,13 @@ def measure(
         ),
     ] = 90.0,
     within: Annotated[
-        float,
+        str,
         typer.Option(
-            min=0,
-            max=1,
             help="A held-out point of hardware, or a load of a server, with three accepted runs is "
             "measured no further once the 95% interval of the mean of requests/s, and that of CPU, "
             "is at most this share to either side; 0: all rounds.",
         ),
-    ] = 0.03,
+    ] = "3%",
     steering: Annotated[
         SteeringChoice | None,
         typer.Option(
@@ -152,6 +150,7 @@ def measure(
         run_overload_campaign,
     )
 
+    closeness = None if within.strip() in ("0", "0%") else share_of(within)
     if black_box.is_asked:
         _check_only_server(kind, target, mechanisms, quick=quick)
         if steering is SteeringChoice.FAR_END:
@@ -163,7 +162,7 @@ def measure(
             repeats,
             cast("Steering | None", where),
             minutes=minutes,
-            within=within,
+            within=closeness,
             anyway=anyway,
         )
         return
@@ -200,7 +199,7 @@ def measure(
                 quick=quick,
                 anyway=anyway,
                 progress=progress,
-                **_plan(kind, target, repeats, quick=quick, minutes=minutes, within=within),
+                **_plan(kind, target, repeats, quick=quick, minutes=minutes, within=closeness),
             )
     conclude(summary, folder)
 
@@ -212,7 +211,7 @@ def _plan(
     *,
     quick: bool,
     minutes: float,
-    within: float,
+    within: float | None,
 ) -> _Plan:
     """Return what a campaign measures, how often and how long, which depends on the machine."""
     from ..calibration.measure.machine_campaigns import QUICK_ROUNDS
@@ -224,7 +223,7 @@ def _plan(
     return {
         "kind": "profile" if for_profile else cast("CampaignKind", kind.value),
         "repeats": repeats or (QUICK_ROUNDS if for_profile else None),
-        "within": within or None,
+        "within": within,
         "budget_s": minutes * 60,
     }
 

@@ -231,7 +231,7 @@ def measure_black_box(
     steering: Steering | None,
     *,
     minutes: float,
-    within: float,
+    within: float | None,
     anyway: bool,
 ) -> None:
     """Measure a server, then show its runs and what was recognised of it."""
@@ -257,7 +257,12 @@ def measure_black_box(
 
 
 def _plan(
-    options: ServerOptions, repeats: int | None, *, minutes: float, within: float, anyway: bool
+    options: ServerOptions,
+    repeats: int | None,
+    *,
+    minutes: float,
+    within: float | None,
+    anyway: bool,
 ) -> ServerPlan:
     from ..calibration.observed.measuring_server import ROUNDS_MOST, ServerPlan
     from ..calibration.observed.observing import Asking
@@ -287,7 +292,7 @@ def _plan(
         value_bytes=100 if options.spoken.value_bytes is None else options.spoken.value_bytes,
         loads=tuple(_loads(options)),
         repeats=repeats or ROUNDS_MOST,
-        within=within or None,
+        within=within,
         budget_s=minutes * 60,
         anyway=anyway,
         driver=str(options.tools.driver or DriverChoice.OWN),

@@ -134,13 +134,14 @@ def test_floods_of_another_machine_are_refused(call: Call, tmp_path: Path) -> No
         (("--mechanisms", "poll,signalfs"), '(did you mean "signalfd"?), got "signalfs"'),
         (("--mechanisms", "dev_poll"), "--mechanisms: must be some of select, poll, epoll_level,"),
         (("--mechanisms", ""), 'got ""'),
+        (("--within", "300%"), "--within: must be a share such as 10% or 0.1, got 300%"),
         (
             ("--mechanisms", "poll", "--target", "emulated"),
             "--mechanisms: must be absent for an emulated target, got poll",
         ),
     ],
 )
-def test_mechanisms_that_cannot_be_measured_are_refused_before_anything_is_built(
+def test_what_cannot_be_measured_is_refused_before_anything_is_built(
     call: Call,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
