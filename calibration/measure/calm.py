@@ -46,7 +46,7 @@ _CHECK_S = 0.05  # as long as the bench's calm must last
 _FIRST_CHECKS = 40  # 2 s; a busy core is calm now and then
 
 
-class Judged(Protocol):
+class WithNoise(Protocol):
     """A run with its noise, of our own server or of somebody else's."""
 
     @property
@@ -60,7 +60,7 @@ class Judged(Protocol):
         """Return it with other fields."""
 
 
-Run = TypeVar("Run", bound=Judged)
+Run = TypeVar("Run", bound=WithNoise)
 
 
 class Floor(NamedTuple):
@@ -84,7 +84,7 @@ class CalmCore:
         """A call in a calm moment: a low quantile of those seen, as a rare clock is faster yet."""
         return calm_level(self._seen_ns)
 
-    def recall(self, rows: Iterable[Judged | MicroResult]) -> None:
+    def recall(self, rows: Iterable[WithNoise | MicroResult]) -> None:
         """Add the calls beside earlier runs to those seen."""
         for row in rows:
             source = row if isinstance(row, MicroResult) else row.noise

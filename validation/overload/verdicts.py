@@ -32,7 +32,7 @@ NOTE = (
 )
 
 
-class Judged(NamedTuple):
+class JudgedFigure(NamedTuple):
     """One figure of one point; an empty verdict: it is shown and not judged."""
 
     point: str
@@ -51,24 +51,24 @@ class Judged(NamedTuple):
         return self.simulated / self.measured - 1
 
 
-def judged(compared: Sequence[Compared]) -> list[Judged]:
+def judged_figures(compared: Sequence[Compared]) -> list[JudgedFigure]:
     """Return every figure of every point with its verdict."""
     return [row for entry in compared for row in _rows(entry)]
 
 
-def _rows(entry: Compared) -> Iterator[Judged]:
+def _rows(entry: Compared) -> Iterator[JudgedFigure]:
     measured, simulated, scatter = entry.measured, entry.simulated, entry.scatter
 
-    def row(name: str, field: str, *, counts: bool, within: float) -> Judged:
+    def row(name: str, field: str, *, counts: bool, within: float) -> JudgedFigure:
         a, b = getattr(measured, field), getattr(simulated, field)
-        found = Judged(entry.point.label, entry.load, name, a, b, getattr(scatter, field), "")
+        found = JudgedFigure(entry.point.label, entry.load, name, a, b, getattr(scatter, field), "")
         if not counts or math.isnan(a):
             return found
         if a == 0:
             return found._replace(verdict=MISSED if b else REACHED)
         return found._replace(verdict=REACHED if abs(found.error) <= within else MISSED)
 
-    def of_noise(row: Judged) -> Judged:
+    def of_noise(row: JudgedFigure) -> JudgedFigure:
         ends = row.measured * (1 - row.scatter), row.measured * (1 + row.scatter)
         value = judge(row.measured, row.simulated, ends)
         return row._replace(verdict=value.verdict if value else "")
@@ -92,9 +92,9 @@ def _rows(entry: Compared) -> Iterator[Judged]:
         yield cpu._replace(verdict=MISSED if far else REACHED)
 
 
-def counts_of(rows: Sequence[Judged]) -> list[tuple[str, int, int]]:
+def counts_of(rows: Sequence[JudgedFigure]) -> list[tuple[str, int, int]]:
     """Return how many of each kind of figure are within their bound: (name, within, judged)."""
-    kinds: dict[str, Callable[[Judged], bool]] = {
+    kinds: dict[str, Callable[[JudgedFigure], bool]] = {
         f"goodput past {_PAST_CAPACITY} of the capacity": lambda row: (
             _is_steady(row) and row.load >= _PAST_CAPACITY
         ),
@@ -118,14 +118,14 @@ def counts_of(rows: Sequence[Judged]) -> list[tuple[str, int, int]]:
     return [(n, len(found) - found.count(MISSED), len(found)) for n, found in verdicts.items()]
 
 
-def _is_steady(row: Judged) -> bool:
+def _is_steady(row: JudgedFigure) -> bool:
     """Return whether a row is goodput under a load without a surge."""
     return row.figure == "goodput" and "surge" not in row.point
 
 
 def overload_tables(compared: Sequence[Compared]) -> list[Table]:
     """Return what was wanted and reached, and every figure of every point."""
-    rows = judged(compared)
+    rows = judged_figures(compared)
     counts = [(name, f"{within} of {n}") for name, within, n in counts_of(rows)]
     return [
         Table.of_cells("Overload: figures within their bounds", ("figure", "within"), counts),
@@ -133,12 +133,12 @@ def overload_tables(compared: Sequence[Compared]) -> list[Table]:
     ]
 
 
-def _measured(row: Judged) -> str:
+def _measured(row: JudgedFigure) -> str:
     around = "" if math.isnan(row.scatter) else f" (±{row.scatter:.0%})"
     return f"{_text(row, row.measured)}{around}"
 
 
-def _error(row: Judged) -> str:
+def _error(row: JudgedFigure) -> str:
     if math.isnan(row.error):
         return DASH
     if row.figure == "CPU busy":
@@ -146,7 +146,7 @@ def _error(row: Judged) -> str:
     return signed(row.error)
 
 
-def _text(row: Judged, value: float) -> str:
+def _text(row: JudgedFigure, value: float) -> str:
     if math.isnan(value):
         return DASH
     if row.figure in ("p50", "p99"):
@@ -154,7 +154,7 @@ def _text(row: Judged, value: float) -> str:
     return f"{value:.3f}" if row.figure == "goodput" else f"{value:.2%}"
 
 
-_COLUMNS: list[Column[Judged]] = [
+_COLUMNS: list[Column[JudgedFigure]] = [
     Column("point", lambda row: row.point, words=True),
     Column("figure", lambda row: row.figure, words=True),
     Column("measured load", lambda row: f"{row.load:.2f}"),

@@ -24,7 +24,7 @@ from dispatchsim.validation.overload.overload import (
     simulated,
     syn_seconds,
 )
-from dispatchsim.validation.overload.verdicts import counts_of, judged, overload_tables
+from dispatchsim.validation.overload.verdicts import counts_of, judged_figures, overload_tables
 from dispatchsim.validation.report.overload_section import (
     CAPTIONS,
     overload_figures,
@@ -114,7 +114,7 @@ def test_goodput_of_a_light_load_is_the_load(profile: Profile) -> None:
 
 def test_every_figure_has_a_row_and_only_what_is_bounded_a_verdict(profile: Profile) -> None:
     entries = compare([short(POINT), record_of(POINT, 1, accepted=False)], profile)
-    rows = judged(entries)
+    rows = judged_figures(entries)
     assert entries[0].n_rejected == 1
     assert {row.figure for row in rows} >= {"goodput", "by the first SYN", "by the SYN after 1 s"}
     assert all(row.verdict in ("reached", "missed", "") for row in rows)
