@@ -219,7 +219,6 @@ def misses(
     from rich.console import Console
 
     from ..sim.files.tables import rich_table
-    from ..validation.scoring.knee import machine_errors
     from ..validation.scoring.misses import (
         coverage_by_others_table,
         coverage_table,
@@ -228,6 +227,7 @@ def misses(
         shipped_misses,
         write_misses,
     )
+    from ..validation.scoring.regimes import machine_errors
 
     for path in scores or ():
         try:

@@ -20,9 +20,10 @@ from dispatchsim.validation.noise_free.promises import NAMES
 from dispatchsim.validation.report.hardware_section import Asked, asked_tables
 from dispatchsim.validation.report.point_tables import FIGURE_NAMES
 from dispatchsim.validation.report.reported import REPORTED
-from dispatchsim.validation.scoring.knee import ErrorSummary, KneeErrors, RegimeErrors
+from dispatchsim.validation.scoring.knee import KneeErrors
+from dispatchsim.validation.scoring.regimes import RegimeErrors
 from dispatchsim.validation.scoring.targets import OURS
-from dispatchsim.validation.scoring.value_verdicts import signed, unsigned
+from dispatchsim.validation.scoring.value_verdicts import ErrorSummary, signed, unsigned
 
 Section = dict[str, Any]
 """A part of a report, as its file of scores has it."""

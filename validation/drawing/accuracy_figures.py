@@ -16,7 +16,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from ..scoring.knee import CAPACITY, CPU, Knee, knees, value_of
+from ..scoring.knee import Knee, knees
+from ..scoring.regimes import CAPACITY, CPU, value_of
 from ..scoring.scoring import LOAD_TOLERANCE, PointScore
 from ..scoring.value_verdicts import WITHIN, signed
 from .figures import NOTE_POINTS, in_order, legend, server_name, server_names, style

@@ -33,14 +33,8 @@ from ..forecast.kept_runs import KeptRuns
 from ..forecast.provenance import MachineRuns, Provenance, provenance_of, read_machine_runs
 from ..points.measured_points import MeasuredPoint, group
 from ..scoring.drift import Drift, drift_table, drifts, scatter_of
-from ..scoring.knee import (
-    KneeErrors,
-    RegimeErrors,
-    errors_beside,
-    knee_errors,
-    knees,
-    regime_errors,
-)
+from ..scoring.knee import KneeErrors, knee_errors, knees
+from ..scoring.regimes import RegimeErrors, errors_beside, regime_errors
 from ..scoring.scoring import PointScore, score
 from ..scoring.targets import Target, targets
 from .page import DrawnFigure, Shown, facts_of, heading_of

@@ -15,10 +15,11 @@ from ...calibration.records.generator_gate import LAG_SHARE_MOST, OFFERED_LEAST
 from ...scenario.formats import time_text
 from ...sim.files.tables import DASH, Column, Row, Table
 from ..points.measured_points import GeneratorFigures, MeasuredPoint
-from ..scoring.knee import CAPACITY, CPU, ErrorSummary, KneeErrors, RegimeErrors, value_of
+from ..scoring.knee import KneeErrors
+from ..scoring.regimes import CAPACITY, CPU, RegimeErrors, value_of
 from ..scoring.scoring import PointScore, verdicts_agree
 from ..scoring.targets import ASPECTS, OURS, Capacity, RankedPair, Target, verdict_of
-from ..scoring.value_verdicts import ONE_RUN, WITHIN, signed, unsigned
+from ..scoring.value_verdicts import ONE_RUN, WITHIN, ErrorSummary, signed, unsigned
 from .page import interval, microseconds, number, percent, points, scatter, tenths, yes_no
 
 _STATES = {"stable": "stable", "backlogged": "back", "overloaded": "over"}

@@ -33,7 +33,7 @@ from ..drawing.figures import closed_throughput, open_curves, style, to_png
 from ..forecast.forecast import Forecast
 from ..points.figures import Figures
 from ..points.measured_points import GeneratorFigures, MeasuredPoint, Spread, Spreads
-from ..scoring.knee import SCORED
+from ..scoring.regimes import SCORED
 from ..scoring.scoring import Errors, Inside, PointScore
 
 REPORTED = Path(__file__).parents[1] / "reported"

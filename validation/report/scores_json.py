@@ -13,7 +13,8 @@ from pydantic import BaseModel
 from ...calibration.points.point import Point, stored
 from ..noise_free.scoring import RunScore
 from ..points.measured_points import MeasuredPoint
-from ..scoring.knee import SCORED, knee_errors, knees, regime_errors, value_of
+from ..scoring.knee import knee_errors, knees
+from ..scoring.regimes import SCORED, regime_errors, value_of
 from ..scoring.scoring import PointScore, verdicts_agree
 from ..scoring.value_verdicts import ONE_RUN, Judged
 from .hardware_section import HardwareSection

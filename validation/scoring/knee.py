@@ -1,4 +1,4 @@
-"""The knee: the load at which p99 passes a bound, measured and forecast; and errors by regime.
+"""The knee: the load at which p99 passes a bound, measured and forecast.
 
     p99 │            / measured      the shift is how much further the forecast's load is
         │ ─ ─ ─ ─ ─ x─ ─o ─ ─ bound  than the measured one: what a planner who trusted the
@@ -6,28 +6,22 @@
         └────────────────── load
 
 A curve is of one server in open loops, at three rates or more; between them it is a line in the
-logarithm of p99. Regimes are those of queues: errors of response times before the knee, near it
-and past it have nothing in common.
+logarithm of p99.
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple, Self, TypeGuard
-
-import numpy as np
+from typing import NamedTuple
 
 from ...calibration.points.point import Point, point_at
-from ...calibration.profiles.published_errors import MachineErrors
 from ...sim.state.units import MILLISECOND_NS
-from ..points.measured_points import Spread
-from .scoring import LOAD_SHARE_MAX, LOAD_TOLERANCE, PointScore
-from .targets import OURS
-from .value_verdicts import WITHIN, Judged, judge, middle_error, worst
+from .scoring import PointScore
+from .value_verdicts import WITHIN, ErrorSummary, Judged, judge
 
 BOUNDS_NS = tuple(n * MILLISECOND_NS for n in (1, 5, 20, 50))
 PUBLISHED_BOUND_NS = 20 * MILLISECOND_NS
@@ -35,7 +29,6 @@ PUBLISHED_BOUND_NS = 20 * MILLISECOND_NS
 _RATES_MIN = 3
 _ANY_RATE_PER_S = 1_000.0
 _NAN = float("nan")
-
 Curve = Sequence[tuple[float, float]]
 """A response time in ns by connections a second, ascending."""
 
@@ -157,51 +150,6 @@ def crossing(curve: Curve, bound_ns: float) -> float | None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ErrorSummary:
-    """Relative errors of several values.
-
-    Attributes
-    ----------
-    n, n_repeated:
-        Values; of these, those with repeats, whose noise is known.
-    n_in_noise, n_within, n_missed:
-        Those whose forecast is in the noise; whose error is at most `WITHIN`; neither of both.
-    median, signed, worst:
-        The error of middle size, by factors, with the sign of most; the median of errors; and the
-        one that is the largest factor. NaN for none.
-    n_no_reply:
-        Those that are missed because the forecast has no reply. They have no size.
-    """
-
-    n: int
-    n_repeated: int
-    n_in_noise: int
-    n_within: int
-    n_missed: int
-    median: float
-    signed: float
-    worst: float
-    n_no_reply: int = 0
-
-    @classmethod
-    def of(cls, found: Sequence[Judged], **others: object) -> Self:
-        """Return the summary of *found*; *others* are the fields of those that derive from this."""
-        errors = [each.error for each in found if not math.isnan(each.error)]
-        return cls(
-            n=len(found),
-            n_repeated=sum(each.in_noise is not None for each in found),
-            n_in_noise=sum(each.in_noise is True for each in found),
-            n_within=sum(abs(error) <= WITHIN for error in errors),
-            n_missed=sum(each.verdict == "missed" for each in found),
-            median=middle_error(errors) if errors else _NAN,
-            signed=float(np.median(errors)) if errors else _NAN,
-            worst=worst(errors) if errors else _NAN,
-            n_no_reply=len(found) - len(errors),
-            **others,
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
 class KneeErrors(ErrorSummary):
     """The shifts of all servers of which a curve passes one bound.
 
@@ -238,136 +186,3 @@ def knee_errors(found: Sequence[Knee]) -> list[KneeErrors]:
             n_within = sum(abs(each.error) <= WITHIN for each in shifts)
             rows.append(replace(both, n_within=n_within))
     return rows
-
-
-_QUIET_MOST = LOAD_SHARE_MAX * LOAD_TOLERANCE
-QUIET = f"no queue: up to {LOAD_SHARE_MAX:.0%} of capacity"
-"""The regime of low loads."""
-REGIMES: dict[str, Callable[[float], bool]] = {
-    QUIET: lambda share: share <= _QUIET_MOST,
-    "queue: up to the capacity": lambda share: _QUIET_MOST < share <= 1,
-    "past the capacity": lambda share: share > 1,
-}
-"""Of open loops, by the load over the measured capacity."""
-CLOSED = "closed loops"
-RESPONSE_TIMES = ("p50_ns", "p99_ns", "p999_ns")
-CAPACITY, CPU = "throughput_per_s", "cpu_busy"
-FULL = 0.99
-"""Of the CPU: from here on a server has no idle time left."""
-SCORED = (CAPACITY, CPU, *RESPONSE_TIMES)
-"""Of `Figures`: what each point has a verdict of."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class RegimeErrors(ErrorSummary):
-    """The errors of one figure over the points of one regime that no fit saw."""
-
-    figure: str
-    regime: str
-
-
-def regime_errors(scores: Iterable[PointScore]) -> list[RegimeErrors]:
-    """Return the errors of response times, capacity and CPU in each regime that has points.
-
-    Throughput counts where it is the server's and not the load's; closed loops have a capacity
-    and no other regime, as each user waits for its reply there.
-    """
-    rows = []
-    for figure, regime, own in _cells(scores):
-        found = [value for score in own if (value := value_of(score, figure)) is not None]
-        if found:
-            rows.append(RegimeErrors.of(found, figure=figure, regime=regime))
-    return rows
-
-
-def _cells(scores: Iterable[PointScore]) -> Iterator[tuple[str, str, list[PointScore]]]:
-    """Yield each figure and regime with the points of the regime that no fit saw."""
-    held_out = [score for score in scores if score.role != "fit"]
-    for figure in (*RESPONSE_TIMES, CAPACITY, CPU):
-        for regime in (*REGIMES, *[CLOSED] * (figure == CAPACITY)):
-            yield figure, regime, [score for score in held_out if regime_of(score) == regime]
-
-
-Beside = Literal["central", "at_hour", "with_own_gaps", "with_other_gaps"]
-
-
-def errors_beside(
-    scores: Iterable[PointScore], other: Beside, one: Beside = "central"
-) -> list[tuple[RegimeErrors, RegimeErrors]]:
-    """Return the `regime_errors` of the forecast *one*, and of the *other* one.
-
-    Both are of the same points: those at which each of the forecasts has an error.
-    """
-    known = [
-        score
-        for score in scores
-        if None not in (getattr(score.forecast, one), getattr(score.forecast, other))
-    ]
-    rows = []
-    for figure, regime, own in _cells(known):
-        pairs = [
-            (value_of(_with_central(s, one), figure), value_of(_with_central(s, other), figure))
-            for s in own
-        ]
-        both = [(a, b) for a, b in pairs if _has_error(a) and _has_error(b)]
-        if both:
-            first, beside = (
-                RegimeErrors.of(found, figure=figure, regime=regime)
-                for found in zip(*both, strict=True)
-            )
-            rows.append((first, beside))
-    return rows
-
-
-def _with_central(score: PointScore, other: Beside) -> PointScore:
-    """Return *score* with its *other* forecast as the central one."""
-    figures = getattr(score.forecast, other)
-    return replace(score, forecast=replace(score.forecast, central=figures))
-
-
-def _has_error(found: Judged | None) -> TypeGuard[Judged]:
-    return found is not None and not math.isnan(found.error)
-
-
-def regime_of(score: PointScore) -> str | None:
-    """Return the regime of a point; None of an open loop at a server of unknown capacity."""
-    if score.measured.point.load.loop == "closed":
-        return CLOSED
-    share = score.load_share
-    if share is None:
-        return None
-    return next(name for name, is_in in REGIMES.items() if is_in(share))
-
-
-def machine_errors(section: Mapping[str, Any]) -> MachineErrors:
-    """Return the published errors of a machine, of its section in a report's scores.
-
-    Each has the sign of most errors: half as much is as far off as twice as much.
-    """
-    capacity = next(
-        target["values"][OURS]
-        for target in section["targets"]
-        if (target["name"], target["statistic"]) == ("capacity", "median")
-    )
-    of = {row["figure"]: row["median"] for row in section["regimes"] if row["regime"] == QUIET}
-    knee = {row["bound_ns"]: row["median"] for row in section["knees"]}
-    return MachineErrors(capacity, of.get("p50_ns"), of.get("p99_ns"), knee.get(PUBLISHED_BOUND_NS))
-
-
-def value_of(score: PointScore, figure: str) -> Judged | None:
-    """Return the verdict of one figure of a point; None where there is none, or no capacity.
-
-    A forecast with replies but without this figure, as in older files, has no verdict. Nor has the
-    CPU of a server that is full in both: it says that there was enough load, and nothing of costs.
-    """
-    if figure == CAPACITY and score.role == "offered":
-        return None
-    noise: Spread = getattr(score.measured.spread, figure)
-    measured, forecast = (
-        getattr(each, figure) for each in (score.measured.median, score.forecast.central)
-    )
-    if math.isnan(forecast) and not math.isnan(score.forecast.central.p50_ns):
-        return None
-    if figure == CPU and min(measured, forecast) >= FULL:
-        return None
-    return judge(measured, forecast, (noise.low, noise.high))

@@ -1,4 +1,4 @@
-"""One measured value beside its forecast: the error, how it is written, and its verdict.
+"""A measured value beside its forecast: the error, how it is written, its verdict; and of many.
 
 within noise    the forecast lies in the range of the repeats
 within 15%      it does not, and its error is at most 15%
@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, Self
 
 import numpy as np
 
 from ...sim.files.tables import DASH
 
+_NAN = float("nan")
 WITHIN = 0.15
 """An error of a value that is small enough."""
 ONE_RUN = "one run"
@@ -98,3 +100,48 @@ def unsigned(error: float | None) -> str:
     ['1.2%', '40%', 'x2.5', '/4']
     """
     return signed(error).removeprefix("+").removeprefix("-")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ErrorSummary:
+    """Relative errors of several values.
+
+    Attributes
+    ----------
+    n, n_repeated:
+        Values; of these, those with repeats, whose noise is known.
+    n_in_noise, n_within, n_missed:
+        Those whose forecast is in the noise; whose error is at most `WITHIN`; neither of both.
+    median, signed, worst:
+        The error of middle size, by factors, with the sign of most; the median of errors; and the
+        one that is the largest factor. NaN for none.
+    n_no_reply:
+        Those that are missed because the forecast has no reply. They have no size.
+    """
+
+    n: int
+    n_repeated: int
+    n_in_noise: int
+    n_within: int
+    n_missed: int
+    median: float
+    signed: float
+    worst: float
+    n_no_reply: int = 0
+
+    @classmethod
+    def of(cls, found: Sequence[Judged], **others: object) -> Self:
+        """Return the summary of *found*; *others* are the fields of those that derive from this."""
+        errors = [each.error for each in found if not math.isnan(each.error)]
+        return cls(
+            n=len(found),
+            n_repeated=sum(each.in_noise is not None for each in found),
+            n_in_noise=sum(each.in_noise is True for each in found),
+            n_within=sum(abs(error) <= WITHIN for error in errors),
+            n_missed=sum(each.verdict == "missed" for each in found),
+            median=middle_error(errors) if errors else _NAN,
+            signed=float(np.median(errors)) if errors else _NAN,
+            worst=worst(errors) if errors else _NAN,
+            n_no_reply=len(found) - len(errors),
+            **others,
+        )

@@ -16,7 +16,7 @@ from dispatchsim.validation.forecast.hour_prices import (
 )
 from dispatchsim.validation.points.measured_points import group
 from dispatchsim.validation.report.point_tables import hour_table
-from dispatchsim.validation.scoring.knee import CAPACITY, errors_beside
+from dispatchsim.validation.scoring.regimes import CAPACITY, errors_beside
 from dispatchsim.validation.scoring.scoring import score
 
 

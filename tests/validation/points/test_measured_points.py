@@ -21,7 +21,7 @@ from dispatchsim.validation.points.measured_points import (
     spread,
     verdict_of_run,
 )
-from dispatchsim.validation.scoring.knee import value_of
+from dispatchsim.validation.scoring.regimes import value_of
 from dispatchsim.validation.scoring.scoring import score
 
 CLOSED = point_at(mechanism="poll", idle=100, users=8)

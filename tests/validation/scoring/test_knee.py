@@ -16,14 +16,8 @@ from dispatchsim.validation.forecast.forecast import Forecast
 from dispatchsim.validation.points.figures import Figures
 from dispatchsim.validation.points.measured_points import MeasuredPoint, Spread, Spreads
 from dispatchsim.validation.report.point_tables import knee_table, regime_table
-from dispatchsim.validation.scoring.knee import (
-    crossing,
-    errors_beside,
-    knee_errors,
-    knees,
-    regime_errors,
-    value_of,
-)
+from dispatchsim.validation.scoring.knee import crossing, knee_errors, knees
+from dispatchsim.validation.scoring.regimes import errors_beside, regime_errors, value_of
 from dispatchsim.validation.scoring.scoring import Errors, Inside, PointScore
 
 NAN = float("nan")

@@ -18,7 +18,6 @@ from dispatchsim.calibration.profiles.cost_profile import ProfileError
 from dispatchsim.calibration.profiles.published_errors import MachineErrors, read_errors
 from dispatchsim.validation.report.reported import reported_scores
 from dispatchsim.validation.report.scores_json import knee_loads, plain, point_score
-from dispatchsim.validation.scoring.knee import machine_errors
 from dispatchsim.validation.scoring.misses import (
     FIGURES,
     FORMAT,
@@ -37,6 +36,7 @@ from dispatchsim.validation.scoring.misses import (
     shipped_misses,
     write_misses,
 )
+from dispatchsim.validation.scoring.regimes import machine_errors
 
 
 def misses(values: list[float], mechanism: str = "poll", utilisation: float = 0.5) -> list[Miss]:

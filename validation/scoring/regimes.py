@@ -1,0 +1,150 @@
+"""Errors by regime of load: before the knee, near it, and past it.
+
+Errors of response times in these regimes have nothing in common: they are those of queues.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeGuard
+
+from ...calibration.profiles.published_errors import MachineErrors
+from ..points.measured_points import Spread
+from .knee import PUBLISHED_BOUND_NS
+from .scoring import LOAD_SHARE_MAX, LOAD_TOLERANCE, PointScore
+from .targets import OURS
+from .value_verdicts import ErrorSummary, Judged, judge
+
+_QUIET_MOST = LOAD_SHARE_MAX * LOAD_TOLERANCE
+QUIET = f"no queue: up to {LOAD_SHARE_MAX:.0%} of capacity"
+"""The regime of low loads."""
+REGIMES: dict[str, Callable[[float], bool]] = {
+    QUIET: lambda share: share <= _QUIET_MOST,
+    "queue: up to the capacity": lambda share: _QUIET_MOST < share <= 1,
+    "past the capacity": lambda share: share > 1,
+}
+"""Of open loops, by the load over the measured capacity."""
+CLOSED = "closed loops"
+RESPONSE_TIMES = ("p50_ns", "p99_ns", "p999_ns")
+CAPACITY, CPU = "throughput_per_s", "cpu_busy"
+FULL = 0.99
+"""Of the CPU: from here on a server has no idle time left."""
+SCORED = (CAPACITY, CPU, *RESPONSE_TIMES)
+"""Of `Figures`: what each point has a verdict of."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegimeErrors(ErrorSummary):
+    """The errors of one figure over the points of one regime that no fit saw."""
+
+    figure: str
+    regime: str
+
+
+def regime_errors(scores: Iterable[PointScore]) -> list[RegimeErrors]:
+    """Return the errors of response times, capacity and CPU in each regime that has points.
+
+    Throughput counts where it is the server's and not the load's; closed loops have a capacity
+    and no other regime, as each user waits for its reply there.
+    """
+    rows = []
+    for figure, regime, own in _cells(scores):
+        found = [value for score in own if (value := value_of(score, figure)) is not None]
+        if found:
+            rows.append(RegimeErrors.of(found, figure=figure, regime=regime))
+    return rows
+
+
+def _cells(scores: Iterable[PointScore]) -> Iterator[tuple[str, str, list[PointScore]]]:
+    """Yield each figure and regime with the points of the regime that no fit saw."""
+    held_out = [score for score in scores if score.role != "fit"]
+    for figure in (*RESPONSE_TIMES, CAPACITY, CPU):
+        for regime in (*REGIMES, *[CLOSED] * (figure == CAPACITY)):
+            yield figure, regime, [score for score in held_out if regime_of(score) == regime]
+
+
+Beside = Literal["central", "at_hour", "with_own_gaps", "with_other_gaps"]
+
+
+def errors_beside(
+    scores: Iterable[PointScore], other: Beside, one: Beside = "central"
+) -> list[tuple[RegimeErrors, RegimeErrors]]:
+    """Return the `regime_errors` of the forecast *one*, and of the *other* one.
+
+    Both are of the same points: those at which each of the forecasts has an error.
+    """
+    known = [
+        score
+        for score in scores
+        if None not in (getattr(score.forecast, one), getattr(score.forecast, other))
+    ]
+    rows = []
+    for figure, regime, own in _cells(known):
+        pairs = [
+            (value_of(_with_central(s, one), figure), value_of(_with_central(s, other), figure))
+            for s in own
+        ]
+        both = [(a, b) for a, b in pairs if _has_error(a) and _has_error(b)]
+        if both:
+            first, beside = (
+                RegimeErrors.of(found, figure=figure, regime=regime)
+                for found in zip(*both, strict=True)
+            )
+            rows.append((first, beside))
+    return rows
+
+
+def _with_central(score: PointScore, other: Beside) -> PointScore:
+    """Return *score* with its *other* forecast as the central one."""
+    figures = getattr(score.forecast, other)
+    return replace(score, forecast=replace(score.forecast, central=figures))
+
+
+def _has_error(found: Judged | None) -> TypeGuard[Judged]:
+    return found is not None and not math.isnan(found.error)
+
+
+def regime_of(score: PointScore) -> str | None:
+    """Return the regime of a point; None of an open loop at a server of unknown capacity."""
+    if score.measured.point.load.loop == "closed":
+        return CLOSED
+    share = score.load_share
+    if share is None:
+        return None
+    return next(name for name, is_in in REGIMES.items() if is_in(share))
+
+
+def machine_errors(section: Mapping[str, Any]) -> MachineErrors:
+    """Return the published errors of a machine, of its section in a report's scores.
+
+    Each has the sign of most errors: half as much is as far off as twice as much.
+    """
+    capacity = next(
+        target["values"][OURS]
+        for target in section["targets"]
+        if (target["name"], target["statistic"]) == ("capacity", "median")
+    )
+    of = {row["figure"]: row["median"] for row in section["regimes"] if row["regime"] == QUIET}
+    knee = {row["bound_ns"]: row["median"] for row in section["knees"]}
+    return MachineErrors(capacity, of.get("p50_ns"), of.get("p99_ns"), knee.get(PUBLISHED_BOUND_NS))
+
+
+def value_of(score: PointScore, figure: str) -> Judged | None:
+    """Return the verdict of one figure of a point; None where there is none, or no capacity.
+
+    A forecast with replies but without this figure, as in older files, has no verdict. Nor has the
+    CPU of a server that is full in both: it says that there was enough load, and nothing of costs.
+    """
+    if figure == CAPACITY and score.role == "offered":
+        return None
+    noise: Spread = getattr(score.measured.spread, figure)
+    measured, forecast = (
+        getattr(each, figure) for each in (score.measured.median, score.forecast.central)
+    )
+    if math.isnan(forecast) and not math.isnan(score.forecast.central.p50_ns):
+        return None
+    if figure == CPU and min(measured, forecast) >= FULL:
+        return None
+    return judge(measured, forecast, (noise.low, noise.high))
