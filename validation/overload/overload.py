@@ -16,8 +16,10 @@ at the prices of none finds it, a second one at the prices of so many is what is
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -32,6 +34,7 @@ from ...scenario.quantities import DURATION
 from ...sim.figures.outcome import Outcome
 from ...sim.figures.queue_lengths import SAMPLE_COLUMNS
 from ...sim.figures.summary import summarise
+from ...sim.files.parallel import run_all
 from ...sim.state.kinds import Status
 from ...sim.state.units import SECOND_NS
 from ..points.figures import median, ratio
@@ -169,9 +172,38 @@ def _end_bin(record: OverloadRecord) -> int:
     return round((record.warm_up_ns + record.window_ns) / BIN_NS)
 
 
-def figures_of_outcome(
-    record: OverloadRecord, outcome: Outcome, capacity_per_s: float
-) -> OverloadFigures:
+class Task(NamedTuple):
+    """A measured run to simulate, and what things cost."""
+
+    record: OverloadRecord
+    profile: Profile
+
+
+class SimulatedRun(NamedTuple):
+    """A simulated run.
+
+    `figures` are in units of a capacity of 1/s; `replied` are connections in each bin of the run.
+    """
+
+    figures: OverloadFigures
+    replied: tuple[int, ...]
+
+
+Simulate = Callable[
+    [Callable[[Task], SimulatedRun], Sequence[Task], Executor | None],
+    Iterator[tuple[int, SimulatedRun]],
+]
+"""As `run_all`: yields the index of each task with its result."""
+
+
+def simulated_run(task: Task) -> SimulatedRun:
+    """Simulate one run; a thread of its own may be where."""
+    outcome = simulated(task.record, task.profile)
+    replied = np.bincount(outcome.done_ns[outcome.status == Status.REPLIED] // BIN_NS)
+    return SimulatedRun(_figures_of(task.record, outcome), tuple(map(int, replied)))
+
+
+def _figures_of(record: OverloadRecord, outcome: Outcome) -> OverloadFigures:
     """Return the figures of the simulation of *record*, counted as the measured ones are."""
     point, delays = record.point, record.delays
     within = (outcome.intended_ns >= delays.begin_ns) & (outcome.intended_ns < delays.end_ns)
@@ -183,7 +215,7 @@ def figures_of_outcome(
     )
     summary = summarise(outcome)
     return OverloadFigures(
-        summary.connections.replied / (summary.window_ns / SECOND_NS) / capacity_per_s,
+        summary.connections.replied / (summary.window_ns / SECOND_NS),
         *shares(point, [int(n) for n in bins], int(started.sum())),
         summary.connections.lifetime_ns.p50,
         summary.connections.lifetime_ns.p99,
@@ -225,21 +257,39 @@ def mean_open(outcome: Outcome) -> int:
     return round(float(chosen.mean())) if chosen.size else 0
 
 
-def compare(records: Sequence[OverloadRecord], profile: Profile) -> list[Compared]:
-    """Return each point that has accepted runs, measured beside simulated, in order of points."""
+def compare(
+    records: Sequence[OverloadRecord],
+    profile: Profile,
+    *,
+    simulate: Simulate = run_all,
+    executor: Executor | None = None,
+) -> list[Compared]:
+    """Return each point that has accepted runs, measured beside simulated, in order of points.
+
+    *simulate* and *executor* say where runs are simulated; if absent here, one after the other.
+    """
     by_point: dict[OverloadPoint, list[OverloadRecord]] = {}
     for record in records:
         by_point.setdefault(record.point, []).append(record)
     units = capacities([record for record in records if record.accepted])
-    compared = []
-    for point in sorted(by_point, key=_order):
-        accepted = [run for run in by_point[point] if run.accepted]
-        if accepted:
-            outcomes = [simulated(run, profile) for run in accepted]
-            n_rejected = len(by_point[point]) - len(accepted)
-            unit = units[server_of(point)]
-            compared.append(_compared(point, accepted, outcomes, n_rejected, unit))
-    return compared
+    accepted = {
+        point: [run for run in by_point[point] if run.accepted]
+        for point in sorted(by_point, key=_order)
+    }
+    tasks = [Task(run, profile) for runs in accepted.values() for run in runs]
+    found = dict(simulate(simulated_run, tasks, executor))
+    ended = iter([found[index] for index in range(len(tasks))])
+    return [
+        _compared(
+            point,
+            runs,
+            list(islice(ended, len(runs))),
+            len(by_point[point]) - len(runs),
+            units[server_of(point)],
+        )
+        for point, runs in accepted.items()
+        if runs
+    ]
 
 
 def _order(point: OverloadPoint) -> tuple[object, ...]:
@@ -252,14 +302,13 @@ def _order(point: OverloadPoint) -> tuple[object, ...]:
 def _compared(
     point: OverloadPoint,
     runs: Sequence[OverloadRecord],
-    outcomes: Sequence[Outcome],
+    simulations: Sequence[SimulatedRun],
     n_rejected: int,
     capacity_per_s: float,
 ) -> Compared:
     measured = [figures_of_record(run, capacity_per_s) for run in runs]
     found = [
-        figures_of_outcome(run, outcome, capacity_per_s)
-        for run, outcome in zip(runs, outcomes, strict=True)
+        each.figures._replace(goodput=each.figures.goodput / capacity_per_s) for each in simulations
     ]
     middle = OverloadFigures(*map(median, zip(*measured, strict=True)))
     return Compared(
@@ -277,14 +326,7 @@ def _compared(
         n_runs=len(runs),
         n_rejected=n_rejected,
         measured_goodput=_over_time([run.replied for run in runs], runs, capacity_per_s),
-        simulated_goodput=_over_time(
-            [
-                [int(n) for n in np.bincount(o.done_ns[o.status == Status.REPLIED] // BIN_NS)]
-                for o in outcomes
-            ],
-            runs,
-            capacity_per_s,
-        ),
+        simulated_goodput=_over_time([each.replied for each in simulations], runs, capacity_per_s),
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -19,12 +20,16 @@ from ...calibration.profiles.cost_profile import Profile
 from ...calibration.records.flood_records import FLOOD_FILE, FloodRecord
 from ...calibration.records.measured_runs import read_rows
 from ...calibration.records.overload_records import BIN_NS, OVERLOAD_FILE, OverloadRecord
+from ...sim.engine.workers import workers_for
+from ...sim.files.parallel import run_all
 from ...sim.state.units import SECOND_NS
 from ..drawing.figures import legend, style
 from ..drawing.looks import OKABE_ITO, nth_look
-from ..forecast.provenance import MachineRuns
+from ..forecast.kept_runs import KeptRuns
+from ..forecast.provenance import MachineRuns, file_hash, simulation_hash
+from ..overload import overload
 from ..overload.interrupt_load import FIGURE_CAPTION, FloodScore, flood_figure, score_floods
-from ..overload.overload import Compared, compare
+from ..overload.overload import Compared, OverloadFigures, SimulatedRun, compare
 from ..overload.verdicts import overload_tables
 from .page import DrawnFigure, Shown
 
@@ -56,17 +61,35 @@ class OverloadSection:
     floods: Sequence[FloodScore] = ()
 
 
-def overload_section(machine: MachineRuns) -> OverloadSection | None:
-    """Simulate the runs of overload in the folder of *machine*; None if it holds none."""
+def overload_section(
+    machine: MachineRuns, *, workers: int = 1, kept: KeptRuns | None = None
+) -> OverloadSection | None:
+    """Simulate the runs of overload in the folder of *machine*; None if it holds none.
+
+    *kept* is of `kept_overload`.
+    """
     records = read_rows(machine.folder / OVERLOAD_FILE, OverloadRecord).rows
     if not any(record.accepted for record in records):
         return None
     floods = read_rows(machine.folder / FLOOD_FILE, FloodRecord).rows
     profile = Profile.read(machine.profile_path)
+    with workers_for("auto", workers) as executor:
+        compared = compare(records, profile, simulate=kept or run_all, executor=executor)
     return OverloadSection(
         machine.name,
-        compare(records, profile),
+        compared,
         score_floods(floods, profile) if floods else (),
+    )
+
+
+def kept_overload(folder: Path) -> KeptRuns:
+    """Return the simulated runs of overload that are kept in a report's *folder*."""
+    code = f"{simulation_hash()} {file_hash(Path(overload.__file__))}"
+    return KeptRuns(
+        folder / "simulated_overload.jsonl",
+        code,
+        to_json=lambda run: [list(run.figures), list(run.replied)],
+        of_json=lambda row: SimulatedRun(OverloadFigures(*row[0]), tuple(row[1])),
     )
 
 

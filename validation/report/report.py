@@ -19,7 +19,7 @@ from ..forecast.provenance import MachineRuns, read_machine_runs
 from .effects import Effect, effects_table, read_effects, short_effects_table
 from .hardware_section import HardwareSection, hardware_section, show_hardware
 from .noise_free_section import NoiseFreeSection, noise_free_section, show_noise_free
-from .overload_section import OverloadSection, overload_section, show_overload
+from .overload_section import OverloadSection, kept_overload, overload_section, show_overload
 from .page import Shown, page, print_sections, write_figures
 from .scores_json import hardware_scores, noise_free_scores, scores_json
 
@@ -132,7 +132,7 @@ def validate(
                         kept=kept,
                     )
                 )
-            overload = overload_section(machine)
+            overload = overload_section(machine, workers=workers, kept=kept_overload(output_dir))
             report.overload.extend([overload] if overload else [])
     return report.write()
 

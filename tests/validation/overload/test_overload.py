@@ -27,6 +27,7 @@ from dispatchsim.validation.overload.overload import (
 from dispatchsim.validation.overload.verdicts import counts_of, judged_figures, overload_tables
 from dispatchsim.validation.report.overload_section import (
     CAPTIONS,
+    kept_overload,
     overload_figures,
     overload_section,
 )
@@ -154,6 +155,15 @@ def test_the_command_prints_measured_simulated_error_and_verdict(
     assert "epoll_level backlog 16 load 1.4: 1 accepted, 0 rejected" in text
     assert "by the first SYN" in text
     assert "goodput past 1.1 of the capacity" in text
+
+
+def test_what_was_simulated_is_kept_and_equal(profile: Profile, tmp_path: Path) -> None:
+    records = [short(POINT)]
+    first = compare(records, profile, simulate=kept_overload(tmp_path))
+    (line,) = (tmp_path / "simulated_overload.jsonl").read_text().splitlines()
+    again = compare(records, profile, simulate=kept_overload(tmp_path))
+    assert repr(first) == repr(again) == repr(compare(records, profile))
+    assert (tmp_path / "simulated_overload.jsonl").read_text() == f"{line}\n"
 
 
 def test_figures_show_what_there_is(profile: Profile) -> None:
