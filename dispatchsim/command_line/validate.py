@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,7 +14,7 @@ from ..calibration.running.compiling import Side, compile_engines
 from ..models.catalogue import MECHANISMS
 from ..scenario.errors import UserError
 from ..sim.files.parallel import cpu_count
-from .door import Stopped, compiling, keeping, people, progress_bar
+from .door import compiling, keeping, people, progress_bar
 from .observed import OfRuns, habits_told, observed_runs
 from .options import check_absent, grouped, options_given
 from .rules import OfRules, validate_rules
@@ -169,7 +168,8 @@ def _validate_machines(
 
     machines = _machines(folders, profiles)
     # What is wrong with the runs is said before anything is compiled for them.
-    noise_free = [is_emulated(machine) for machine in machines]
+    for machine in machines:
+        is_emulated(machine)
     for machine in machines:
         with keeping(output):
             source = Profile.read(machine.profile_path)
@@ -182,7 +182,7 @@ def _validate_machines(
                 if m in MECHANISMS and not source.missing_for(m)
             ]
             compile_engines(priced, source, side=Side.of_testbed(), telling=compiling)
-    with _keeping_forecasts(output, noise_free), progress_bar("forecasting") as progress:
+    with keeping(output), progress_bar("forecasting") as progress:
         report = write_report(
             machines,
             output,
@@ -191,21 +191,6 @@ def _validate_machines(
             progress=progress,
         )
     report.print(people())
-
-
-@contextlib.contextmanager
-def _keeping_forecasts(output: Path, noise_free: Sequence[bool]) -> Iterator[None]:
-    """Say on Ctrl-C which forecasts are kept: those of noisy runs, which take the longest."""
-    try:
-        with keeping(output):
-            yield
-    except Stopped as stop:
-        if not any(noise_free):
-            raise
-        kept = "no forecast is kept" if all(noise_free) else str(stop)
-        raise Stopped(
-            f"{kept}; forecasts of runs without noise are made anew, in a minute or so"
-        ) from None
 
 
 def _machines(folders: Sequence[Path], profiles: Sequence[str]) -> list[MachineRuns]:

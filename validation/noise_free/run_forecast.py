@@ -22,6 +22,7 @@ import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...calibration.points.point import Point
@@ -34,6 +35,8 @@ from ...sim.files.parallel import run_all
 from ...sim.state.costs import Costs, Curve
 from ...sim.state.units import SECOND_NS, round_ns
 from ..forecast.forecast import Lengths
+from ..forecast.kept_runs import KeptRuns
+from ..forecast.provenance import file_hash, simulation_hash
 from ..points.figures import ratio
 
 _SCALING_STEPS = 4
@@ -182,6 +185,7 @@ def run_forecasts(
     *,
     executor: Executor | None = None,
     progress: Callable[[int, int], None] | None = None,
+    kept: KeptRuns | None = None,
 ) -> list[RunForecast]:
     """Return the forecast of each of *jobs*, in their order.
 
@@ -191,13 +195,37 @@ def run_forecasts(
         Where runs are simulated; None: here, one after the other.
     progress:
         Called with (runs done, runs in all) as runs end.
+    kept:
+        Knows forecasts of earlier runs; of `kept_forecasts`.
     """
     found: dict[int, RunForecast] = {}
-    for index, forecast in run_all(simulated, jobs, executor):
+    for index, forecast in (kept or run_all)(simulated, jobs, executor):
         found[index] = forecast
         if progress:
             progress(len(found), len(jobs))
     return [found[index] for index in range(len(jobs))]
+
+
+def kept_forecasts(folder: Path) -> KeptRuns:
+    """Return the forecasts of runs that are kept in a report's *folder*."""
+
+    def to_json(found: RunForecast) -> list[Any]:
+        figures = [list(found.figures), list(found.at_equal_cpu)]
+        return [*figures, found.counts, found.ledger_ns, str(found.verdict)]
+
+    def of_json(row: list[Any]) -> RunForecast:
+        figures, at_equal_cpu, counts, ledger_ns, verdict = row
+        return RunForecast(
+            RunFigures(*figures),
+            RunFigures(*at_equal_cpu),
+            counts,
+            ledger_ns,
+            Verdict(verdict),
+        )
+
+    code = f"{simulation_hash()} {file_hash(Path(__file__))}"
+    path = folder / "simulated_noise_free.jsonl"
+    return KeptRuns(path, code, to_json=to_json, of_json=of_json)
 
 
 def simulated(run: RunJob) -> RunForecast:

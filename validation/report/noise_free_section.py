@@ -22,6 +22,7 @@ from ...sim.engine.workers import workers_for
 from ...sim.files.tables import DASH, Column, Row, Table
 from ..forecast.baselines import Baseline, baselines
 from ..forecast.forecast import unknown
+from ..forecast.kept_runs import KeptRuns
 from ..forecast.provenance import MachineRuns, Provenance, provenance_of, read_machine_runs
 from ..noise_free.ledger import ACTIVITIES, Ledger, ledgers, read_profiles
 from ..noise_free.promises import LIMITS, NAMES, Promise, is_within, promises, worst_points
@@ -379,6 +380,7 @@ def noise_free_section(
     *,
     workers: int = 1,
     progress: Callable[[int, int], None] | None = None,
+    kept: KeptRuns | None = None,
 ) -> NoiseFreeSection:
     """Simulate every run that was measured on *machine*, and compare.
 
@@ -388,6 +390,8 @@ def noise_free_section(
         Threads to simulate in; 1: this one.
     progress:
         Called with (runs simulated, runs to simulate).
+    kept:
+        Knows forecasts of earlier runs; of `kept_forecasts`.
 
     Raises
     ------
@@ -403,7 +407,10 @@ def noise_free_section(
     used = [record for record in runs.all if record.accepted and record.point in known]
     with workers_for("auto", workers) as executor:
         found = run_forecasts(
-            [repeating(record, profile) for record in used], executor=executor, progress=progress
+            [repeating(record, profile) for record in used],
+            executor=executor,
+            progress=progress,
+            kept=kept,
         )
     answers = _baselines_of(used, runs.fitted, profile)
     scores = score_runs(used, found, answers, {record.point for record in runs.fitted})

@@ -16,6 +16,7 @@ from rich.console import Console
 from ...sim.files.whole_files import write_whole
 from ..forecast.kept_runs import KEPT_RUNS, KeptRuns
 from ..forecast.provenance import MachineRuns, read_machine_runs
+from ..noise_free.run_forecast import kept_forecasts
 from .effects import Effect, effects_table, read_effects, short_effects_table
 from .hardware_section import HardwareSection, hardware_section, show_hardware
 from .noise_free_section import NoiseFreeSection, noise_free_section, show_noise_free
@@ -90,7 +91,7 @@ def validate(
 ) -> Report:
     """Forecast all that was measured on *machines*, compare, and write the report.
 
-    What was simulated of noisy runs is kept beside the report, for the next one.
+    What was simulated is kept beside the report, for the next one.
 
     Parameters
     ----------
@@ -119,7 +120,9 @@ def validate(
     for machine, without_noise in zip(machines, emulated, strict=True):
         if without_noise:
             report.noise_free.append(
-                noise_free_section(machine, workers=workers, progress=progress)
+                noise_free_section(
+                    machine, workers=workers, progress=progress, kept=kept_forecasts(output_dir)
+                )
             )
         else:
             if read_machine_runs(machine.folder).held_out:

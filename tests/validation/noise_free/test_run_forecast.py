@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from dispatchsim.calibration.profiles.cost_profile import Profile
 from dispatchsim.calibration.running.preparation import run_job
 from dispatchsim.sim.state.costs import curve_ns
 from dispatchsim.validation.noise_free.run_forecast import (
+    kept_forecasts,
     measured_counts,
     measured_figures,
     noise_free_job,
@@ -87,6 +89,16 @@ def test_forecasts_come_in_the_order_of_their_jobs(profile: Profile) -> None:
     found = run_forecasts(jobs, progress=lambda *done: told.append(done))
     assert [f.figures for f in found] == [simulated(job).figures for job in jobs]
     assert told == [(1, 2), (2, 2)]
+
+
+def test_a_forecast_is_kept_and_equal(profile: Profile, tmp_path: Path) -> None:
+    jobs = [noise_free_job(OPEN, 1, SHORT, profile)]
+    first = run_forecasts(jobs, kept=kept_forecasts(tmp_path))
+    (path,) = tmp_path.iterdir()
+    line = path.read_text()
+    again = run_forecasts(jobs, kept=kept_forecasts(tmp_path))
+    assert repr(first) == repr(again) == repr(run_forecasts(jobs))
+    assert path.read_text() == line
 
 
 def test_the_ledger_of_a_request_is_its_cpu_time(profile: Profile) -> None:
