@@ -69,7 +69,7 @@ faults: $(STAMP) ## plant known faults one at a time in a copy, and report which
 recorded: $(STAMP) ## hold what the program computes against the record (WRITE=1 writes it anew)
 	$(VENV)/bin/python -P tests/recorded.py $(if $(WRITE),--write)
 
-reports: $(STAMP) ## make the published reports again, of all that was measured (half an hour)
+reports: $(STAMP) ## make the published reports again (half an hour; minutes if build/report has its runs)
 	$(VENV)/bin/dispatchsim validate $(MACHINES:%=calibration/measured/%) --draws 5 --output build/report
 	$(VENV)/bin/dispatchsim lab reported --take build/report
 	$(VENV)/bin/dispatchsim lab misses build/report/scores.json
