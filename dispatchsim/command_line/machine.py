@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -150,7 +151,7 @@ def measure(
         run_overload_campaign,
     )
 
-    closeness = None if within.strip() in ("0", "0%") else share_of(within)
+    closeness = None if re.fullmatch(r" *0+(\.0+)? ?%? *", within) else share_of(within)
     if black_box.is_asked:
         _check_only_server(kind, target, mechanisms, quick=quick)
         if steering is SteeringChoice.FAR_END:

@@ -276,8 +276,9 @@ def _why(objective: Objective, tried: Tried) -> str:
 
 def _past_to_dict(past: PastErrors) -> dict[str, Any]:
     return {
-        "metric": past.figure,
-        "knee_ns": past.knee_ns or None,
+        "metric": "load_at_which_p99_breaks" if past.knee_ns else past.figure,
+        "p99_bound_ns": past.knee_ns or None,
+        "n_known_at_least": past.n_least,
         "of_other_machines": past.is_of_others,
         "errors": past.allowed._asdict(),
         "low": past.low,
@@ -313,7 +314,8 @@ def capacity(
     of:
         The field that grows: load.rate, idle.connections, or another that is a number.
     misses:
-        Past errors of forecasts of that machine; None: the shipped ones.
+        Past errors of forecasts of that machine; None: the shipped ones. A sequence of `Miss` has
+        none of the load at which p99 breaks, a `Known` may.
     profile:
         What things cost; None: what the scenario names.
     replications:
@@ -398,6 +400,12 @@ def capacity(
     warnings = [*warnings_of(axis.at(scenario, furthest), profile), *profile.machine_warnings]
     if past is not None:
         warnings += [*told, *unlike_past(scenario)]
+        if past.n_least:
+            warnings.append(
+                f"of {past.n_least} of the {past.allowed.n} past errors only the least size is "
+                "known, as one p99 did not pass the bound at the measured rates: the range may be "
+                "wider"
+            )
     elif central.found is Found.BETWEEN:
         warnings.append(
             "no past forecast errors are in the interval: too few are known of what breaks here, "

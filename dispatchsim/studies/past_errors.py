@@ -54,7 +54,7 @@ class PastErrors(NamedTuple):
     knee_ns:
         The bound, if what was missed is the load at which p99 passes it; 0: the metric itself.
     n_least:
-        The errors of which it is known how large they are at least.
+        How many of the errors are only known to be at least so large.
     is_of_others:
         Whether the errors are of all machines, as of this one too few are known.
     low, middle, high:
@@ -82,7 +82,7 @@ class PastErrors(NamedTuple):
         if self.knee_ns:
             runs, missed = "servers", f"load at which p99 passes {DURATION.format(self.knee_ns)}"
         machines = " of all machines" if self.is_of_others else ""
-        least = f" ({self.n_least} of them: at least)" if self.n_least else ""
+        least = f" ({self.n_least} of these errors may be larger)" if self.n_least else ""
         return (
             f"{self.allowed.n} past {runs}{machines}: measured over forecast {missed}{least}, "
             f"{middle} in the median ({LEVEL:.0%}: {' ... '.join(ends)})"
@@ -120,12 +120,13 @@ def past_errors(
     # nor was a response time with a backend in it.
     is_busy = used >= BUSY
     is_full = central.tried[central.low].figures[LINK] >= LINK_FULL
-    if not is_busy and (is_full or task.scenario.backend.connections is not None):
+    has_backend = task.scenario.backend.connections is not None
+    if not is_busy and (is_full or has_backend):
         return None
     is_rate = task.axis.field == RATE_FIELD
     per_s = central.middle if is_rate else task.scenario.load.rate
     clause = next((c for c in task.objective.clauses if str(c) == broken), None)
-    missed = _missed(clause, known, is_busy=is_busy, is_rate=is_rate)
+    missed = _missed(clause, known, is_busy=is_busy, is_rate=is_rate, has_backend=has_backend)
     if missed is None:
         return None
     figure, allowed = missed.figure, missed.allowed
@@ -135,7 +136,7 @@ def past_errors(
     if is_rate and figure == THROUGHPUT:
         loads = [stated.measured(figure, central.middle, error) for error in errors]
     else:
-        tasks = [_as_if_right(task, central, figure, error, stated) for error in errors]
+        tasks = [_as_if_right(task, central, missed, error, stated) for error in errors]
         if None in tasks:
             return None
         loads = [_load(found) for found in search_all([t for t in tasks if t], where)]
@@ -163,12 +164,18 @@ class _Missed(NamedTuple):
     is_of_others: bool = False
 
 
-def _missed(clause: Clause | None, known: Known, *, is_busy: bool, is_rate: bool) -> _Missed | None:
+def _missed(
+    clause: Clause | None,
+    known: Known,
+    *,
+    is_busy: bool,
+    is_rate: bool,
+    has_backend: bool,
+) -> _Missed | None:
     """Return what was missed of that which breaks *clause*, None if too few errors are known."""
-    if clause and clause.figure in _P99 and (is_busy or is_rate):
+    if clause and clause.figure in _P99 and (is_busy or is_rate) and not has_backend:
         knee = knee_allowance(known, clause.bound)
         if knee is not None:
-            # A server that takes more load until p99 passes the bound is as much faster.
             return _Missed(THROUGHPUT, *knee)
     figure = THROUGHPUT if is_busy else _MISSED_AS.get(clause.figure if clause else "")
     if figure is None:
@@ -178,13 +185,13 @@ def _missed(clause: Clause | None, known: Known, *, is_busy: bool, is_rate: bool
 
 
 def _as_if_right(
-    task: SearchTask, central: Search, figure: str, error: float, stated: Stated
+    task: SearchTask, central: Search, missed: _Missed, error: float, stated: Stated
 ) -> SearchTask | None:
     """Return the search whose simulated answer is the measured one, had the error been this.
 
     None where no scenario has the rate that would be needed.
     """
-    near = task._replace(begin=central.middle, growth=1.05)
+    near, figure = task._replace(begin=central.middle, growth=1.05), missed.figure
     if figure == THROUGHPUT:
         rate_per_s = task.scenario.load.rate
         if rate_per_s is None:
@@ -198,6 +205,8 @@ def _as_if_right(
 
     def bound(clause: Clause) -> float:
         if figure == THROUGHPUT and METRICS[clause.figure].kind is Kind.TIME:
+            if missed.knee_ns:
+                return clause.bound  # it is at this bound that the load was missed
             return stated.measured(figure, clause.bound, error)
         is_missed = _MISSED_AS.get(clause.figure) == figure
         return stated.simulated(clause.figure, clause.bound, error) if is_missed else clause.bound

@@ -49,7 +49,8 @@ class Request(NamedTuple):
     """One forecast to make; fields as the arguments of `forecast`.
 
     `own_gaps` holds the seed of each measured run that recorded the gaps of its client's CPU, and
-    these gaps, from the start of the run. `hour` are the prices beside the measured runs.
+    these gaps, from the start of the run; `other_gaps` has these seeds with gaps of another point's
+    runs. `hour` are the prices beside the measured runs.
     """
 
     point: Point
@@ -57,6 +58,7 @@ class Request(NamedTuple):
     draws: int
     lengths: Lengths
     own_gaps: tuple[SeedGaps, ...] = ()
+    other_gaps: tuple[SeedGaps, ...] = ()
     hour: HourPrices | None = None
 
 
@@ -68,8 +70,7 @@ class Forecast:
     over drawn costs and seeds (NaN without draws, or where a figure does not exist).
     `with_own_gaps` is the median over the seeds of measured runs, each simulated with the gaps that
     its run recorded on the client's CPU, and those of the profile, if it has any, on the server's.
-    `with_other_gaps` is that with the gaps of another run of the point: what is better with a run's
-    own is of that run, what is as good with another's is of any gaps of that kind.
+    `with_other_gaps` is that with gaps that were recorded in runs of another point.
     `at_hour` is the median over seeds at the prices of the hour of the measured runs.
     """
 
@@ -159,8 +160,8 @@ def forecasts(
 def jobs_of(request: Request, profile: Profile) -> list[Job]:
     """Return the runs of a forecast, in the order of their kinds.
 
-    By seed, by draw, with own gaps, with those of another run of the point, and by seed at the
-    hour's prices. There are none of the latter three kinds where the request has none.
+    By seed, by draw, with own gaps, with those of another point's runs, and by seed at the hour's
+    prices. There are none of the latter three kinds where the request has none.
     """
     if not request.seeds:
         raise ValueError("a forecast needs at least one seed, got none")
@@ -174,24 +175,13 @@ def jobs_of(request: Request, profile: Profile) -> list[Job]:
     server = gaps_of(AS_MEASURED, profile).server if profile.noise_file else NO_GAPS
     gaps = [
         job_of(asked, profile, seed)._replace(gaps=BothSides(server, client))
-        for seed, client in (*request.own_gaps, *other_gaps(request.own_gaps))
+        for seed, client in (*request.own_gaps, *request.other_gaps)
     ]
     hourly = []
     if request.hour is not None:
         then = at_hour(profile, request.hour)
         hourly = [job_of(asked, then, seed) for seed in seeds]
     return central + drawn + gaps + hourly
-
-
-def other_gaps(own: Sequence[SeedGaps]) -> list[SeedGaps]:
-    """Return each seed of *own* with the gaps of the next run; none of a single run.
-
-    >>> other_gaps([])
-    []
-    """
-    if len(own) < 2:
-        return []
-    return [(seed, gaps) for (seed, _), (_, gaps) in zip(own, [*own[1:], own[0]], strict=True)]
 
 
 def unknown(profile: Profile, point: Point) -> str | None:
@@ -212,23 +202,20 @@ def neighbours_of(request: Request) -> list[Request]:
     if point.load.loop == "closed":
         return []
     rates = [round(point.rate_per_s * factor) for factor in NEIGHBOURS]
-    return [
-        request._replace(point=point_at(point, rate_per_s=rate), draws=0, own_gaps=(), hour=None)
-        for rate in rates
-        if rate > 0
-    ]
+    alone = request._replace(draws=0, own_gaps=(), other_gaps=(), hour=None)
+    return [alone._replace(point=point_at(point, rate_per_s=rate)) for rate in rates if rate > 0]
 
 
 def combine(request: Request, results: Sequence[Result]) -> Forecast:
     """Return the forecast from the results of `jobs_of`, in that order."""
-    n_other = len(other_gaps(request.own_gaps))
-    n_by_seed = len(results) - request.draws - len(request.own_gaps) - n_other
+    n_gaps = len(request.own_gaps) + len(request.other_gaps)
+    n_by_seed = len(results) - request.draws - n_gaps
     n_central = n_by_seed // 2 if request.hour else n_by_seed
     rest = iter([figures for figures, _ in results])
     central = list(islice(rest, n_central))
     drawn = list(islice(rest, request.draws))
     own = list(islice(rest, len(request.own_gaps)))
-    other = list(islice(rest, n_other))
+    other = list(islice(rest, len(request.other_gaps)))
     hourly = list(rest)
     severities = sorted((v for _, v in results[:n_central]), key=list(Verdict).index)
     bounds = [prediction_interval(column) for column in zip(*drawn, strict=True)]

@@ -6,6 +6,7 @@ profile ────────┴─► baselines ─────────�
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -22,11 +23,18 @@ from ...calibration.records.precision import Scatter, by_point
 from ...calibration.running.preparation import open_connections
 from ...sim.engine.workers import workers_for
 from ...sim.files.tables import Table
-from ...sim.state.host_gaps import HostGaps
 from ..drawing.accuracy_figures import accuracy_figures
 from ..drawing.figures import figures
 from ..forecast.baselines import Baseline, baselines
-from ..forecast.forecast import Forecast, Lengths, Request, forecasts, neighbours_of, unknown
+from ..forecast.forecast import (
+    Forecast,
+    Lengths,
+    Request,
+    SeedGaps,
+    forecasts,
+    neighbours_of,
+    unknown,
+)
 from ..forecast.grid_forecast import FORECAST_FILE, read_forecast
 from ..forecast.hour_prices import HourPrices, calibration_prices, hour_prices
 from ..forecast.kept_runs import KeptRuns
@@ -278,14 +286,16 @@ def forecast_all(
 
     *hours* are the prices beside the runs of points.
     """
+    priced = [e for e in measured if unknown(profile, e.point) is None]
+    own_gaps = [_own_gaps(e) for e in priced]
     requests = [
         Request(
             *(e.point, e.seeds[:SEEDS_MAX], draws, Lengths(e.warm_up_ns, e.window_ns)),
-            own_gaps=_own_gaps(e),
+            own_gaps=own,
+            other_gaps=other,
             hour=hours.get(e.point),
         )
-        for e in measured
-        if unknown(profile, e.point) is None
+        for e, own, other in zip(priced, own_gaps, other_gaps(own_gaps), strict=True)
     ]
     near = [extra for request in requests for extra in neighbours_of(request)]
     taken = {request.point for request in requests}
@@ -295,7 +305,7 @@ def forecast_all(
         return {request.point: forecast for request, forecast in made}
 
 
-def _own_gaps(measured: MeasuredPoint) -> tuple[tuple[int, HostGaps], ...]:
+def _own_gaps(measured: MeasuredPoint) -> tuple[SeedGaps, ...]:
     """Return the gaps of the runs whose seeds are simulated; none if one has not recorded any.
 
     So what is forecast with gaps has the arrivals of what is forecast without.
@@ -304,6 +314,25 @@ def _own_gaps(measured: MeasuredPoint) -> tuple[tuple[int, HostGaps], ...]:
     if not all(seed in of_seed for seed in seeds):
         return ()
     return tuple((seed, of_seed[seed]) for seed in seeds)
+
+
+def other_gaps(own: Sequence[tuple[SeedGaps, ...]]) -> list[tuple[SeedGaps, ...]]:
+    """Return the seeds of each point with the gaps of the next point's runs, in turn.
+
+    The last point has those of the first. Points without gaps of their own have none.
+
+    >>> other_gaps([((1, "a"), (2, "b")), (), ((7, "c"),)])
+    [((1, 'c'), (2, 'c')), (), ((7, 'a'),)]
+    >>> other_gaps([((1, "a"),), ()])
+    [(), ()]
+    """
+    recorded = [index for index, gaps in enumerate(own) if gaps]
+    found: list[tuple[SeedGaps, ...]] = [()] * len(own)
+    if len(recorded) > 1:
+        for index, after in zip(recorded, [*recorded[1:], recorded[0]], strict=True):
+            others = itertools.cycle(gaps for _, gaps in own[after])
+            found[index] = tuple((seed, next(others)) for seed, _ in own[index])
+    return found
 
 
 def out_of_reach(points: Sequence[Point], profile: Profile) -> list[str]:

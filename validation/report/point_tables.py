@@ -372,13 +372,13 @@ def knee_table(errors: Sequence[KneeErrors]) -> Table:
     """Return by how much the load at which p99 passes a bound was missed."""
     columns: list[Column[KneeErrors]] = [
         Column("p99 passes", lambda e: time_text(e.bound_ns, trim=True), words=True),
-        Column("servers", lambda e: e.n, means="of which a p99 passes it"),
+        Column("servers", lambda e: e.n, means="whose measured or forecast p99 passes it"),
         *_ERRORS,
         Column(
             "only measured",
             lambda e: e.only_measured,
-            means="servers of which only that p99 passes it within the measured rates; they count "
-            "as missed, and in the errors with what these rates show of theirs",
+            means="servers of which only that p99 passes it at the measured rates; their error is "
+            "the least that these rates allow",
         ),
         Column("only forecast", lambda e: e.only_forecast),
     ]
@@ -444,14 +444,14 @@ def own_gaps_table(errors: Beside) -> Table:
 
 
 def other_gaps_table(errors: Beside) -> Table:
-    """Return the errors with the gaps that runs recorded beside those with another run's."""
+    """Return the errors with the gaps that runs recorded beside those with other runs' gaps."""
     return _beside_table(
-        "Errors with the gaps that each run recorded, and with those of another run",
+        "Errors with the gaps that each run recorded, and with those of another point's runs",
         errors,
-        ("its own gaps", "another run's"),
-        "A control, of points with two runs or more: each run simulated with the gaps of another "
-        "run of the same point. Where both are as close, gaps of that kind explain the error, and "
-        "not when they came.",
+        ("its own gaps", "other gaps"),
+        "A control. Other gaps: each run simulated with gaps that were recorded in a run of "
+        "another point. What is better with its own gaps is due to what that run recorded; what "
+        "is as good with others is due to any gaps of this machine.",
     )
 
 

@@ -56,16 +56,15 @@ def asked_scores(scores: Sequence[PointScore]) -> dict[str, Any]:
 def knee_loads(scores: Sequence[PointScore]) -> list[dict[str, Any]]:
     """Return the loads at which p99 passes each bound, server by server.
 
-    If one curve alone passes it within the measured rates, the other one's load is the end of
-    these, and `is_end` is true.
+    Where a curve passes it beyond the measured rates, its load is the end of these, and `is_end` is
+    true.
     """
     return [
         {
             "mechanism": knee.server.server.mechanism,
             "bound_ns": knee.bound_ns,
-            "measured_per_s": knee.measured_per_s or knee.measured_end_per_s,
-            "forecast_per_s": knee.forecast_per_s or knee.forecast_end_per_s,
-            "is_end": knee.shift is None,
+            **dict(zip(("measured_per_s", "forecast_per_s"), knee.loads_per_s, strict=True)),
+            "is_end": knee.is_end,
         }
         for knee in knees(scores)
         if knee.least_shift is not None

@@ -60,11 +60,25 @@ class Knee(NamedTuple):
 
     @property
     def least_shift(self) -> float | None:
-        """The shift, or how large it is at least where one curve alone passes between the rates."""
-        if self.measured_per_s is None and self.forecast_per_s is None:
-            return None
-        measured = self.measured_per_s or self.measured_end_per_s
-        return (self.forecast_per_s or self.forecast_end_per_s) / measured - 1
+        """The shift, or its least size where a curve passes beyond the rates; None: unknown."""
+        measured, forecast = self.loads_per_s
+        if self.is_end and measured == forecast:
+            return None  # both are beyond the same end
+        return forecast / measured - 1
+
+    @property
+    def loads_per_s(self) -> tuple[float, float]:
+        """The measured and the forecast load, or the end of the rates beyond which each is."""
+        measured, forecast = self.measured_per_s, self.forecast_per_s
+        return (
+            self.measured_end_per_s if measured is None else measured,
+            self.forecast_end_per_s if forecast is None else forecast,
+        )
+
+    @property
+    def is_end(self) -> bool:
+        """Whether one of `loads_per_s` is an end of the rates."""
+        return self.measured_per_s is None or self.forecast_per_s is None
 
     @property
     def shift(self) -> float | None:
@@ -105,7 +119,7 @@ def knees(scores: Iterable[PointScore], bounds_ns: Sequence[int] = BOUNDS_NS) ->
                 [entry.measured.median.p99_ns for entry in entries],
                 [entry.measured.spread.p99_ns.high for entry in entries],
                 [entry.measured.spread.p99_ns.low for entry in entries],
-                [entry.forecast.central.p99_ns for entry in entries],
+                [_answered_ns(entry) for entry in entries],
             )
         )
         found += [
@@ -122,6 +136,12 @@ def knees(scores: Iterable[PointScore], bounds_ns: Sequence[int] = BOUNDS_NS) ->
             for bound_ns in bounds_ns
         ]
     return found
+
+
+def _answered_ns(entry: PointScore) -> float:
+    """Return the forecast's p99; infinite where nobody is answered."""
+    p99_ns = entry.forecast.central.p99_ns
+    return math.inf if math.isnan(p99_ns) else p99_ns
 
 
 def _end(curve: Curve, bound_ns: float) -> float:
@@ -154,8 +174,8 @@ class KneeErrors(ErrorSummary):
     """The shifts of all servers of which a curve passes one bound.
 
     `only_measured` and `only_forecast` are the servers of which one curve alone passes it within
-    the rates that were measured. They are missed, and of their shift it is known how large it is at
-    least: sizes count them with that.
+    the rates that were measured. Sizes count them with the least shift that these rates allow. They
+    are missed if that is beyond `WITHIN`, and unknown otherwise.
     """
 
     bound_ns: int
@@ -171,14 +191,15 @@ def knee_errors(found: Sequence[Knee]) -> list[KneeErrors]:
         shifts = [knee.judged for knee in own if knee.judged is not None]
         only_measured = sum(k.measured_per_s is not None and k.shift is None for k in own)
         only_forecast = sum(k.forecast_per_s is not None and k.shift is None for k in own)
-        missed = [
-            Judged(knee.least_shift, None, "missed")
+        least = [
+            judged
             for knee in own
-            if knee.shift is None and knee.least_shift is not None
+            if knee.is_end and knee.least_shift is not None
+            if (judged := judge(*knee.loads_per_s, (_NAN, _NAN)))
         ]
-        if shifts or missed:
+        if shifts or least:
             both = KneeErrors.of(
-                [*shifts, *missed],
+                [*shifts, *least],
                 bound_ns=bound_ns,
                 only_measured=only_measured,
                 only_forecast=only_forecast,

@@ -7,8 +7,9 @@ Draws of the costs say what the calibration leaves open; that the model itself i
 not. How wrong it was at points which no fit has seen tells how wrong it may be at the next one, if
 that is of their kind: then an interval made so holds with the probability that it says, whatever
 the misses are distributed like. Whether it does is measured here with each mechanism left out in
-turn, so that no interval has seen its own mechanism. The load at which p99 passes a bound is such a
-quantity, too, one for each server that was measured at three rates or more.
+turn, so that no interval has seen its own mechanism. The load at which p99 passes a bound is
+missed, too: once for each bound and server that was measured at three rates or more. Of five to
+eighteen such loads the interval is of their mean and spread, as if they were normal.
 
 Sources: Vovk, Gammerman and Shafer 2005, "Algorithmic Learning in a Random World", §2 (conformal
 prediction); Barber et al. 2021, "Predictive inference with the jackknife+" (leaving out in turn).
@@ -40,6 +41,8 @@ BUSY = 0.85
 LEVEL = 0.9
 _KNEES_LEAST = 5
 """For mean and spread: of fewer, Student's t is wider than anybody can use."""
+_BOUND_FACTOR_MOST = 3.0
+"""Between a bound on p99 and the one whose past errors are taken for it."""
 QUICK, BORROWED = ".quick", ".borrowed"
 """Ends of the names of profiles that were measured quickly, or scaled from another machine's."""
 
@@ -95,7 +98,7 @@ class KneeMiss(NamedTuple):
 class Known(NamedTuple):
     """The misses to count with: of points, and of knees.
 
-    `other_knees` are those of all machines, for one that has too few of its own.
+    `other_knees` are those of other machines, for one that has none of its own.
     """
 
     points: Sequence[Miss] = ()
@@ -135,7 +138,7 @@ def _ranked(values: Iterable[float], level: float) -> Allowance | None:
 class KneeAllowance(NamedTuple):
     """The `Allowance` for the load at which p99 passes `bound_ns`; whether of all machines.
 
-    `n_least` are the errors of which it is known how large they are at least.
+    `n_least` says how many of the errors are only known to be at least so large.
     """
 
     allowed: Allowance
@@ -145,27 +148,29 @@ class KneeAllowance(NamedTuple):
 
 
 def knee_allowance(known: Known, bound_ns: float, level: float = LEVEL) -> KneeAllowance | None:
-    """Return between what lies the error of a further load at which p99 passes *bound_ns*.
+    """Return the interval of the error of a further load at which p99 passes *bound_ns*.
 
     It is of the nearest bound that was scored, by the ranks of the machine's own knees; of five to
-    eighteen, by their mean and spread (`prediction_interval`); or else by the ranks of all
-    machines'. None if there are too few of these, too.
+    eighteen, by their mean and spread (`prediction_interval`). A machine that was never validated
+    has the ranks of all others'. None if there are too few, or that bound is another by more than a
+    factor of three. A knee that `is_end` counts with the least size of its error.
     """
-    bounds_ns = {knee.bound_ns for knee in (*known.knees, *known.other_knees)}
+    bounds_ns = {knee.bound_ns for knee in known.knees or known.other_knees}
     if not bounds_ns:
         return None
     nearest_ns = min(sorted(bounds_ns), key=lambda each: abs(math.log(each / bound_ns)))
-    for knees, is_of_others in ((known.knees, False), (known.other_knees, True)):
-        near = [knee for knee in knees if knee.bound_ns == nearest_ns]
-        errors = [knee.error for knee in near]
-        allowed = _ranked(errors, level)
-        if allowed is None and len(errors) >= _KNEES_LEAST and not is_of_others:
-            low, high = prediction_interval(errors, level)
-            allowed = Allowance(low, median(errors), high, len(errors))
-        if allowed is not None:
-            n_least = sum(knee.is_end for knee in near)
-            return KneeAllowance(allowed, nearest_ns, n_least, is_of_others)
-    return None
+    if not 1 / _BOUND_FACTOR_MOST <= nearest_ns / bound_ns <= _BOUND_FACTOR_MOST:
+        return None
+    is_of_others = not known.knees
+    near = [knee for knee in known.knees or known.other_knees if knee.bound_ns == nearest_ns]
+    errors = [knee.error for knee in near]
+    allowed = _ranked(errors, level)
+    if allowed is None and len(errors) >= _KNEES_LEAST and not is_of_others:
+        low, high = prediction_interval(errors, level)
+        allowed = Allowance(low, median(errors), high, len(errors))
+    if allowed is None:
+        return None
+    return KneeAllowance(allowed, nearest_ns, sum(knee.is_end for knee in near), is_of_others)
 
 
 def coverage(misses: Sequence[Miss], figure: str, level: float = LEVEL) -> tuple[int, int]:
@@ -206,13 +211,17 @@ def knee_coverage(knees: Sequence[KneeMiss], level: float = LEVEL) -> tuple[int,
 def knee_coverage_by(
     known: Known, knees: Sequence[KneeMiss], level: float = LEVEL
 ) -> tuple[int, int]:
-    """Return how many *knees* lie in the interval of those that are *known*, of how many."""
+    """Return how many *knees* lie in the interval of those that are *known*, of how many.
+
+    An error whose least size is inside may be outside, so it counts as neither.
+    """
     inside = total = 0
     for knee in knees:
         found = knee_allowance(known, knee.bound_ns, level)
         if found is not None and found.bound_ns == knee.bound_ns:
-            total += 1
-            inside += found.allowed.low <= knee.error <= found.allowed.high
+            is_inside = found.allowed.low <= knee.error <= found.allowed.high
+            total += not (is_inside and knee.is_end)
+            inside += is_inside and not knee.is_end
     return inside, total
 
 
@@ -246,7 +255,7 @@ def miss_of(entry: Mapping[str, Any]) -> Miss:
     return Miss(entry["point"]["mechanism"], round(forecast["cpu_busy"], 6), of)
 
 
-def knee_misses(knees: Iterable[Mapping[str, Any]]) -> list[KneeMiss]:
+def knee_misses(knees: Sequence[Mapping[str, Any]]) -> list[KneeMiss]:
     """Return the misses of *knees* as a report's scores have them (scores_json.py, `knee_loads`).
 
     Raises
@@ -254,6 +263,8 @@ def knee_misses(knees: Iterable[Mapping[str, Any]]) -> list[KneeMiss]:
     KeyError, TypeError, ValueError
         If they are of another format.
     """
+    if not all(knee[load] > 0 for knee in knees for load in ("measured_per_s", "forecast_per_s")):
+        raise ValueError("loads of knees must be above 0")
     return [
         KneeMiss(
             str(knee["mechanism"]),
@@ -332,7 +343,7 @@ def misses_for(
         return given if isinstance(given, Known) else Known(given), []
     measured = str(profile.machine.get(CHANGED_FROM, profile.name))
     pooled = _pooled(shipped_misses().values())
-    own = read_misses(measured)._replace(other_knees=pooled.other_knees)
+    own = read_misses(measured)
     if profile.machine.get(MEASURED) == QUICKLY and (quick := _of_kind(QUICK)).points:
         return quick, [
             f"{profile.name} was measured quickly: past misses are those of such profiles"

@@ -14,8 +14,7 @@ from ...calibration.profiles.published_errors import MachineErrors
 from ..points.measured_points import Spread
 from .knee import PUBLISHED_BOUND_NS
 from .scoring import LOAD_SHARE_MAX, LOAD_TOLERANCE, PointScore
-from .targets import OURS
-from .value_verdicts import ErrorSummary, Judged, judge
+from .value_verdicts import ErrorSummary, Judged, judge, middle_error
 
 _QUIET_MOST = LOAD_SHARE_MAX * LOAD_TOLERANCE
 QUIET = f"no queue: up to {LOAD_SHARE_MAX:.0%} of capacity"
@@ -119,13 +118,14 @@ def regime_of(score: PointScore) -> str | None:
 def machine_errors(section: Mapping[str, Any]) -> MachineErrors:
     """Return the published errors of a machine, of its section in a report's scores.
 
-    Each has the sign of most errors: half as much is as far off as twice as much.
+    Each is a `middle_error`.
     """
-    capacity = next(
-        target["values"][OURS]
-        for target in section["targets"]
-        if (target["name"], target["statistic"]) == ("capacity", "median")
-    )
+    capacities = [
+        entry["errors"]["throughput"]
+        for entry in section["points"]
+        if entry["role"] == "capacity" and entry["errors"]["throughput"] is not None
+    ]
+    capacity = middle_error(capacities) if capacities else None
     of = {row["figure"]: row["median"] for row in section["regimes"] if row["regime"] == QUIET}
     knee = {row["bound_ns"]: row["median"] for row in section["knees"]}
     return MachineErrors(capacity, of.get("p50_ns"), of.get("p99_ns"), knee.get(PUBLISHED_BOUND_NS))
@@ -145,6 +145,6 @@ def value_of(score: PointScore, figure: str) -> Judged | None:
     )
     if math.isnan(forecast) and not math.isnan(score.forecast.central.p50_ns):
         return None
-    if figure == CPU and min(measured, forecast) >= FULL:
+    if figure == CPU and measured >= FULL and forecast >= FULL:
         return None
     return judge(measured, forecast, (noise.low, noise.high))

@@ -158,20 +158,25 @@ def test_a_run_that_recorded_its_gaps_is_forecast_with_them(profile: Profile) ->
     assert {r.own_gaps for r in neighbours_of(request._replace(own_gaps=noisy.own_gaps))} == {()}
 
 
-def test_the_control_plays_the_gaps_of_another_run(profile: Profile) -> None:
+def test_the_control_plays_the_gaps_of_another_point(profile: Profile) -> None:
     end_ns = SHORT.warm_up_ns + SHORT.window_ns
     quiet = HostGaps((0,), (1,), end_ns, False)
-    noisy = HostGaps(tuple(range(0, end_ns, 10_000_000)), (2_000_000,) * 8, end_ns, False)
-    one = Request(OPEN, (1,), 2, SHORT, own_gaps=((1, noisy),))
-    two = one._replace(own_gaps=((1, noisy), (1, quiet)))
-    seeds = [(job.seed, job.gaps.client) for job in jobs_of(two, profile)]
-    assert seeds[3:] == [(1, noisy), (1, quiet), (1, quiet), (1, noisy)]
-    ((_, alone),) = forecasts([one], profile)
+    at_ns = tuple(range(0, end_ns, 10_000_000))
+    noisy = HostGaps(at_ns, (2_000_000,) * len(at_ns), end_ns, False)
+    request = Request(
+        OPEN, (1, 2), 2, SHORT,
+        own_gaps=((1, noisy), (2, noisy)), other_gaps=((1, quiet), (2, quiet)),
+    )  # fmt: skip
+    gaps = [(job.seed, job.gaps.client) for job in jobs_of(request, profile)[4:]]
+    assert gaps == [(1, noisy), (2, noisy), (1, quiet), (2, quiet)]
+    ((_, found),) = forecasts([request], profile)
+    assert found.with_own_gaps is not None
+    assert found.with_other_gaps is not None
+    assert found.with_own_gaps.p99_ns > 1_000_000 > found.with_other_gaps.p99_ns
+    ((_, alone),) = forecasts([request._replace(other_gaps=())], profile)
     assert alone.with_other_gaps is None
-    three = one._replace(own_gaps=((1, noisy), (1, noisy), (1, quiet)), draws=0)
-    ((_, found),) = forecasts([three], profile)
-    # Of three runs two have the gaps, whoever plays whose.
-    assert found.with_other_gaps == found.with_own_gaps
+    assert alone.with_own_gaps == found.with_own_gaps
+    assert {r.other_gaps for r in neighbours_of(request)} == {()}
 
 
 def test_runs_with_gaps_have_the_arrivals_of_those_without(

@@ -12,7 +12,7 @@ import dispatchsim
 from dispatchsim.calibration.points.point import point_at
 from dispatchsim.calibration.profiles.choosing import example_profile
 from dispatchsim.calibration.profiles.cost_profile import Profile
-from dispatchsim.calibration.running.preparation import Job
+from dispatchsim.calibration.running.preparation import Job, job_of
 from dispatchsim.validation.forecast.forecast import Lengths, Request, forecasts, jobs_of
 from dispatchsim.validation.forecast.kept_runs import KeptRuns
 from dispatchsim.validation.forecast.provenance import simulating_files
@@ -90,7 +90,17 @@ def test_lines_of_something_else_are_passed_over(profile: Profile, tmp_path: Pat
 
 
 def test_the_hash_covers_every_module_that_a_simulated_run_loads() -> None:
-    code = f"import sys, {figures.__name__}; print(*sys.modules)"
+    simulating = "figures.result_of(job_of(point_at(mechanism='poll', idle=20, users=4)"
+    code = f"""
+import sys
+from {point_at.__module__} import point_at
+from {job_of.__module__} import job_of
+from {Profile.__module__} import Profile, shipped_profiles
+profile = Profile.read(next(iter(shipped_profiles().values())))
+from {figures.__name__.removesuffix(".figures")} import figures
+{simulating}.lasting(20_000_000, 50_000_000), profile, 1))
+print(*sys.modules)
+"""
     loaded = subprocess.run(
         [sys.executable, "-P", "-c", code], check=True, capture_output=True, text=True
     ).stdout.split()

@@ -165,10 +165,22 @@ def test_a_curve_that_does_not_pass_is_counted_and_not_extended() -> None:
 def test_a_curve_that_begins_above_the_bound_passes_before_the_first_rate() -> None:
     found = knees(curve((1, 100, 1000), (20, 100, 1000)), [10 * MILLISECOND_NS])
     assert [knee.least_shift for knee in found] == pytest.approx([10 / 15 - 1])
-    within = knees(curve((9, 11, 1000), (1, 2, 3)), [10 * MILLISECOND_NS])
-    (row,) = knee_errors(within)
-    assert (row.n, row.n_within, row.n_missed) == (1, 0, 1)
-    assert knees(curve((1, 2, 3), (1, 2, 3)), [10 * MILLISECOND_NS])[0].least_shift is None
+    # 10 ms is passed at 29,900/s, and by the forecast beyond 30,000/s: how far, nobody knows.
+    (row,) = knee_errors(knees(curve((1, 2, 10.1), (1, 2, 3)), [10 * MILLISECOND_NS]))
+    assert (row.n, row.n_within, row.n_missed) == (1, 0, 0)
+    # One is above the bound at all rates, the other below: at least from one end to the other.
+    across = knees(curve((20, 30, 40), (1, 2, 3)), [10 * MILLISECOND_NS])
+    assert [knee.least_shift for knee in across] == [30 / 10 - 1]
+    assert knee_errors(across)[0].n_missed == 1
+    for same in ((1, 2, 3), (20, 30, 40)):
+        assert knees(curve(same, same), [10 * MILLISECOND_NS])[0].least_shift is None
+
+
+def test_a_forecast_that_answers_nobody_is_above_every_bound() -> None:
+    (knee,) = knees(curve((1, 2, 100), (1, 2, NAN)), [10 * MILLISECOND_NS])
+    assert knee.forecast_per_s == pytest.approx(20_000)  # the last rate at which anybody is
+    (all_lost,) = knees(curve((1, 2, 100), (NAN, NAN, NAN)), [10 * MILLISECOND_NS])
+    assert all_lost.forecast_end_per_s == 10_000
 
 
 def test_errors_of_a_bound_are_of_all_servers() -> None:

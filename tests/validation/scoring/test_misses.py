@@ -29,6 +29,7 @@ from dispatchsim.validation.scoring.misses import (
     coverage,
     knee_allowance,
     knee_coverage,
+    knee_coverage_by,
     knee_misses,
     misses_for,
     misses_of,
@@ -114,19 +115,27 @@ def test_knees_of_the_nearest_bound_say_how_far_off_a_further_one_may_be() -> No
     assert not found.is_of_others
 
 
-def test_few_knees_have_mean_and_spread_and_fewer_are_those_of_all_machines() -> None:
+def test_few_knees_have_mean_and_spread() -> None:
     few = [knee(error) for error in (0.1, 0.2, 0.3, 0.4, 0.5)]
-    others = [knee(-1.0)] * 40
-    found = knee_allowance(Known(knees=few, other_knees=others), 20e6)
+    found = knee_allowance(Known(knees=few), 20e6)
     assert found is not None
     # Student's t of four degrees of freedom, 2.132, times 0.1581 x sqrt(1 + 1/5).
     assert found.allowed == pytest.approx((0.3 - 0.3692, 0.3, 0.3 + 0.3692, 5), abs=1e-3)
-    fewer = knee_allowance(Known(knees=few[1:], other_knees=others), 20e6)
-    assert fewer is not None
-    assert fewer.is_of_others
-    assert fewer.allowed.middle == pytest.approx(-1.0)
-    assert knee_allowance(Known(knees=few[1:], other_knees=others[:18]), 20e6) is None
+    assert knee_allowance(Known(knees=few[1:]), 20e6) is None
+    assert knee_allowance(Known(knees=few), 60e6) is not None
+    assert knee_allowance(Known(knees=few), 61e6) is None  # another bound than was scored
+    assert knee_allowance(Known(knees=few), 6e6) is None
     assert knee_allowance(Known(), 20e6) is None
+
+
+def test_a_machine_without_knees_of_its_own_has_those_of_others() -> None:
+    others = [knee(-1.0)] * 40
+    found = knee_allowance(Known(other_knees=others), 20e6)
+    assert found is not None
+    assert found.is_of_others
+    assert found.allowed.middle == pytest.approx(-1.0)
+    assert knee_allowance(Known(other_knees=others[:18]), 20e6) is None
+    assert knee_allowance(Known(knees=[knee(0.1)], other_knees=others), 20e6) is None
 
 
 def test_a_load_beyond_the_measured_ones_is_counted_as_such() -> None:
@@ -134,6 +143,14 @@ def test_a_load_beyond_the_measured_ones_is_counted_as_such() -> None:
     found = knee_allowance(Known(knees=[*ends, *[knee(0.2)] * 4]), 20e6)
     assert found is not None
     assert (found.allowed.n, found.n_least) == (7, 3)
+
+
+def test_an_error_of_which_the_least_size_is_inside_is_not_judged() -> None:
+    given = [knee(0.1 * i, mechanism="poll") for i in range(30)]
+    inside = knee(1.5, mechanism="select")._replace(is_end=True)
+    outside = knee(9.0, mechanism="kqueue")._replace(is_end=True)
+    assert knee_coverage_by(Known(knees=given), [inside]) == (0, 0)
+    assert knee_coverage_by(Known(knees=given), [outside]) == (0, 1)
 
 
 def test_a_knee_is_judged_by_other_mechanisms() -> None:
@@ -198,10 +215,10 @@ def test_misses_are_read_as_they_were_written(tmp_path: Path) -> None:
 
 def test_published_errors_are_medians_of_one_section() -> None:
     section = {
-        "targets": [
-            {"name": "capacity", "statistic": "worst", "values": {"dispatchsim": 0.3}},
-            {"name": "capacity", "statistic": "median", "values": {"dispatchsim": 0.05}},
-        ],
+        "points": [
+            {"role": "capacity", "errors": {"throughput": error}} for error in (-0.3, -0.05, 0.02)
+        ]
+        + [{"role": "fit", "errors": {"throughput": 0.9}}],
         "regimes": [
             {"figure": "p50_ns", "regime": "no queue: up to 80% of capacity", "median": 0.2},
             {"figure": "p99_ns", "regime": "past the capacity", "median": 9.0},
@@ -211,7 +228,7 @@ def test_published_errors_are_medians_of_one_section() -> None:
             {"bound_ns": 20_000_000, "median": -0.1},
         ],
     }  # fmt: skip
-    assert machine_errors(section) == MachineErrors(0.05, 0.2, None, -0.1)
+    assert machine_errors(section) == pytest.approx(MachineErrors(-0.05, 0.2, None, -0.1))
 
 
 def test_a_machine_that_was_never_validated_has_no_errors() -> None:
@@ -219,7 +236,16 @@ def test_a_machine_that_was_never_validated_has_no_errors() -> None:
     assert all(errors and errors.capacity for errors in map(read_errors, shipped_misses()))
 
 
-NO_KNEES = [f'{{"format": "{FORMAT}", "points": [], "knees": {text}}}' for text in ("3", "[{}]")]
+NO_LOAD = {
+    "mechanism": "poll",
+    "bound_ns": 1,
+    "measured_per_s": 0,
+    "forecast_per_s": 1,
+    "is_end": 0,
+}
+NO_KNEES = [
+    json.dumps({"format": FORMAT, "points": [], "knees": knees}) for knees in (3, [{}], [NO_LOAD])
+]
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"format": "x"}', *NO_KNEES])
