@@ -237,25 +237,27 @@ def test_what_was_never_missed_is_said_to_be_left_out(profile: ds.Profile) -> No
 def test_where_p99_breaks_past_errors_are_of_the_load_at_which_it_did(
     profile: ds.Profile,
 ) -> None:
-    knees = [KneeMiss("poll", 1_000_000, 1.5 + 0.1 * i, 1.0, is_end=i == 0) for i in range(5)]
+    knees = [KneeMiss("poll", 1_000_000, 1.1 + 0.05 * i, 1.0, is_end=i == 0) for i in range(5)]
     asked = scenario(**SEARCHED)
     options: dict[str, Any] = {"profile": profile, "replications": 1}
     answer = ds.capacity(asked, "p99 < 1 ms", misses=Known(knees=knees), **options)
     assert answer.past
-    assert answer.past.middle == pytest.approx(1.7 * answer.searches[0].middle)
+    assert answer.past.middle == pytest.approx(1.2 * answer.searches[0].middle)
     assert answer.past.low < answer.past.middle < answer.past.high
     assert (
         "5 past servers: measured over forecast load at which p99 passes 1 ms (1 of these errors "
-        "may be larger), +70" in answer.reckoning
+        "may be larger), +20" in answer.reckoning
     )
     assert any(w.startswith("of 1 of the 5 past errors only the least") for w in answer.warnings)
-    # A server that takes 1.7 times the load is this one at less load, with the same bound on p99.
-    less = asked.with_values(load={"rate": f"{1000 / 1.7:.0f}/s"})
+    # A server that is 1.2 times as fast is this one at less load, and in so much more time.
+    less = asked.with_values(load={"rate": f"{1000 / 1.2:.0f}/s"})
     options["of"] = "idle.connections"
-    idle = ds.capacity(asked, "p99 < 1 ms", misses=Known(knees=knees), **options)
-    as_right = ds.capacity(less, "p99 < 1 ms", misses=[], **options)
+    idle = ds.capacity(asked, "p99 < 2 ms", misses=Known(knees=knees), **options)
+    as_right = ds.capacity(less, "p99 < 2.4 ms", misses=[], **options)
     assert idle.past
-    assert idle.past.middle == pytest.approx(as_right.searches[0].middle, rel=0.03)
+    # The windows are so short that another rate has other arrivals in them.
+    assert idle.past.middle == pytest.approx(as_right.searches[0].middle, rel=0.06)
+    assert idle.past.middle > 1.05 * idle.searches[0].middle
     del options["of"]
     # What breaks here is another percentile, of which no such load was ever scored.
     other = ds.capacity(asked, "p50 < 1 ms", misses=Known(knees=knees), **options)
