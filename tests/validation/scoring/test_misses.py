@@ -243,9 +243,8 @@ NO_LOAD = {
     "forecast_per_s": 1,
     "is_end": 0,
 }
-NO_KNEES = [
-    json.dumps({"format": FORMAT, "points": [], "knees": knees}) for knees in (3, [{}], [NO_LOAD])
-]
+BAD_KNEES: list[object] = [3, [{}], [NO_LOAD]]
+NO_KNEES = [json.dumps({"format": FORMAT, "points": [], "knees": knees}) for knees in BAD_KNEES]
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"format": "x"}', *NO_KNEES])
