@@ -243,8 +243,9 @@ def misses(
         for name, of_machine in found.items():
             written = write_misses(name, of_machine, knees=knees[name], errors=errors[name])
             typer.echo(f"{written}: {len(of_machine)} points")
+    shipped = shipped_misses()
     for table in (coverage_table, coverage_by_others_table):
-        Console(width=_WIDTH).print(rich_table(table(shipped_misses())))
+        Console(width=_WIDTH).print(rich_table(table(shipped)))
 
 
 def what_measuring_buys(

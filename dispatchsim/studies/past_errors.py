@@ -56,7 +56,7 @@ class PastErrors(NamedTuple):
     n_least:
         How many of the errors are only known to be at least so large.
     is_of_others:
-        Whether the errors are of all machines, as of this one too few are known.
+        Whether the errors are of other machines, as this one was never validated.
     low, middle, high:
         Loads; 0 where the objective is kept at none.
     stated:
@@ -81,7 +81,7 @@ class PastErrors(NamedTuple):
         runs, missed = "runs", METRICS[self.figure].short
         if self.knee_ns:
             runs, missed = "servers", f"load at which p99 passes {DURATION.format(self.knee_ns)}"
-        machines = " of all machines" if self.is_of_others else ""
+        machines = " of other machines" if self.is_of_others else ""
         least = f" ({self.n_least} of these errors may be larger)" if self.n_least else ""
         return (
             f"{self.allowed.n} past {runs}{machines}: measured over forecast {missed}{least}, "

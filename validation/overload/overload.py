@@ -19,7 +19,6 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
-from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -283,7 +282,7 @@ def compare(
         _compared(
             point,
             runs,
-            list(islice(ended, len(runs))),
+            list(itertools.islice(ended, len(runs))),
             len(by_point[point]) - len(runs),
             units[server_of(point)],
         )

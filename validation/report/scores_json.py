@@ -63,7 +63,8 @@ def knee_loads(scores: Sequence[PointScore]) -> list[dict[str, Any]]:
         {
             "mechanism": knee.server.server.mechanism,
             "bound_ns": knee.bound_ns,
-            **dict(zip(("measured_per_s", "forecast_per_s"), knee.loads_per_s, strict=True)),
+            "measured_per_s": knee.loads_per_s[0],
+            "forecast_per_s": knee.loads_per_s[1],
             "is_end": knee.is_end,
         }
         for knee in knees(scores)
