@@ -70,7 +70,7 @@ class Scene(NamedTuple):
             self.mechanism,
             self.client,
             interrupt=interrupt._replace(
-                syn_after_ns=30, syn_saved_ns=90, data_saved_ns=25, left_ns=12, way=WAY
+                syn_after_ns=30, syn_saved_ns=90, data_saved_ns=25, left_ns=12, cold_ns=45, way=WAY
             ),
             call=CALL._replace(
                 accept_after_ns=20,

@@ -22,8 +22,9 @@ rings.py.
     write_flights    replies up to a window and beyond: packets.py
     interrupt_way    an interrupt's way, writes that spare it: packets.py
     serve_close      watched by epoll            close_ns + delete_ns - one system call
-    handshake_spin   round trip                  client connect_ns + entry_ns + syn_ns
-                                                 + 2 x delay_ns
+    handshake_spin   round trip                  client connect_ns, less epoll add_ns
+                                                 + way + entry_ns + syn_ns + 2 x delay_ns
+    interrupt_connect alone                      entry_ns + syn_ns + ack_ns + cold_ns
     handshake_idle   round trip                  handshake_spin + idle_exit_ns
     pingpong_block   round trip                  pingpong_spin + idle_exit_ns + wake_ns + event_ns
     epoll_block      CPU, interrupts included    call_ns + event_ns + read_ns + sleep_ns + wake_ns
@@ -44,6 +45,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from ...sim.state.units import PERMILLE
 from .curve_fit import (
     KNOTS_MAX,
     Floats,
@@ -65,7 +67,15 @@ from .medians import (
     curve,
     first,
 )
-from .packets import after_pause_ns, copying, flight_costs, solve_packets, way_costs
+from .packets import (
+    CONNECT,
+    after_pause_ns,
+    copying,
+    flight_costs,
+    knows_cold,
+    solve_packets,
+    way_costs,
+)
 from .rings import micro_ring_costs
 from .threads import micro_blocking_costs
 from .told import micro_told_costs
@@ -284,11 +294,13 @@ def _network(medians: Medians, costs: Known) -> Known:
     """Split the handshake where the client hears of it, or find the way between the two.
 
     Where the client knows before the softirq is over, the rest is the ACK's; where it knows
-    later, half of what is beyond the client's call and the softirq is the delay each way.
+    later, half of what is beyond the client's call and the softirq is the delay each way. The
+    bench begins with connect(), and its client is in no interest set.
     """
     handshake = costs["interrupt.syn_ns"]
     handshake_ns = handshake.value[0]
-    known_ns = first(costs, "client.connect_ns", "interrupt.entry_ns") + handshake_ns
+    known_ns = _connecting_ns(medians, costs) + _way_ns(costs)
+    known_ns += first(costs, "interrupt.entry_ns") + handshake_ns
     known_ns += after_pause_ns(medians, "handshake_spin", costs.get(_SINCE))
     left_ns = medians.one("handshake_spin") - known_ns
     ack_ns = min(max(0.0, -left_ns), handshake_ns)
@@ -306,13 +318,44 @@ def _network(medians: Medians, costs: Known) -> Known:
             )
         }
     )
-    return own | {
-        "interrupt.syn_ns": constant(handshake_ns - ack_ns, handshake.residual, split),
-        "interrupt.ack_ns": constant(ack_ns, handshake.residual, split),
-        "network.delay_ns": constant(
-            left_ns / 2, 0.0, "handshake_spin, less client_connect and its softirq, halved"
-        ),
-    }
+    return (
+        own
+        | _cold(medians, costs)
+        | {
+            "interrupt.syn_ns": constant(handshake_ns - ack_ns, handshake.residual, split),
+            "interrupt.ack_ns": constant(ack_ns, handshake.residual, split),
+            "network.delay_ns": constant(
+                left_ns / 2, 0.0, "handshake_spin, less client_connect, way and softirq, halved"
+            ),
+        }
+    )
+
+
+def _connecting_ns(medians: Medians, costs: Known) -> float:
+    """Return what connect() takes without what a client with an interest set does besides."""
+    connect_ns = first(costs, "client.connect_ns")
+    if medians.steering == "far_end":
+        return connect_ns  # packets have no interest set
+    return max(0.0, connect_ns - first(costs, "epoll_level.add_ns"))
+
+
+def _way_ns(costs: Known) -> float:
+    """Return how long an interrupt is on its way in the median; 0 where that is not known."""
+    way = costs.get("interrupt.way")
+    return 0.0 if way is None else float(np.interp(PERMILLE // 2, way.at, way.value))
+
+
+def _cold(medians: Medians, costs: Known) -> Known:
+    """Price what a handshake takes more that an interrupt handles alone, if that was measured."""
+    if not knows_cold(medians):
+        return {}
+    alone: dict[str, int | str] = {"burst": 1}
+    n_entries = medians.one(CONNECT, alone, field="interrupts_per_operation")
+    warm_ns = n_entries * first(costs, "interrupt.entry_ns") + first(costs, "interrupt.syn_ns")
+    warm_ns += after_pause_ns(medians, CONNECT, costs.get(_SINCE))
+    more_ns = medians.one(CONNECT, alone) - warm_ns
+    source = f"{CONNECT}: one alone, less what it takes in a burst"
+    return {"interrupt.cold_ns": constant(more_ns, 0.0, source)}
 
 
 _EQUATIONS: tuple[Callable[[Medians, Known], Known], ...] = (
@@ -323,8 +366,8 @@ _EQUATIONS: tuple[Callable[[Medians, Known], Known], ...] = (
     _scans,
     _clients,
     _waking,
-    _network,
     way_costs,
+    _network,
     flight_costs,
     micro_told_costs,
     micro_blocking_costs,

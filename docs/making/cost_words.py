@@ -60,6 +60,7 @@ OF_TABLE: dict[str, Mapping[str, str]] = {
         "reply",
         "left_ns": "what sleep_ns is more when calls have left work to a thread of the kernel",
         "datagram_ns": "a datagram that finds its receive buffer full",
+        "cold_ns": "what a handshake takes more that an interrupt handles alone",
         "acked_ns": "each acknowledgement of a flight of segments after the first",
         "entry_since": "what entry_ns is more, by microseconds since the last interrupt",
         "datagram_entry_ns": "an interrupt for a datagram instead of entry_ns",

@@ -89,12 +89,13 @@ class InterruptCosts(NamedTuple):
     sleep_ns and wake_ns are the CPU times to take a server off the CPU and to put it back.
     syn_after_ns is the part of syn_ns after the SYN-ACK has left, syn_saved_ns what of syn_ns is
     not spent on a SYN that is dropped, data_saved_ns what of data_ns is not spent where the
-    acknowledgement goes with the reply (sim/tcp/windows.py). left_ns is what sleep_ns is more
-    when calls since the last sleep have left work to a thread of the kernel. datagram_ns is a
-    datagram that finds its receive buffer full, acked_ns each acknowledgement of a flight of
-    segments after the first. datagram_entry_ns is what an interrupt for a datagram takes in place
-    of entry_ns, where the two were told apart (0: they were not): a segment finds more of TCP's
-    code out of the caches.
+    acknowledgement goes with the reply (sim/tcp/windows.py). cold_ns is what a handshake takes more
+    that an interrupt handles alone: behind another one it finds the caches filled. left_ns is what
+    sleep_ns is more when calls since the last sleep have left work to a thread of the kernel.
+    datagram_ns is a datagram that finds its receive buffer full, acked_ns each acknowledgement of a
+    flight of segments after the first. datagram_entry_ns is what an interrupt for a datagram takes
+    in place of entry_ns, where the two were told apart (0: they were not): a segment finds more of
+    TCP's code out of the caches.
     entry_since is what entry_ns is more, by the microseconds since the last interrupt on that CPU:
     what it needs has left the caches meanwhile.
     way is how long an interrupt is on its way, while the CPU goes on and further packets come, by
@@ -118,6 +119,7 @@ class InterruptCosts(NamedTuple):
     entry_since: Curve = flat(0)
     datagram_entry_ns: int = 0
     way: Curve = flat(0)
+    cold_ns: int = 0
 
 
 class CallCosts(NamedTuple):

@@ -12,7 +12,7 @@ from __future__ import annotations
 from ..clients.backend import reply_leaves
 from ..clients.clients import first_syn_sent, request_was_sent
 from ..clients.slow_clients import is_part
-from ..cpu.interrupts import handle_packet, handled_by, seen_at_once
+from ..cpu.interrupts import handle_packet, handled_by, seen_at_once, steered_to
 from ..cpu.receiving import must_wait
 from ..state.client_settings import Closing
 from ..state.event_calendar import post, schedule
@@ -70,9 +70,18 @@ def price_ns(world: World, kind: int, c: int) -> int:
         return acknowledging_ns(world, c)
     if kind in (occurrence.DATAGRAM, occurrence.BACKEND_REPLY):
         return costs.datagram_ns if kind == occurrence.DATAGRAM else costs.data_ns
-    if kind == occurrence.SYN_ACK:
-        return 0  # the SYN's price has it
-    return costs.reset_ns if kind in (occurrence.GONE, occurrence.FIN) else costs.ack_ns
+    if kind in (occurrence.GONE, occurrence.FIN):
+        return costs.reset_ns
+    # The price of a SYN has the SYN-ACK, where that is handled on the server's CPU.
+    return 0 if kind == occurrence.SYN_ACK else costs.ack_ns + _cold_ns(world, kind, c)
+
+
+def _cold_ns(world: World, kind: int, c: int) -> int:
+    """Return what a packet takes more if it completes the handshake of *c* behind its SYN alone."""
+    cpu = steered_to(world, c)
+    if kind != occurrence.ACK or cpu.n_at_once != 1 or cpu.irq_free_ns < world.now_ns:
+        return 0
+    return world.costs.interrupt.cold_ns
 
 
 def _effect(world: World, kind: int, c: int, handled_ns: int) -> int:

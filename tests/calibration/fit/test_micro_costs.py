@@ -70,6 +70,7 @@ def test_known_costs_are_found_again() -> None:
             "interrupt.syn_ns": TRUE["syn"],
             "interrupt.ack_ns": 0,
             "interrupt.acked_ns": TRUE["acked"],
+            "interrupt.cold_ns": TRUE["cold"],
             "interrupt.data_ns": TRUE["data"] + watched,
             "interrupt.data_saved_ns": TRUE["data"] - TRUE["later"],
             "interrupt.syn_saved_ns": TRUE["syn"] - TRUE["dropped"],

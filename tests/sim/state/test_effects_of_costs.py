@@ -40,6 +40,24 @@ def test_a_syn_ack_leaves_before_its_packet_is_over() -> None:
     assert before.connected_ns[0] - after.connected_ns[0] == 70
 
 
+def test_a_handshake_that_an_interrupt_handles_alone_finds_the_caches_cold() -> None:
+    near = ALONE._replace(network=NetworkSettings(one_machine=True))
+    cold = toy_costs("epoll_level", interrupt=INTERRUPT._replace(cold_ns=70))
+
+    def more_ns(*at_ns: int) -> int:
+        outcomes = [
+            simulate("epoll_level", arrivals(*at_ns), costs, near, engine="reference")
+            for costs in (toy_costs("epoll_level"), cold)
+        ]
+        assert all(outcome.counts[Count.REPLIES] == len(at_ns) for outcome in outcomes)
+        plain_ns, cold_ns = map(busy_ns, outcomes)
+        return cold_ns - plain_ns
+
+    assert more_ns(10_000) == 70
+    assert more_ns(10_000, 60_000) == 2 * 70
+    assert more_ns(10_000, 10_000) == 0  # each finds what the other has brought
+
+
 def test_a_reply_leaves_before_its_call_is_over() -> None:
     before = alone(toy_costs("epoll_level"))
     after = alone(toy_costs("epoll_level", call=CALL._replace(write_after_ns=90)))
