@@ -170,6 +170,11 @@ def _result(summary: Summary) -> RunResult:
         ),
         reply_rate_per_s=ReplyRate(min=rate.min, mean=rate.mean, max=rate.max, sd=rate.sd),
         calls=summary.calls,
-        cpu=CpuTimes(process_ns=summary.cpu.process_ns, busy_ns=summary.cpu.busy_ns, softirq_ns=0),
+        cpu=CpuTimes(
+            process_ns=summary.cpu.process_ns,
+            busy_ns=summary.cpu.busy_ns,
+            softirq_ns=0,
+            n_calls=summary.calls["interrupts"],
+        ),
         client=ClientTimes(cpu_ns=0, lag_p50_ns=0, lag_max_ns=0),
     )

@@ -33,6 +33,9 @@ class Figures(NamedTuple):
         (records/run_result.py) replies on, simulated ones always.
     events_per_wait:
         Events returned per wait: what a wait's cost is shared by.
+    interrupts_per_request:
+        Interrupts by packets per reply. Of a measured run those by which the client's CPU called
+        the server's, which is how packets interrupt where receiving is steered to another CPU.
     """
 
     throughput_per_s: float
@@ -42,6 +45,7 @@ class Figures(NamedTuple):
     p99_ns: float
     events_per_wait: float
     p999_ns: float = NAN
+    interrupts_per_request: float = NAN
 
 
 Result = tuple[Figures, Verdict]
@@ -74,6 +78,7 @@ def figures_of_summary(summary: Summary, *, requests: int = 1, keeps: bool = Fal
         p99_ns=latency_ns.p99,
         events_per_wait=ratio(summary.calls["events"], summary.calls["waits"]),
         p999_ns=latency_ns.p999,
+        interrupts_per_request=ratio(summary.calls["interrupts"], replied),
     )
 
 

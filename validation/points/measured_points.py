@@ -72,6 +72,7 @@ class Spreads(NamedTuple):
     p99_ns: Spread
     events_per_wait: Spread
     p999_ns: Spread = _UNKNOWN
+    interrupts_per_request: Spread = _UNKNOWN
 
 
 class GeneratorFigures(NamedTuple):
@@ -168,6 +169,7 @@ def figures_of_run(record: RunRecord) -> Figures:
         p99_ns=latency.p99 if latency else NAN,
         events_per_wait=ratio(result.calls.get("events", 0), waits),
         p999_ns=_known(latency.p999) if latency else NAN,
+        interrupts_per_request=ratio(result.cpu.n_calls, result.replied) or NAN,  # 0: not counted
     )
 
 

@@ -16,7 +16,7 @@ from ...scenario.formats import time_text
 from ...sim.files.tables import DASH, Column, Row, Table
 from ..points.measured_points import GeneratorFigures, MeasuredPoint
 from ..scoring.knee import KneeErrors
-from ..scoring.regimes import CAPACITY, CPU, RegimeErrors, value_of
+from ..scoring.regimes import CAPACITY, CPU, INTERRUPTS, RegimeErrors, value_of
 from ..scoring.scoring import PointScore, verdicts_agree
 from ..scoring.targets import ASPECTS, OURS, Capacity, RankedPair, Target, verdict_of
 from ..scoring.value_verdicts import ONE_RUN, WITHIN, ErrorSummary, signed, unsigned
@@ -394,6 +394,7 @@ def knee_table(errors: Sequence[KneeErrors]) -> Table:
 FIGURE_NAMES = {
     CAPACITY: "capacity",
     CPU: "CPU busy",
+    INTERRUPTS: "interrupts a request",
     "p50_ns": "p50",
     "p99_ns": "p99",
     "p999_ns": "p99.9",

@@ -116,11 +116,13 @@ def _point_score(row: Mapping[Any, Any]) -> PointScore:
     point = point_at(**json.loads(row["point"]))
 
     def figures_of(prefix: str, end: str = "") -> Figures:
-        values = {name: row[f"{prefix} {name}{end}"] for name in SCORED}
+        values = {name: row.get(f"{prefix} {name}{end}", np.nan) for name in SCORED}
         return Figures(**{**dict.fromkeys(Figures._fields, np.nan), **values})
 
     spreads = {
-        name: Spread(row[f"measured {name} low"], row[f"measured {name} high"], np.nan)
+        name: Spread(
+            *(row.get(f"measured {name} {end}", np.nan) for end in ("low", "high")), np.nan
+        )
         for name in SCORED
     }
     unknown = Spread(np.nan, np.nan, np.nan)

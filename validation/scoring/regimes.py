@@ -28,9 +28,10 @@ REGIMES: dict[str, Callable[[float], bool]] = {
 CLOSED = "closed loops"
 RESPONSE_TIMES = ("p50_ns", "p99_ns", "p999_ns")
 CAPACITY, CPU = "throughput_per_s", "cpu_busy"
+INTERRUPTS = "interrupts_per_request"
 FULL = 0.99
 """Of the CPU: from here on a server has no idle time left."""
-SCORED = (CAPACITY, CPU, *RESPONSE_TIMES)
+SCORED = (CAPACITY, CPU, INTERRUPTS, *RESPONSE_TIMES)
 """Of `Figures`: what each point has a verdict of."""
 
 
@@ -43,10 +44,10 @@ class RegimeErrors(ErrorSummary):
 
 
 def regime_errors(scores: Iterable[PointScore]) -> list[RegimeErrors]:
-    """Return the errors of response times, capacity and CPU in each regime that has points.
+    """Return the errors of response times, capacity, CPU and interrupts in each regime with points.
 
-    Throughput counts where it is the server's and not the load's; closed loops have a capacity
-    and no other regime, as each user waits for its reply there.
+    Throughput counts where it is the server's and not the load's; closed loops have a capacity and
+    interrupts, and no response times, as each user waits for its reply there.
     """
     rows = []
     for figure, regime, own in _cells(scores):
@@ -59,8 +60,8 @@ def regime_errors(scores: Iterable[PointScore]) -> list[RegimeErrors]:
 def _cells(scores: Iterable[PointScore]) -> Iterator[tuple[str, str, list[PointScore]]]:
     """Yield each figure and regime with the points of the regime that no fit saw."""
     held_out = [score for score in scores if score.role != "fit"]
-    for figure in (*RESPONSE_TIMES, CAPACITY, CPU):
-        for regime in (*REGIMES, *[CLOSED] * (figure == CAPACITY)):
+    for figure in (*RESPONSE_TIMES, CAPACITY, CPU, INTERRUPTS):
+        for regime in (*REGIMES, *[CLOSED] * (figure in (CAPACITY, INTERRUPTS))):
             yield figure, regime, [score for score in held_out if regime_of(score) == regime]
 
 

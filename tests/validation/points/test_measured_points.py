@@ -37,6 +37,17 @@ def test_the_figures_of_a_run_are_rates_shares_and_quantiles(profile: Profile) -
     assert figures.events_per_wait == run.result.calls["events"] / run.result.calls["waits"]
 
 
+def test_interrupts_are_the_calls_by_the_clients_cpu_where_these_were_counted(
+    profile: Profile,
+) -> None:
+    run = synthetic_run(CLOSED, profile)
+    counted = run.result.cpu.n_calls / run.result.replied
+    assert figures_of_run(run).interrupts_per_request == counted > 0
+    cpu = run.result.cpu.model_copy(update={"n_calls": 0})
+    older = run.model_copy(update={"result": run.result.model_copy(update={"cpu": cpu})})
+    assert math.isnan(figures_of_run(older).interrupts_per_request)
+
+
 def test_the_cpu_of_a_run_beside_other_programs_is_unknown(profile: Profile) -> None:
     run = synthetic_run(CLOSED, profile)
     noisy = run.model_copy(update={"noise": run.noise.model_copy(update={"foreign_share": 0.05})})
