@@ -35,7 +35,9 @@ from dispatchsim.sim.state.settings import Fault, FaultKind, FloodSettings, RunS
 from dispatchsim.sim.state.units import SECOND_NS
 from dispatchsim.sim.state.world import World
 
-BUSY_CLIENT = ClientCosts(700, 300, 200, 250, interrupt_ns=150)
+BUSY_CLIENT = ClientCosts(
+    700, 300, 200, 250, interrupt_ns=150, connect_after_ns=120, close_after_ns=90
+)
 LONG_NS = 300 * SECOND_NS
 """Behind the last of all retransmissions: whatever can happen has happened."""
 
@@ -78,6 +80,8 @@ class Scene(NamedTuple):
                 crossing_ns=15,
                 delivery_ns=250,
                 delivery_after_ns=40,
+                close_delivery_ns=170,
+                close_delivery_after_ns=30,
             ),
             application=ApplicationCosts(150, connection_ns=35),
         )

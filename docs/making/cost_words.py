@@ -81,6 +81,8 @@ OF_TABLE: dict[str, Mapping[str, str]] = {
         "connect_ns": "socket() and connect() of a client",
         "delivery_ns": "a write handles its reply, and what comes, from so long before its end",
         "delivery_after_ns": "and until so long before its end",
+        "close_delivery_ns": "the same of a close: from so long before its end",
+        "close_delivery_after_ns": "and until so long before its end",
     },
     "ApplicationCosts": {
         "request_ns": "user code for a request, and whatever no other cost names",
@@ -94,6 +96,8 @@ OF_TABLE: dict[str, Mapping[str, str]] = {
         "close_ns": "the load generator: ending a connection",
         "again_ns": "its kernel: repeating a connection request",
         "interrupt_ns": "interrupting the server's CPU on the same machine",
+        "connect_after_ns": "the part of connect_ns after the connection request has left",
+        "close_after_ns": "the part of close_ns after the reset has left",
     },
     "NetworkCosts": {"delay_ns": "the link between load generator and server, one way"},
     "SharingCosts": {

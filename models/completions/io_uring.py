@@ -103,7 +103,7 @@ def _uncrossed_ns(world: World, call_ns: int) -> int:
 def _close(world: World, worker: Worker, fd: int) -> Iterator[int]:
     saved_ns = world.costs.mechanism.ended_saved_ns if sockets.hung_up(world, fd) else 0
     close_ns = _uncrossed_ns(world, sockets.closing_ns(world, worker) - saved_ns)
-    yield from spend(worker, activity.CLOSE, close_ns)
+    yield from sockets.spend_closing(world, worker, fd, close_ns)
     ring: Submissions = worker.interests.own
     ring.under_way[fd] = NOTHING
     if world.watched_by[fd] != NONE:

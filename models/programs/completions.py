@@ -174,7 +174,7 @@ def port_pool(mechanism: Mechanism) -> Program:
             yield from issue_receive(world, worker, fd)
 
     def close_connection(world: World, worker: Worker, fd: int) -> Iterator[int]:
-        yield from spend(worker, activity.CLOSE, sockets.closing_ns(world, worker))
+        yield from sockets.spend_closing(world, worker, fd, sockets.closing_ns(world, worker))
         world.counts[count.UNWATCHES] += 1
         yield from unwatch(world, worker, fd)
         sockets.close(world, worker, fd)

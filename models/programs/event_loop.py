@@ -127,7 +127,7 @@ def event_loop(mechanism: Mechanism) -> Program:
         yield from watch(world, worker, fd, READABLE)
         if world.watched_by[fd] != NONE:
             return True
-        yield from spend(worker, activity.CLOSE, world.costs.call.close_ns)
+        yield from sockets.spend_closing(world, worker, fd, world.costs.call.close_ns)
         world.counts[count.WATCH_NO_SPACE] += 1
         sockets.close(world, worker, fd)
         return False
@@ -236,7 +236,8 @@ def event_loop(mechanism: Mechanism) -> Program:
         world.counts[count.UNWATCHES] += 1
         more_ns = close_ns(world, fd)  # for what the kernel knows of it before the next call
         yield from unwatch(world, worker, fd)
-        yield from spend(worker, activity.CLOSE, sockets.closing_ns(world, worker) + more_ns)
+        taken_ns = sockets.closing_ns(world, worker) + more_ns
+        yield from sockets.spend_closing(world, worker, fd, taken_ns)
         sockets.close(world, worker, fd)
 
     def close_late(world: World, worker: Worker) -> Iterator[int]:

@@ -117,7 +117,7 @@ def thread_per_connection(mechanism: Mechanism) -> Program:
         if threads.n_gone == 0:
             yield from spend(worker, activity.SPAWN, costs.refused_ns)
             world.counts[count.SPAWN_AGAIN] += 1
-            yield from spend(worker, activity.CLOSE, world.costs.call.close_ns)
+            yield from sockets.spend_closing(world, worker, fd, world.costs.call.close_ns)
             sockets.close(world, worker, fd)
             return
         is_process = world.blocking.threads == _PROCESSES
@@ -139,7 +139,7 @@ def thread_per_connection(mechanism: Mechanism) -> Program:
                 if sockets.reply_unsent(world, fd) or sockets.all_answered(world, fd):
                     break
             found = yield from read_call(world, worker, fd)
-        yield from spend(worker, activity.CLOSE, sockets.closing_ns(world, worker))
+        yield from sockets.spend_closing(world, worker, fd, sockets.closing_ns(world, worker))
         yield from unwatch(world, worker, fd)
         if found == TOO_LATE:
             world.counts[count.LATE] += 1

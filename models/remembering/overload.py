@@ -34,8 +34,7 @@ from dataclasses import dataclass
 from ...sim.clients.kept import n_before
 from ...sim.kernel import sockets
 from ...sim.state.columns import MakeColumn
-from ...sim.state.kinds import activity, count
-from ...sim.state.mechanism import spend
+from ...sim.state.kinds import count
 from ...sim.state.settings import RunSettings
 from ...sim.state.world import Worker, World
 
@@ -136,6 +135,6 @@ def has_waited_too_long(world: World, worker: Worker, fd: int) -> bool:
 
 def turn_away(world: World, worker: Worker, fd: int) -> Iterator[int]:
     """Reset the connection that was accepted as *fd*: an unwanted one."""
-    yield from spend(worker, activity.CLOSE, world.costs.call.close_ns)
+    yield from sockets.spend_closing(world, worker, fd, world.costs.call.close_ns)
     sockets.shed(world, fd)
     sockets.close(world, worker, fd)

@@ -118,8 +118,9 @@ def open_connection(world: World, c: int, at_ns: int) -> None:
             return
         world.n_open += 1
         _set_timer(world, c)
-    sent_ns = client_turn(world, at_ns, world.costs.client.connect_ns)
-    schedule(world, send_syn(world, c, sent_ns), occurrence.SYN, c)
+    client = world.costs.client
+    sent_ns = client_turn(world, at_ns, client.connect_ns) - client.connect_after_ns
+    schedule(world, send_syn(world, c, max(at_ns, sent_ns)), occurrence.SYN, c)
 
 
 def _takes_port(world: World) -> bool:
@@ -306,11 +307,12 @@ def send_reset(world: World, c: int, at_ns: int) -> None:
 
 def leave(world: World, c: int, at_ns: int) -> int:
     """Close the client's side of *c*."""
-    closed_ns = client_turn(world, at_ns, world.costs.client.close_ns)
+    client = world.costs.client
+    closed_ns = client_turn(world, at_ns, client.close_ns)
     world.n_open -= 1
     if world.connected_ns[c] != NONE:
         # Without a SYN-ACK there is nobody to tell; one on its way is answered with a reset.
-        told_ns = max(closed_ns, world.connected_ns[c])
+        told_ns = max(at_ns, closed_ns - client.close_after_ns, world.connected_ns[c])
         kind = _last_words(world, c)
         if kind == occurrence.GONE:
             send_reset(world, c, told_ns)

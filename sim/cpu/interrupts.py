@@ -108,16 +108,24 @@ def _entry_ns(world: World, since_ns: int) -> int:
 
 
 def delivers_own(world: World, cpu: Cpu) -> bool:
-    """Return whether *cpu* handles its own reply, to a client on its machine, within a write."""
+    """Return whether *cpu* handles what it sends to a client on its machine, within a call.
+
+    That is a reply within a write, or a FIN or reset within a close. With the close of a connection
+    that its client has reset, nothing is sent.
+    """
     return world.delivers_own and not cpu.awaits_delivery and _is_in_delivery(world, cpu)
 
 
 def _is_in_delivery(world: World, cpu: Cpu) -> bool:
-    if not cpu.in_step or thread_of(world, cpu.running).activity != activity.WRITE:
+    if not cpu.in_step:
         return False
+    thread, call = thread_of(world, cpu.running), world.costs.call
     left_ns = cpu.step_ns - progress_ns(world, cpu)
-    call = world.costs.call
-    return call.delivery_after_ns <= left_ns <= call.delivery_ns
+    if thread.activity == activity.WRITE:
+        return call.delivery_after_ns <= left_ns <= call.delivery_ns
+    if thread.activity != activity.CLOSE or not thread.tells_client:
+        return False
+    return call.close_delivery_after_ns <= left_ns < call.close_delivery_ns
 
 
 def datagram_price_ns(world: World, cpu: Cpu) -> int:

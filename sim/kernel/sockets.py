@@ -8,6 +8,8 @@ Sources: accept(2), read(2), write(2), close(2), socket(7).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from ..clients.asking import drawn_for_request
 from ..clients.clients import idle_may_return
 from ..clients.kept import is_old, n_before
@@ -22,11 +24,13 @@ from ..state.kinds import (
     READABLE,
     SERVER_RESET,
     WRITABLE,
+    activity,
     count,
     occurrence,
     stage,
     status,
 )
+from ..state.mechanism import spend
 from ..state.world import Worker, World
 from ..tcp import windows
 from ..tcp.listen_queue import take_connection
@@ -138,6 +142,12 @@ def closing_ns(world: World, worker: Worker) -> int:
         + world.costs.application.connection_ns
         + curve_ns(call.crowding, n_in_flight(world, worker))
     )
+
+
+def spend_closing(world: World, worker: Worker, fd: int, cost_ns: int) -> Iterator[int]:
+    """Spend the CPU time of a close of *fd*, which tells its client, unless that has reset it."""
+    worker.tells_client = world.ended[world.connection_of[fd]] != IS_GONE
+    yield from spend(worker, activity.CLOSE, cost_ns)
 
 
 def read(world: World, fd: int) -> int:

@@ -132,7 +132,8 @@ class CallCosts(NamedTuple):
     is the way into the kernel and back, for servers that do not take it. connect_ns is a client's
     socket() and connect(). A write to a client on the same machine handles the reply for it from
     delivery_ns before its end until delivery_after_ns before, and what packets come meanwhile: they
-    interrupt nobody.
+    interrupt nobody. A close does so with the FIN or reset that it sends, from close_delivery_ns
+    before its end until close_delivery_after_ns before.
     """
 
     accept_ns: int
@@ -149,6 +150,8 @@ class CallCosts(NamedTuple):
     connect_ns: int = 0
     delivery_ns: int = 0
     delivery_after_ns: int = 0
+    close_delivery_ns: int = 0
+    close_delivery_after_ns: int = 0
 
 
 def copying_ns(call: CallCosts, n_bytes: int) -> int:
@@ -177,7 +180,9 @@ class ClientCosts(NamedTuple):
     """The load generator's own CPU, one queue for all its connections; zeros: clients are free.
 
     again_ns is what its kernel takes to repeat a connection request, interrupt_ns what a packet
-    takes that has to interrupt the server's CPU on the same machine.
+    takes that has to interrupt the server's CPU on the same machine. connect_after_ns is the part
+    of connect_ns after the connection request has left, close_after_ns that of close_ns after the
+    reset or FIN.
     """
 
     connect_ns: int
@@ -186,6 +191,8 @@ class ClientCosts(NamedTuple):
     close_ns: int
     again_ns: int = 0
     interrupt_ns: int = 0
+    connect_after_ns: int = 0
+    close_after_ns: int = 0
 
 
 class Costs(NamedTuple):

@@ -177,6 +177,7 @@ class Worker:
     slice_state: int = ON_CPU
     left_step_ns: int = 0
     left_activity: int = 0
+    tells_client: bool = False  # by its close: the client has not reset the connection
     back_ns: int = 0
     switches: bool = False  # another thread had its CPU: coming back is a switch
     slice_used_ns: int = 0  # before it had to leave

@@ -103,3 +103,51 @@ def test_ways_that_vary_are_within_their_curve(n: int) -> None:
     assert (later_ns >= WAY.ns[0]).all()
     assert (later_ns <= WAY.ns[-1]).all()
     assert n == 1 or len(set(later_ns.tolist())) > n // 2
+
+
+def test_a_close_handles_what_comes_while_it_handles_its_own_fin() -> None:
+    closing = CALL._replace(delivery_ns=1, close_delivery_ns=200, close_delivery_after_ns=50)
+    late = toy_costs("epoll_level", BESIDE._replace(close_ns=10_000))
+    steps, _ = timeline("epoll_level", arrivals(10_000), WHILE, late)
+    replied_ns, end_ns = (
+        next(end for _, end, name in steps if name == call) for call in ("WRITE", "CLOSE")
+    )
+    for reset_ns, saved in (
+        (end_ns - 200, 0),
+        (end_ns - 199, 1),
+        (end_ns - 50, 1),
+        (end_ns - 49, 0),
+    ):
+        client = BESIDE._replace(close_ns=reset_ns - replied_ns)
+        alone, beside = (
+            both(arrivals(10_000), toy_costs("epoll_level", client, call=call)).counts
+            for call in (CALL, closing)
+        )
+        assert alone[Count.INTERRUPTS] - beside[Count.INTERRUPTS] == saved, reset_ns - end_ns
+
+
+def test_the_close_of_a_connection_that_was_reset_sends_nothing() -> None:
+    # The reset arrives 60 after the reply, while the descriptor is taken out of the set.
+    closing = CALL._replace(delivery_ns=1, close_delivery_ns=200, close_delivery_after_ns=50)
+    costs = toy_costs("epoll_level", BESIDE._replace(close_ns=30), call=closing)
+    steps, _ = timeline("epoll_level", arrivals(10_000), WHILE, costs)
+    _, end_ns = next((b, e) for b, e, name in steps if name == "CLOSE")
+    plain = toy_costs("epoll_level", BESIDE._replace(close_ns=30))
+    counts = [both(arrivals(10_000, end_ns - 100), of).counts for of in (plain, costs)]
+    assert counts[0][Count.INTERRUPTS] == counts[1][Count.INTERRUPTS]
+
+
+def test_packets_leave_before_the_clients_call_is_over() -> None:
+    client = BESIDE._replace(connect_ns=700, close_ns=900)
+    early = client._replace(connect_after_ns=300, close_after_ns=400)
+    later, sooner = (
+        both(arrivals(10_000, 25_000), toy_costs("epoll_level", of)) for of in (client, early)
+    )
+    assert (later.connected_ns - sooner.connected_ns).tolist() == [300, 300]
+    begun = [
+        timeline("epoll_level", arrivals(10_000), WHILE, toy_costs("epoll_level", of))[0]
+        for of in (client, early)
+    ]
+    # The handshake is 300 sooner, and the reset 400 after that.
+    closes = [next(begin for begin, _, name in steps if name == "CLOSE") for steps in begun]
+    assert closes[0] - closes[1] == 300

@@ -46,6 +46,7 @@ _FIELDS = (
     *("entry_ns", "syn_ns", "ack_ns", "data_ns", "reset_ns", "idle_exit_ns", "sleep_ns"),
     *("wake_ns", "accept_ns", "accept_again_ns", "read_ns", "write_ns", "write_kib_ns"),
     *("close_ns", "request_ns", "call_ns", "event_ns", "recheck_ns", "add_ns", "delete_ns"),
+    "cold_ns",
     *("backlog", "max_events", "delay_ns", "idle", "users", "duration_ns", "warm_up_ns"),
     *("sample_every_ns", "n_connections", "n_requests"),
 )
@@ -282,7 +283,7 @@ def _check(trace: Trace, costs: Costs, settings: RunSettings) -> None:
         name
         for table in (costs.call, costs.interrupt)
         for name, value in table._field_defaults.items()
-        if name not in _NEVER_PAID and getattr(table, name) != value
+        if name not in (*_NEVER_PAID, *_FIELDS) and getattr(table, name) != value
     ]
     left_out = {
         "clients that cost CPU time": any(costs.client),

@@ -24,7 +24,9 @@ inlined int64_t interrupt(struct run *r, int64_t packet_ns)
         cost_ns += r->in.entry_ns;
         r->counts[INTERRUPTS]++;
         r->irq_begin_ns = begin_ns;
+        r->n_at_once = 0;
     }
+    r->n_at_once++;
     int64_t end_ns = begin_ns + cost_ns;
     r->counts[PACKETS]++;
     if (r->idle) {
@@ -106,7 +108,8 @@ inlined void request_arrives(struct run *r, uint64_t c)
 inlined void ack_arrives(struct run *r, uint64_t c)
 {
     struct connection *connection = &r->connections[c];
-    interrupt(r, r->in.ack_ns);
+    bool is_cold = r->n_at_once == 1 && r->irq_free_ns >= r->now_ns;
+    interrupt(r, r->in.ack_ns + (is_cold ? r->in.cold_ns : 0));
     if (unlikely(connection->stage != HALF_OPEN && connection->stage != BY_COOKIE)) {
         if (connection->stage == EXPIRED) {
             answer_with_reset(r, c);

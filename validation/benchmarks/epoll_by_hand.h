@@ -46,7 +46,7 @@ enum { KIND_SHIFT = 60, SEQUENCE_SHIFT = 26, TIME_SHIFT = 64 };
 struct input {
     int64_t entry_ns, syn_ns, ack_ns, data_ns, reset_ns, idle_exit_ns, sleep_ns, wake_ns;
     int64_t accept_ns, accept_again_ns, read_ns, write_ns, write_kib_ns, close_ns, request_ns;
-    int64_t call_ns, event_ns, recheck_ns, add_ns, delete_ns;
+    int64_t call_ns, event_ns, recheck_ns, add_ns, delete_ns, cold_ns;
     int64_t backlog, max_events, delay_ns, idle, users, duration_ns, warm_up_ns, sample_every_ns;
     int64_t n_connections, n_requests;
 };
@@ -86,6 +86,7 @@ struct run {
     uint64_t n_started;
     /* the CPU */
     int64_t idle_from_ns, irq_begin_ns, irq_free_ns, stolen_ns, step_begin_ns, step_stolen_ns;
+    uint64_t n_at_once; /* packets of the interrupt so far */
     enum activity activity; /* of the step that was interrupted last */
     bool idle, woken, listener_is_event;
     int64_t ledger_ns[N_ACTIVITIES], ledger_mark_ns[N_ACTIVITIES];
