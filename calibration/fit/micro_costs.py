@@ -24,6 +24,7 @@ rings.py.
     serve_close      watched by epoll            close_ns + delete_ns - one system call
     handshake_spin   round trip                  client connect_ns, less epoll add_ns
                                                  + way + entry_ns + syn_ns + 2 x delay_ns
+    leaves_opened    from the robbery on         entry_ns + syn_ns + 2 x delay_ns
     interrupt_connect alone                      entry_ns + syn_ns + ack_ns + cold_ns
     handshake_idle   round trip                  handshake_spin + idle_exit_ns
     pingpong_block   round trip                  pingpong_spin + idle_exit_ns + wake_ns + event_ns
@@ -73,6 +74,7 @@ from .packets import (
     copying,
     flight_costs,
     knows_cold,
+    leaving_costs,
     solve_packets,
     way_costs,
 )
@@ -299,12 +301,18 @@ def _network(medians: Medians, costs: Known) -> Known:
     """
     handshake = costs["interrupt.syn_ns"]
     handshake_ns = handshake.value[0]
-    known_ns = _connecting_ns(medians, costs) + _way_ns(costs)
-    known_ns += first(costs, "interrupt.entry_ns") + handshake_ns
-    known_ns += after_pause_ns(medians, "handshake_spin", costs.get(_SINCE))
-    left_ns = medians.one("handshake_spin") - known_ns
+    known_ns = first(costs, "interrupt.entry_ns") + handshake_ns
+    if medians.has("leaves_opened"):
+        left_ns = medians.one("leaves_opened") - known_ns
+        split = f"{CONNECT}; packets_leave says when the client knows"
+        delay = "packets_leave, less its softirq, halved"
+    else:
+        known_ns += _connecting_ns(medians, costs) + _way_ns(costs)
+        known_ns += after_pause_ns(medians, "handshake_spin", costs.get(_SINCE))
+        left_ns = medians.one("handshake_spin") - known_ns
+        split = f"{CONNECT}; handshake_spin, less client_connect, says when the client knows"
+        delay = "handshake_spin, less client_connect, way and softirq, halved"
     ack_ns = min(max(0.0, -left_ns), handshake_ns)
-    split = "interrupt_connect; handshake_spin, less client_connect, says when the client knows"
     if medians.loopback:
         split = handshake.source
     saved = costs.get("interrupt.syn_saved_ns")
@@ -324,9 +332,7 @@ def _network(medians: Medians, costs: Known) -> Known:
         | {
             "interrupt.syn_ns": constant(handshake_ns - ack_ns, handshake.residual, split),
             "interrupt.ack_ns": constant(ack_ns, handshake.residual, split),
-            "network.delay_ns": constant(
-                left_ns / 2, 0.0, "handshake_spin, less client_connect, way and softirq, halved"
-            ),
+            "network.delay_ns": constant(left_ns / 2, 0.0, delay),
         }
     )
 
@@ -367,6 +373,7 @@ _EQUATIONS: tuple[Callable[[Medians, Known], Known], ...] = (
     _clients,
     _waking,
     way_costs,
+    leaving_costs,
     _network,
     flight_costs,
     micro_told_costs,

@@ -26,7 +26,19 @@ A packet is with the server when the client's send is over in the model, so the 
 The begins are spread evenly beside a write, so that the outer tenths give the ends of those that
 interrupt nobody. What connecting and closing take besides does not tell them apart: of benches in
 batches, some of whose packets interrupt, client connect_ns and close_ns have a part of it already.
-Sources: sim/cpu/receiving.py, sim/cpu/interrupts.py, micro/way.c.
+
+The moments at which packets leave, and what comes beside a server's close:
+
+                      median                                is in the model
+    leaves_socket     before connect()                      connect_ns - connect_after_ns, all
+    leaves_connect    from it until the server is robbed    three, with the way
+    leaves_reset      from close() until it is robbed       close_ns - close_after_ns + way
+    leaves_opened     from then until the client knows      entry_ns + syn_ns (micro_costs.py)
+    leaves_closing    begins of sends that interrupt        close - close_delivery_ns - send ...
+                      nobody, after a close's begin         close - close_delivery_after_ns - send
+    leaves_close      a close that sends a FIN              close
+
+Sources: sim/cpu/receiving.py, sim/cpu/interrupts.py, micro/way.c, micro/leaving.c.
 
 Long replies, and a CPU whose caches other threads have filled:
 
@@ -204,11 +216,9 @@ def way_costs(medians: Medians, _costs: Known) -> Known:
         return {}
     send_ns = medians.one("way_second")
     ways_ns = [medians.one("way_interrupt", field=name) - send_ns for _, name in _QUANTILES]
-    first_ns, last_ns = (medians.one("way_beside", field=name) for name in ("p10", "p90"))
-    beyond_ns = (last_ns - first_ns) * (1 / _INNER - 1) / 2
-    write_ns = medians.one("way_write")
     interrupting_ns = medians.one("way_send") - send_ns
     beside = "interrupt_way: sends beside a write that interrupt nobody"
+    from_ns, until_ns = _uninterrupted(medians, "way_beside", "way_write", send_ns)
     return {
         "interrupt.way": Fitted(
             tuple(at for at, _ in _QUANTILES),
@@ -217,9 +227,47 @@ def way_costs(medians: Medians, _costs: Known) -> Known:
             "interrupt_way: until the server is robbed, less a send that interrupts nobody",
         ),
         "client.interrupt_ns": constant(interrupting_ns, 0.0, "interrupt_way: the two sends"),
-        "call.delivery_ns": constant(write_ns - (first_ns - beyond_ns) - send_ns, 0.0, beside),
-        "call.delivery_after_ns": constant(write_ns - (last_ns + beyond_ns) - send_ns, 0.0, beside),
+        "call.delivery_ns": constant(from_ns, 0.0, beside),
+        "call.delivery_after_ns": constant(until_ns, 0.0, beside),
     }
+
+
+def _uninterrupted(medians: Medians, beside: str, call: str, send_ns: float) -> tuple[float, float]:
+    """Return from and until how long before the end of *call* sends interrupt nobody."""
+    call_ns = medians.one(call) - send_ns
+    first_ns, last_ns = (medians.one(beside, field=name) for name in ("p10", "p90"))
+    beyond_ns = (last_ns - first_ns) * (1 / _INNER - 1) / 2
+    return call_ns - (first_ns - beyond_ns), call_ns - (last_ns + beyond_ns)
+
+
+def leaving_costs(medians: Medians, costs: Known) -> Known:
+    """Return when packets leave within the calls of clients, and what a close delivers.
+
+    There is nothing where it was not measured: packets leave when the call is over then, and a
+    close handles none.
+    """
+    if medians.loopback or not (medians.has("leaves_connect") and medians.has("way_interrupt")):
+        return {}
+    way_ns = medians.one("way_interrupt") - medians.one("way_second")
+    connecting_ns = medians.one("leaves_socket") + medians.one("leaves_connect") - way_ns
+    closing_ns = medians.one("leaves_reset") - way_ns
+    from_ns, until_ns = _uninterrupted(
+        medians, "leaves_closing", "leaves_close", medians.one("way_second")
+    )
+    source = "packets_leave, less the way of an interrupt"
+    beside = "packets_leave: sends beside a close that interrupt nobody"
+    return {
+        "client.connect_after_ns": _rest(costs, "client.connect_ns", connecting_ns, source),
+        "client.close_after_ns": _rest(costs, "client.close_ns", closing_ns, source),
+        "call.close_delivery_ns": constant(from_ns, 0.0, beside),
+        "call.close_delivery_after_ns": constant(until_ns, 0.0, beside),
+    }
+
+
+def _rest(costs: Known, name: str, begun_ns: float, source: str) -> Fitted:
+    """Return what is left of a cost after *begun_ns* of it, which is all of it at most."""
+    whole_ns = costs[name].value[0]
+    return constant(min(whole_ns, whole_ns - begun_ns), 0.0, source)
 
 
 _KIB = 1024

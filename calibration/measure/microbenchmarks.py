@@ -85,6 +85,7 @@ def bench_commands(
         *_with("interrupt_reset", "burst", BURSTS, "--mechanism none"),
         *_with("interrupt_reset", "burst", (8,), "--mechanism epoll"),
         "interrupt_way",
+        "packets_leave",
         *_with("write_flights", "reply", LONG_REPLIES),
         *_with("cache_refill", "pause-us", OTHERS_US),
         "pingpong_spin",

@@ -77,6 +77,7 @@ BENCHES = [
         "serve_calls",
         "write_flights",
         "interrupt_way",
+        "packets_leave",
         "cache_refill",
         "interrupt_connect",
         "interrupt_data",
@@ -100,6 +101,10 @@ LINES = {
     "interrupt_way": [
         *("way_interrupt", "way_send", "way_second", "way_beside", "way_seen", "way_write")
     ],
+    "packets_leave": [
+        *("leaves_socket", "leaves_connect", "leaves_opened", "leaves_softirq", "leaves_reset"),
+        *("leaves_closing", "leaves_close"),
+    ],
     "wait_told": ["wait_told", "wait_pending", "wait_blocked", "wait_after"],
     "ring_calls": [
         *("ring_enter", "ring_accept", "ring_arm", "ring_receive_armed", "ring_reply"),
@@ -111,7 +116,7 @@ SERVED = ("rt_signals", "signalfd", "epoll_edge", "epoll_once")
 BLOCKING = {"cpu_ns", "busy_ns", "sleeps_per_operation"}
 # On loopback the sender's CPU receives, so that nothing is stolen from the server's. A look in vain
 # is a difference, and so is what a client's second SYN takes.
-MAY_BE_NOTHING = ("interrupt_", "wait_vain", "cache_", "client_again")
+MAY_BE_NOTHING = ("interrupt_", "packets_leave", "wait_vain", "cache_", "client_again")
 INTERRUPTS = {"interrupts_per_operation", "mean", "quiet_median", "quiet_mean"}
 
 

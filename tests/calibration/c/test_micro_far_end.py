@@ -25,8 +25,14 @@ from dispatchsim.calibration.testbed.testbed import Testbed
 BENCHES = (
     *("poll_scan", "select_first", "poll_ready", "epoll_recheck", "epoll_mod", "watch_calls"),
     *("wait_ready", "wait_told", "wait_vain", "epoll_block", "serve_calls", "write_flights"),
-    *("interrupt_way", "cache_refill", "interrupt_connect", "interrupt_data", "interrupt_later"),
-    *("interrupt_dropped", "interrupt_signal", "interrupt_reset", "interrupt_posted"),
+    *("interrupt_way", "packets_leave", "cache_refill", "interrupt_connect", "interrupt_data"),
+    *(
+        "interrupt_later",
+        "interrupt_dropped",
+        "interrupt_signal",
+        "interrupt_reset",
+        "interrupt_posted",
+    ),
     *("read_block", "accept_block", "ring_block", "ring_calls", "close_ended", "spawn_thread"),
     *("pingpong_spin", "pingpong_block", "handshake_idle", "handshake_spin", "client_calls"),
     "client_again",

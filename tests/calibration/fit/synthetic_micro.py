@@ -17,7 +17,8 @@ TRUE: dict[str, float] = {
     "idle_exit": 4000, "delay": 900, "call": 200, "event": 110, "recheck": 90, "kib": 60,
     "acked": 700, "floor": 130, "connect": 8000, "send": 3000, "client_again": 1400,
     "receive": 1100, "close": 2500, "way": 3400, "ipi": 6000, "delivery": 2300, "after": 400,
-    "cold": 1900,
+    "cold": 1900, "connect_after": 900, "close_after": 700,
+    "close_delivery": 1800, "close_until": 300,
 }  # fmt: skip
 SERVED = {"accept": 2000, "accept_again": 2600, "read": 700, "read_again": 300, "write": 6000}
 CLOSE_NS, ADD_NS, MODIFY_NS, DELETE_NS = 4500, 680, 230, 530
@@ -84,18 +85,39 @@ def interrupted(kind: str, given: dict[str, Any]) -> dict[str, float]:
     }
 
 
+def uninterrupted(call_ns: float, begin: str, end: str) -> dict[str, float]:
+    """Return when sends began that interrupt nobody: evenly, so a tenth is beyond either end."""
+    send_ns = TRUE["send"] - 300
+    first, last = (call_ns - TRUE[name] - send_ns for name in (begin, end))
+    tenth = (last - first) / 10
+    return {"median": (first + last) / 2, "p10": first + tenth, "p90": last - tenth}
+
+
+def leaving() -> dict[str, dict[str, float]]:
+    """Return the lines of the moments at which packets leave, and of a server's close."""
+    socket_ns, close_ns = 1_000.0, 4_400.0
+    connect_ns = TRUE["connect"] - TRUE["connect_after"] - socket_ns
+    opened_ns = TRUE["entry"] + TRUE["syn"] + 2 * TRUE["delay"]
+    return {
+        "leaves_socket": {"median": socket_ns},
+        "leaves_connect": {"median": connect_ns + TRUE["way"]},
+        "leaves_opened": {"median": opened_ns},
+        "leaves_softirq": {"median": opened_ns},
+        "leaves_reset": {"median": TRUE["close"] - TRUE["close_after"] + TRUE["way"]},
+        "leaves_closing": uninterrupted(close_ns, "close_delivery", "close_until"),
+        "leaves_close": {"median": close_ns},
+    }
+
+
 def on_its_way() -> dict[str, dict[str, float]]:
     """Return the lines of interrupts by another CPU; ways are 400 ns to either side of theirs."""
     send_ns, write_ns = TRUE["send"] - 300, 4900.0
     way_ns = send_ns + TRUE["way"]
-    # Sends that begin between these interrupt nobody, evenly: a tenth is beyond either end.
-    first, last = (write_ns - TRUE[name] - send_ns for name in ("delivery", "after"))
-    tenth = (last - first) / 10
     return {
         "way_interrupt": {"median": way_ns, "p10": way_ns - 400, "p90": way_ns + 400},
         "way_send": {"median": send_ns + TRUE["ipi"]},
         "way_second": {"median": send_ns},
-        "way_beside": {"median": (first + last) / 2, "p10": first + tenth, "p90": last - tenth},
+        "way_beside": uninterrupted(write_ns, "delivery", "after"),
         "way_seen": {"median": write_ns},
         "way_write": {"median": write_ns},
     }
@@ -184,6 +206,8 @@ def results_of(  # noqa: PLR0911, PLR0912 (one a family)
         return given, slept(bench, given)
     if bench == "interrupt_way":
         return given, on_its_way()
+    if bench == "packets_leave":
+        return given, leaving()
     if bench == "client_calls":
         names = ("connect", "send", "receive", "close")
         return given, {f"client_{name}": {"median": TRUE[name]} for name in names}

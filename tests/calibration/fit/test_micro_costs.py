@@ -82,6 +82,10 @@ def test_known_costs_are_found_again() -> None:
             "client.interrupt_ns": TRUE["ipi"],
             "call.delivery_ns": TRUE["delivery"],
             "call.delivery_after_ns": TRUE["after"],
+            "call.close_delivery_ns": TRUE["close_delivery"],
+            "call.close_delivery_after_ns": TRUE["close_until"],
+            "client.connect_after_ns": TRUE["connect_after"],
+            "client.close_after_ns": TRUE["close_after"],
             "call.crossing_ns": TRUE["floor"],
             "call.write_kib_ns": TRUE["kib"],
             "client.connect_ns": TRUE["connect"],
@@ -243,13 +247,13 @@ def test_other_tasks_beside_a_wake_up_are_not_billed_to_it() -> None:
     assert constants(rows)["interrupt.sleep_ns"] == pytest.approx(TRUE["sleep"] - 1000)
 
 
-def test_a_client_that_knows_before_the_softirq_is_over_splits_the_handshake() -> None:
+@pytest.mark.parametrize("bench", ["leaves_opened", "handshake_spin"])
+def test_a_client_that_knows_before_the_softirq_is_over_splits_the_handshake(bench: str) -> None:
     early_ns = 2 * TRUE["delay"] + 1700
     rows = [
-        row.model_copy(update={"median": row.median - early_ns})
-        if row.bench == "handshake_spin"
-        else row
+        row.model_copy(update={"median": row.median - early_ns}) if row.bench == bench else row
         for row in micro_rounds()
+        if bench == "leaves_opened" or not row.bench.startswith("leaves_")
     ]
     found = constants(rows)
     assert found["network.delay_ns"] == 0
@@ -258,6 +262,13 @@ def test_a_client_that_knows_before_the_softirq_is_over_splits_the_handshake() -
     # What is dropped costs the same, whatever the ACK's part of a handshake is.
     dropped_ns = found["interrupt.syn_ns"] - found["interrupt.syn_saved_ns"]
     assert dropped_ns == pytest.approx(TRUE["dropped"])
+
+
+def test_machines_measured_before_this_bench_have_packets_leave_at_the_end_of_calls() -> None:
+    found = constants([row for row in micro_rounds() if not row.bench.startswith("leaves_")])
+    added = ("client.connect_after_ns", "client.close_after_ns", "call.close_delivery_ns")
+    assert not set(added) & set(found)
+    assert found["network.delay_ns"] == pytest.approx(TRUE["delay"])
 
 
 def test_machines_measured_before_these_benches_save_nothing() -> None:
