@@ -10,11 +10,20 @@ import re
 import unicodedata
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, StrictInt, StrictStr, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    StrictInt,
+    StrictStr,
+    field_validator,
+    model_validator,
+)
 
 from ..models.releases import RELEASE
 from ..models.simulate import Engine
 from ..sim.state.client_settings import NetworkSettings, PathSettings
+from ..sim.state.effects import EFFECTS, effect_names
 from ..sim.state.kernel_settings import KernelSettings, MachineSettings
 from ..sim.state.memory_settings import MemorySettings
 from ..sim.state.units import MILLIONTHS, PERMILLE
@@ -149,6 +158,11 @@ class Machine(SettingsSection, settings=(MachineSettings, KernelSettings, Memory
         "of the profile's recordings; a .jsonl file of `lab gaps` beside the scenario file; or "
         'gaps of one length, such as "3 ms every 1 s".',
     )
+    without: StrictStr = Field(
+        default="none",
+        description="Effects of the kernel that are left out of the model, with commas between "
+        f"them: {', '.join(EFFECTS)}. A run with and one without say what an effect is worth.",
+    )
     role: Literal["server", "client"] = Field(
         default="server",
         description="Which side of the connections the machine is. client: one process that asks "
@@ -159,6 +173,12 @@ class Machine(SettingsSection, settings=(MachineSettings, KernelSettings, Memory
         description="Where packets are handled: on the first CPU, or on the one that a hash of "
         "the connection picks (RSS, RPS).",
     )
+
+    @field_validator("without")
+    @classmethod
+    def _names_effects(cls, text: str) -> str:
+        effect_names(text)
+        return text
 
     @model_validator(mode="after")
     def _is_one_kernel(self) -> Self:

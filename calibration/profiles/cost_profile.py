@@ -33,6 +33,7 @@ from ...sim.state.costs import (
     InterruptCosts,
     curve_ns,
 )
+from ...sim.state.effects import EFFECTS
 from ...sim.state.units import round_ns
 from .cost import (
     CONNECTION,
@@ -176,6 +177,43 @@ class Profile(Frozen):
         if table not in tables:
             tables[table] = _table_of(self.cost, table)
         return tables[table]
+
+    @property
+    def older_than(self) -> list[str]:
+        """The effects whose costs this profile lacks, as it was measured before there were any.
+
+        Runs are without them. Profiles of no machine, and those that count instructions, have no
+        such costs: there none was found, or all packets come from outside of the machine.
+        """
+        if self.machine.get("reconstructed") or "network_delay_ns" in self.machine:
+            return []
+        return [
+            name
+            for name, effect in EFFECTS.items()
+            if all(
+                field not in self.cost.get(table, {})
+                for table, field in (cost.split(".") for cost in effect.costs)
+            )
+        ]
+
+    def missing_effects(self) -> str | None:
+        """Return a sentence on effects that no run with these costs has, None if it has all."""
+        older = self.older_than
+        if not older:
+            return None
+        benches = dict.fromkeys(EFFECTS[name].bench for name in older)
+        commands = [
+            f"`dispatchsim measure {kind}`"
+            for kind, is_wanted in (
+                ("micro", set(benches) - {"flood"}),
+                ("flood", "flood" in benches),
+            )
+            if is_wanted
+        ]
+        return (
+            f"{self.name} has no costs of {', '.join(older)}, so runs are without: "
+            f"{' and '.join(commands)} and `dispatchsim calibrate` would add them"
+        )
 
     def prices(self, mechanism: str) -> Prices:
         """Return whose prices of *mechanism* these are: measured, lent by others, or none."""

@@ -32,6 +32,7 @@ from ...sim.figures.summary import Summary, summarise
 from ...sim.load.streams import generator
 from ...sim.load.workload import Trace, TraceBlocks
 from ...sim.state.costs import Costs
+from ...sim.state.effects import effect_names, without
 from ...sim.state.mechanism import Program, Trait
 from ...sim.state.settings import RunSettings
 from ...sim.state.units import SECOND_NS
@@ -211,6 +212,7 @@ def job_of(scenario: Scenario, profile: CostSource, seed: int, *, draw: int | No
         rng=None if draw is None else generator(draw, "cost draw"),
         free_clients=scenario.machine.clients == "free",
     )
+    costs = without(costs, effect_names(scenario.machine.without))
     if scenario.flood.rate is not None and costs.interrupt.datagram_ns == 0:
         costs = costs._replace(
             interrupt=costs.interrupt._replace(datagram_ns=costs.interrupt.ack_ns)

@@ -136,6 +136,10 @@ def profiles(*, as_json: AsJson = False) -> None:
         "errors: medians at points that no fit saw; p50 and p99 up to 80% of the capacity\n"
         "knee: the load at which p99 passes 20 ms; noisy: other programs disturbed the runs\n"
     )
+    for each in measured.values():
+        if each["missing_effects"]:
+            people().print(each["missing_effects"], markup=False, soft_wrap=True)
+    people().print()
     _print_matrix("machines of papers", period)
 
 
@@ -155,6 +159,7 @@ def _of_profile(profile: Profile) -> dict[str, Any]:
         "reconstructed": bool(profile.machine.get("reconstructed", False)),
         "mechanisms": {name: profile.prices(name) for name in CATALOGUE},
         "errors": errors._asdict() if errors else None,
+        "missing_effects": profile.missing_effects(),
     }
 
 

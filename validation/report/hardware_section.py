@@ -336,11 +336,12 @@ def other_gaps(own: Sequence[tuple[SeedGaps, ...]]) -> list[tuple[SeedGaps, ...]
 
 
 def out_of_reach(points: Sequence[Point], profile: Profile) -> list[str]:
-    """Return a sentence for what cannot be forecast, and for what is extrapolated."""
+    """Return a sentence for what cannot be forecast, what is extrapolated, and what is left out."""
     reasons = [unknown(profile, point) for point in points]
     notices = [f"not forecast: {reason}" for reason in reasons if reason]
     outside = profile.outside_range(max(open_connections(point) for point in points))
-    return list(dict.fromkeys(notices)) + ([outside] if outside else [])
+    others = [sentence for sentence in (outside, profile.missing_effects()) if sentence]
+    return list(dict.fromkeys(notices)) + others
 
 
 def _baselines_of(

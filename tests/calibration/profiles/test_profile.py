@@ -22,6 +22,7 @@ from dispatchsim.calibration.profiles.cost import (
 )
 from dispatchsim.calibration.profiles.cost_profile import Profile, ProfileError, shipped_profiles
 from dispatchsim.sim.state.costs import NO_CLIENT, Costs, curve, curve_ns
+from dispatchsim.sim.state.effects import EFFECTS
 
 
 def constant(ns: float, spread: float = 0.1, unit: str = "ns") -> Cost:
@@ -395,3 +396,30 @@ def test_every_shipped_profile_serves_the_mechanisms_of_its_machine() -> None:
         served = read.cost.keys() & MECHANISM_TABLES.keys()
         assert not any(map(read.missing_for, served))
         assert served == {*MECHANISMS, *further.get(name, ())}
+
+
+def without_costs(*names: str) -> Profile:
+    """Return a profile that lacks these costs."""
+    whole = profile()
+    tables = {
+        table: {name: cost for name, cost in costs.items() if f"{table}.{name}" not in names}
+        for table, costs in whole.cost.items()
+    }
+    return whole.model_copy(update={"cost": tables})
+
+
+def test_a_profile_names_the_effects_that_it_is_older_than() -> None:
+    assert profile().missing_effects() is None
+    older = without_costs(*EFFECTS["own-fins"].costs, *EFFECTS["cold-entries"].costs)
+    assert older.older_than == ["own-fins", "cold-entries"]
+    assert older.missing_effects() == (
+        "a-machine has no costs of own-fins, cold-entries, so runs are without: `dispatchsim "
+        "measure micro` and `dispatchsim measure flood` and `dispatchsim calibrate` would add them"
+    )
+    # One of two costs may be nothing on a machine.
+    assert without_costs("call.close_delivery_after_ns").missing_effects() is None
+
+
+def test_a_counted_profile_is_older_than_nothing() -> None:
+    counted = Profile.read(shipped_profiles()["counted-linux-6.1"])
+    assert counted.missing_effects() is None

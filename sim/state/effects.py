@@ -1,0 +1,112 @@
+"""Effects that a profile's costs may hold, be older than, or be used without.
+
+    profile ──costs──► without(costs, names) ──► a run in which these effects are not there
+
+An effect is something a kernel does that has costs of its own. Where they are left out, the model
+is the one of before: a run with and one without show what the effect is worth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from .costs import Costs
+
+
+class Effect(NamedTuple):
+    """What a kernel does, and the fields of `Costs` that hold it.
+
+    Attributes
+    ----------
+    what:
+        One sentence.
+    costs:
+        Table and field of each cost: "interrupt.way". All are at their defaults without it.
+    bench:
+        Of `measure micro`: what prices it; "flood" stands for `measure flood`.
+    """
+
+    what: str
+    costs: tuple[str, ...]
+    bench: str
+
+
+EFFECTS = {
+    "interrupt-way": Effect(
+        "an interrupt is on its way to another CPU for a while, and takes its sender's time",
+        ("interrupt.way", "client.interrupt_ns"),
+        "interrupt_way",
+    ),
+    "own-replies": Effect(
+        "a write handles its reply for a client on the same machine, and what comes meanwhile",
+        ("call.delivery_ns", "call.delivery_after_ns"),
+        "interrupt_way",
+    ),
+    "own-fins": Effect(
+        "a close handles its FIN for a client on the same machine, and what comes meanwhile",
+        ("call.close_delivery_ns", "call.close_delivery_after_ns"),
+        "packets_leave",
+    ),
+    "early-packets": Effect(
+        "a client's packet leaves in the middle of its call",
+        ("client.connect_after_ns", "client.close_after_ns"),
+        "packets_leave",
+    ),
+    "cold-handshakes": Effect(
+        "a handshake that an interrupt handles alone finds the caches cold",
+        ("interrupt.cold_ns",),
+        "interrupt_connect",
+    ),
+    "later-requests": Effect(
+        "the second request of a connection is acknowledged by its reply",
+        ("interrupt.data_saved_ns",),
+        "interrupt_later",
+    ),
+    "cheap-drops": Effect(
+        "a connection request that is dropped is dropped early",
+        ("interrupt.syn_saved_ns",),
+        "interrupt_dropped",
+    ),
+    "cold-entries": Effect(
+        "an interrupt takes longer the longer ago the last one was",
+        ("interrupt.entry_since",),
+        "flood",
+    ),
+}
+"""By name. Each was found missing in the model, and has a bench that shows it alone."""
+
+
+def without(costs: Costs, names: Iterable[str]) -> Costs:
+    """Return *costs* with those of the effects *names* at their defaults."""
+    for name in names:
+        for cost in EFFECTS[name].costs:
+            table, field = cost.split(".")
+            given = getattr(costs, table)
+            default = given._field_defaults[field]
+            costs = costs._replace(**{table: given._replace(**{field: default})})
+    return costs
+
+
+def effect_names(text: str) -> list[str]:
+    """Return the names in *text*, separated by commas; none for "none".
+
+    Raises
+    ------
+    ValueError
+        If one names no effect.
+
+    >>> effect_names("own-fins, interrupt-way")
+    ['own-fins', 'interrupt-way']
+    >>> effect_names("none")
+    []
+    """
+    if text == "none":
+        return []
+    names = [name.strip() for name in text.split(",")]
+    unknown = [name for name in names if name not in EFFECTS]
+    if unknown:
+        raise ValueError(
+            f'must be none, or of {", ".join(EFFECTS)} with commas between them, got "{unknown[0]}"'
+        )
+    return names
