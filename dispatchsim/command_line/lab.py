@@ -132,14 +132,14 @@ def ablation(
     effect: Annotated[
         list[str] | None, typer.Option(help="Only this one; again for another.")
     ] = None,
-    every: Annotated[int, typer.Option(help="Only each so many-th run.")] = 1,
+    every: Annotated[int, typer.Option(help="Only each so many-th run, or point.")] = 1,
 ) -> None:
-    """Tell what each effect in the model is worth."""
-    from ..validation.noise_free.ablation import EFFECTS, effect_lines
+    """Tell what each effect in the model is worth: errors without it and with all of them."""
+    from ..validation.report.ablation import EFFECTS, effect_lines
 
     for name in effect or ():
         check_known("--effect", name, EFFECTS)
-    _print(effect_lines(folder, _read_profile(profile), effect or list(EFFECTS), every))
+    _print(effect_lines(folder, _read_profile(profile), effect or (), every))
 
 
 def forecast_grid(

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ..clients.clients import idle_lives_ns
 from ..clients.retries import retry_draws
+from ..cpu.interrupts import is_beside_clients
 from ..cpu.receiving import asks_after, comes_late
 from ..engine.disturbances import gaps_ns
 from ..figures.queue_lengths import SAMPLE_COLUMNS
@@ -229,7 +230,7 @@ def build_world(
         and client.request_pieces == 1,
         asks_after=asks_after(kernel, costs),
         comes_late=comes_late(kernel, costs),
-        delivers_own=costs.call.delivery_ns > 0 and network.delay_ns == 0 and any(costs.client),
+        delivers_own=is_beside_clients(costs, network),
         entry_varies=any(costs.interrupt.entry_since.ns),
         some_stop_reading=any(fault.kind == FaultKind.READING for fault in settings.faults),
         rows_each=rows_each,

@@ -15,7 +15,8 @@ Ramakrishnan 1997, "Eliminating receive livelock in an interrupt-driven kernel".
 
 from __future__ import annotations
 
-from ..state.costs import curve_ns
+from ..state.client_settings import NetworkSettings
+from ..state.costs import Costs, curve_ns
 from ..state.event_calendar import schedule
 from ..state.kinds import activity, count, occurrence, packet_connection, packet_kind, packet_of
 from ..state.units import MICROSECOND_NS, PERMILLE
@@ -107,6 +108,13 @@ def _entry_ns(world: World, since_ns: int) -> int:
     return entry_ns
 
 
+def is_beside_clients(costs: Costs, network: NetworkSettings) -> bool:
+    """Return whether clients interrupt the server from another CPU of its machine, at a cost."""
+    call = costs.call
+    paid_ns = call.delivery_ns + call.close_delivery_ns + costs.client.interrupt_ns
+    return paid_ns > 0 and network.delay_ns == 0 and any(costs.client)
+
+
 def delivers_own(world: World, cpu: Cpu) -> bool:
     """Return whether *cpu* handles what it sends to a client on its machine, within a call.
 
@@ -122,7 +130,8 @@ def _is_in_delivery(world: World, cpu: Cpu) -> bool:
     thread, call = thread_of(world, cpu.running), world.costs.call
     left_ns = cpu.step_ns - progress_ns(world, cpu)
     if thread.activity == activity.WRITE:
-        return call.delivery_after_ns <= left_ns <= call.delivery_ns
+        has_any = call.delivery_ns > 0
+        return has_any and call.delivery_after_ns <= left_ns <= call.delivery_ns
     if thread.activity != activity.CLOSE or not thread.tells_client:
         return False
     return call.close_delivery_after_ns <= left_ns < call.close_delivery_ns

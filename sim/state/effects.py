@@ -58,12 +58,12 @@ EFFECTS = {
         ("interrupt.cold_ns",),
         "interrupt_connect",
     ),
-    "later-requests": Effect(
+    "acknowledged-by-replies": Effect(
         "the second request of a connection is acknowledged by its reply",
         ("interrupt.data_saved_ns",),
         "interrupt_later",
     ),
-    "cheap-drops": Effect(
+    "dropped-syns-are-cheap": Effect(
         "a connection request that is dropped is dropped early",
         ("interrupt.syn_saved_ns",),
         "interrupt_dropped",

@@ -82,11 +82,12 @@ def test_who_interrupts_is_busy_with_it() -> None:
     interrupting = BESIDE._replace(interrupt_ns=5_000)
     assert isinstance(interrupting, ClientCosts)
     # The second client wants to begin at 10100, but the first one's SYN has to interrupt first.
-    found = both(
-        arrivals(10_000, 10_100),
-        toy_costs("epoll_level", interrupting, interrupt=ON_ITS_WAY, call=DELIVERS),
-    )
-    assert found.started_ns.tolist() == [10_000, 15_000]
+    for call in (CALL, DELIVERS):
+        found = both(
+            arrivals(10_000, 10_100),
+            toy_costs("epoll_level", interrupting, interrupt=ON_ITS_WAY, call=call),
+        )
+        assert found.started_ns.tolist() == [10_000, 15_000]
 
 
 @pytest.mark.parametrize("n", [1, 40])
@@ -106,7 +107,7 @@ def test_ways_that_vary_are_within_their_curve(n: int) -> None:
 
 
 def test_a_close_handles_what_comes_while_it_handles_its_own_fin() -> None:
-    closing = CALL._replace(delivery_ns=1, close_delivery_ns=200, close_delivery_after_ns=50)
+    closing = CALL._replace(close_delivery_ns=200, close_delivery_after_ns=50)
     late = toy_costs("epoll_level", BESIDE._replace(close_ns=10_000))
     steps, _ = timeline("epoll_level", arrivals(10_000), WHILE, late)
     replied_ns, end_ns = (
@@ -128,7 +129,7 @@ def test_a_close_handles_what_comes_while_it_handles_its_own_fin() -> None:
 
 def test_the_close_of_a_connection_that_was_reset_sends_nothing() -> None:
     # The reset arrives 60 after the reply, while the descriptor is taken out of the set.
-    closing = CALL._replace(delivery_ns=1, close_delivery_ns=200, close_delivery_after_ns=50)
+    closing = CALL._replace(close_delivery_ns=200, close_delivery_after_ns=50)
     costs = toy_costs("epoll_level", BESIDE._replace(close_ns=30), call=closing)
     steps, _ = timeline("epoll_level", arrivals(10_000), WHILE, costs)
     _, end_ns = next((b, e) for b, e, name in steps if name == "CLOSE")

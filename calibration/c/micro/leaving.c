@@ -32,14 +32,14 @@ enum line {
 };
 
 static const char *const line_names[N_LINES] = {
-    [LINE_SOCKET] = "leaves_socket",   /* what a client does before it calls connect() */
+    [LINE_SOCKET] = "leaves_socket", /* what a client does before it calls connect() */
     [LINE_CONNECT] = "leaves_connect", /* from connect() until the server is robbed */
-    [LINE_OPENED] = "leaves_opened",   /* from then until the client knows of its connection */
+    [LINE_OPENED] = "leaves_opened", /* from then until the client knows of its connection */
     [LINE_SOFTIRQ] = "leaves_softirq", /* from then until the server goes on */
-    [LINE_RESET] = "leaves_reset",     /* from close() of a client until the server is robbed */
+    [LINE_RESET] = "leaves_reset", /* from close() of a client until the server is robbed */
     [LINE_CLOSING] = "leaves_closing", /* when sends began, after a server's close, that had no
                                           interrupt */
-    [LINE_CLOSE] = "leaves_close",     /* that close itself */
+    [LINE_CLOSE] = "leaves_close", /* that close itself */
 };
 
 struct leaving {

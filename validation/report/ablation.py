@@ -5,9 +5,10 @@
 
     dispatchsim lab ablation FOLDER --profile PROFILE
 
-FOLDER holds what `dispatchsim measure --target emulated` wrote, PROFILE what `dispatchsim
-calibrate` made of it. Prints median and worst absolute error of each promised figure over the runs
-that the fit did not see, without an effect and with all of them.
+FOLDER holds what `dispatchsim measure` wrote, PROFILE what `dispatchsim calibrate` made of it. Of
+the emulated target: median and worst absolute error of each promised figure over the runs that the
+fit did not see, without an effect and with all of them. Of a machine: the median error with the
+sign of most, by figure and regime of load, over its points with one seed each.
 """
 
 from __future__ import annotations
@@ -24,10 +25,18 @@ from ...calibration.fit.request_fit import with_requests
 from ...calibration.profiles.cost import Cost
 from ...calibration.profiles.cost_profile import Profile
 from ...calibration.records.measured_runs import RunRecord, read_rows
-from ..points.measured_points import accepted_held_out
-from .promises import LIMITS, NAMES
-from .run_forecast import repeating, run_forecasts
-from .scoring import score_runs
+from ...sim.engine.workers import workers_for
+from ...sim.files.parallel import cpu_count
+from ...sim.state.effects import EFFECTS as PRICED
+from ..forecast.forecast import Lengths, Request, forecasts, unknown
+from ..noise_free.promises import LIMITS, NAMES
+from ..noise_free.run_forecast import repeating, run_forecasts
+from ..noise_free.scoring import score_runs
+from ..points.measured_points import MeasuredPoint, accepted_held_out, group
+from ..scoring.regimes import RegimeErrors, regime_errors
+from ..scoring.scoring import score
+from ..scoring.value_verdicts import signed
+from .point_tables import FIGURE_NAMES
 
 Tables = dict[str, dict[str, Cost]]
 
@@ -61,10 +70,12 @@ EFFECTS: dict[str, Callable[[Tables], None]] = {
     ),
     "sets-are-copied-first": _without("select.look", "poll.look"),
     "crowding": _without("call.crowding"),
-    "dropped-syns-are-cheap": _without("interrupt.syn_saved_ns"),
-    "acknowledged-by-replies": _without("interrupt.data_saved_ns"),
+    **{name: _without(*effect.costs) for name, effect in PRICED.items()},
 }
-"""By the id of an effect in effects.toml: what takes it out of a profile."""
+"""By the id of an effect: what takes it out of a profile."""
+COUNTED = ("leaving-wait-queues", "moments-within-calls", "sets-are-copied-first", "crowding",
+           "dropped-syns-are-cheap", "acknowledged-by-replies")  # fmt: skip
+"""Those of them that the emulated target has."""
 
 
 def without(profile: Profile, effect: str, fit_runs: Sequence[RunRecord]) -> Profile:
@@ -88,14 +99,59 @@ def errors_of(profile: Profile, runs: Sequence[RunRecord]) -> dict[str, NDArray[
 def effect_lines(
     folder: Path, profile: Profile, effects: Sequence[str], every: int
 ) -> Iterator[str]:
-    """Yield the lines of the table of *effects*, of each so many-th run in *folder*.
+    """Yield the lines of the table of *effects*, of each so many-th run or point in *folder*.
+
+    Without *effects* it is of all that its target has.
 
     Raises
     ------
     DataError
         If the runs in *folder* are not of the format.
     """
-    picked = accepted_held_out(folder)[:: max(1, every)]
+    runs = accepted_held_out(folder)
+    if any(run.steering != "emulated" for run in runs):
+        priced = [name for name in PRICED if name not in profile.older_than]
+        yield from _hardware_lines(folder, profile, effects or priced, runs, every)
+    else:
+        yield from _counted_lines(folder, profile, effects or COUNTED, runs[:: max(1, every)])
+
+
+def _hardware_lines(
+    folder: Path, profile: Profile, effects: Sequence[str], runs: Sequence[RunRecord], every: int
+) -> Iterator[str]:
+    measured = group(runs)[:: max(1, every)]
+    fit_runs = read_rows(folder / "fit.jsonl", RunRecord).rows
+    whole = _machine_errors(profile, measured)
+    yield f"{'effect':24} {'figure':22} {'regime':32} {'points':>6} {'without':>8} {'with':>8}"
+    for effect in effects:
+        less = _machine_errors(without(profile, effect, fit_runs), measured)
+        for key, error in whole.items():
+            if key not in less:
+                continue
+            figure, regime = key
+            cells = f"{error.n:6} {signed(less[key].signed):>8} {signed(error.signed):>8}"
+            yield f"{effect:24} {FIGURE_NAMES[figure]:22} {regime:32} {cells}"
+
+
+def _machine_errors(
+    profile: Profile, measured: Sequence[MeasuredPoint]
+) -> dict[tuple[str, str], RegimeErrors]:
+    """Return the errors of forecasts at central costs, by figure and regime."""
+    requests = [
+        Request(entry.point, entry.seeds[:1], 0, Lengths(entry.warm_up_ns, entry.window_ns))
+        for entry in measured
+        if unknown(profile, entry.point) is None
+    ]
+    with workers_for("auto", cpu_count()) as executor:
+        made = forecasts(requests, profile, executor=executor)
+        found = {request.point: forecast for request, forecast in made}
+    errors = regime_errors(score(measured, found, {}))
+    return {(error.figure, error.regime): error for error in errors}
+
+
+def _counted_lines(
+    folder: Path, profile: Profile, effects: Sequence[str], picked: Sequence[RunRecord]
+) -> Iterator[str]:
     fit_runs = read_rows(folder / "fit.jsonl", RunRecord).rows
     after = errors_of(profile, picked)
     yield f"{'effect':24} {'figure':18} {'median':>8} {'with':>8} {'worst':>8} {'with':>8}"
