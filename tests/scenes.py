@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from hypothesis import strategies as st
 from tests.served import Served, on_server
-from tests.toy import CALL, INTERRUPT, SINCE, WAY, toy_costs
+from tests.toy import CALL, IDLE, INTERRUPT, SINCE, WAY, toy_costs
 
 from dispatchsim.models.catalogue import CATALOGUE, MECHANISMS
 from dispatchsim.models.simulate import simulate
@@ -72,7 +72,13 @@ class Scene(NamedTuple):
             self.mechanism,
             self.client,
             interrupt=interrupt._replace(
-                syn_after_ns=30, syn_saved_ns=90, data_saved_ns=25, left_ns=12, cold_ns=45, way=WAY
+                syn_after_ns=30,
+                syn_saved_ns=90,
+                data_saved_ns=25,
+                left_ns=12,
+                cold_ns=45,
+                way=WAY,
+                idle_exit_since=IDLE,
             ),
             call=CALL._replace(
                 accept_after_ns=20,

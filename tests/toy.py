@@ -58,6 +58,8 @@ SINCE = curve({0: 0, 10: 50, 100: 60})
 """What an interrupt costs more the longer ago the last one was, in microseconds."""
 WAY = curve({0: 90, 500: 120, 1000: 300})
 """How long an interrupt is on its way, by the thousandth of those that are no longer."""
+IDLE = curve({0: 0, 2: 0, 5: 400, 50: 600})
+"""How much longer it takes to leave idleness, by the microseconds that a CPU was idle."""
 CALL = CallCosts(
     accept_ns=300,
     accept_again_ns=100,

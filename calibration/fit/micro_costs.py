@@ -27,6 +27,7 @@ rings.py.
     leaves_opened    from the robbery on         entry_ns + syn_ns + 2 x delay_ns
     interrupt_connect alone                      entry_ns + syn_ns + ack_ns + cold_ns
     handshake_idle   round trip                  handshake_spin + idle_exit_ns
+                     by its pause                + idle_exit_since
     pingpong_block   round trip                  pingpong_spin + idle_exit_ns + wake_ns + event_ns
     epoll_block      CPU, interrupts included    call_ns + event_ns + read_ns + sleep_ns + wake_ns
                                                  + entry_ns + data_ns
@@ -70,6 +71,7 @@ from .medians import (
 )
 from .packets import (
     CONNECT,
+    USUAL_PAUSE_US,
     after_pause_ns,
     copying,
     flight_costs,
@@ -253,14 +255,27 @@ def _clients(medians: Medians, _costs: Known) -> Known:
     return found
 
 
+def _idle_exits(medians: Medians) -> list[tuple[int, float]]:
+    """Return what leaving idleness takes after each pause, in us, that both benches have had."""
+    idle = medians.points("handshake_idle", "pause_us")
+    spin = dict(medians.points("handshake_spin", "pause_us"))
+    exits = [(pause_us, max(0.0, ns - spin[pause_us])) for pause_us, ns in idle if pause_us in spin]
+    if not exits:
+        raise FitError(
+            "micro.jsonl: handshake_spin: at least 1 result with a pause of handshake_idle must be "
+            "there, got 0"
+        )
+    return exits
+
+
 def _waking(medians: Medians, costs: Known) -> Known:
     """Price what a sleeping server adds: latency by the round trips, CPU time by epoll_block.
 
     A handshake needs no process, so it is later by the idle exit alone; a ping-pong is later by
     the wake-up, too. What CPU time is left over was spent on falling asleep.
     """
-    handshake = medians.one("handshake_idle") - medians.one("handshake_spin")
-    exit_ns = max(0.0, handshake)
+    exits = _idle_exits(medians)
+    exit_ns = dict(exits).get(USUAL_PAUSE_US, exits[0][1])
     slower_ns = medians.one("pingpong_block", {"mechanism": "epoll"}) - medians.one("pingpong_spin")
     woken_ns = max(0.0, slower_ns - exit_ns - first(costs, "epoll_level.event_ns"))
     where = {"n": medians.points("epoll_block", "n")[0][0]}
@@ -281,10 +296,17 @@ def _waking(medians: Medians, costs: Known) -> Known:
     wake_ns = min(woken_ns, slept_ns)
     waited_ns = woken_ns - wake_ns
     exit_source = "handshake_idle, less handshake_spin"
+    least_ns = min(ns for _, ns in exits)
+    varying: Known = {}
+    if len(exits) > 1:
+        pauses_us, exits_ns = zip(*exits, strict=True)
+        more_ns = tuple(ns - least_ns for ns in exits_ns)
+        source = f"{exit_source}, by the pause before"
+        varying = {"interrupt.idle_exit_since": Fitted(pauses_us, more_ns, 0.0, source)}
     if waited_ns > 0:
         exit_source += f"; and {waited_ns:.0f} ns of a wake-up in which the thread has not run"
-    return {
-        "interrupt.idle_exit_ns": constant(exit_ns + waited_ns, 0.0, exit_source),
+    return varying | {
+        "interrupt.idle_exit_ns": constant(least_ns + waited_ns, 0.0, exit_source),
         "interrupt.wake_ns": constant(
             wake_ns, 0.0, "pingpong_block, less pingpong_spin, idle_exit_ns and event_ns"
         ),
@@ -309,7 +331,8 @@ def _network(medians: Medians, costs: Known) -> Known:
     else:
         known_ns += _connecting_ns(medians, costs) + _way_ns(costs)
         known_ns += after_pause_ns(medians, "handshake_spin", costs.get(_SINCE))
-        left_ns = medians.one("handshake_spin") - known_ns
+        spin = medians.points("handshake_spin", "pause_us")
+        left_ns = dict(spin).get(USUAL_PAUSE_US, spin[0][1]) - known_ns
         split = f"{CONNECT}; handshake_spin, less client_connect, says when the client knows"
         delay = "handshake_spin, less client_connect, way and softirq, halved"
     ack_ns = min(max(0.0, -left_ns), handshake_ns)

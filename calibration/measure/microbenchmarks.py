@@ -27,6 +27,7 @@ SIZES_FEW = (100, 1000, 6000)
 BURSTS = (1, 4, 16, 64, 256)
 BURSTS_SIGNALLED = (4, 16, 64)  # of those: one packet is mostly its interrupt, 256 mostly a tick
 LONG_REPLIES = (1024, 4096, 14_336, 28_672, 65_536)  # bytes; the third still fits a first window
+IDLE_US = (0, 20, 50, 100, 300, 1000, 5000)  # that a CPU is idle
 OTHERS_US = (50, 200, 1000, 4000)  # that they have the CPU
 TOLD = (1, 16, 64)  # descriptors with news
 LISTED = (1, 100, 1000)  # that can be written: what one epoll_wait gives
@@ -90,8 +91,8 @@ def bench_commands(
         *_with("cache_refill", "pause-us", OTHERS_US),
         "pingpong_spin",
         *_with("pingpong_block", "mechanism", ("select", "poll", "epoll")),
-        "handshake_idle",
-        "handshake_spin",
+        *_with("handshake_idle", "pause-us", IDLE_US),
+        *_with("handshake_spin", "pause-us", IDLE_US),
         *_with("client_calls", "batch", (1, 64)),
         "client_again",
         # what two mechanisms need is measured once

@@ -62,6 +62,7 @@ OF_TABLE: dict[str, Mapping[str, str]] = {
         "datagram_ns": "a datagram that finds its receive buffer full",
         "cold_ns": "what a handshake takes more that an interrupt handles alone",
         "acked_ns": "each acknowledgement of a flight of segments after the first",
+        "idle_exit_since": "what idle_exit_ns is more, by microseconds of idleness",
         "entry_since": "what entry_ns is more, by microseconds since the last interrupt",
         "datagram_entry_ns": "an interrupt for a datagram instead of entry_ns",
         "way": "how long an interrupt is on its way, by the thousandth of those no longer",

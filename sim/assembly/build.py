@@ -232,6 +232,7 @@ def build_world(
         comes_late=comes_late(kernel, costs),
         delivers_own=is_beside_clients(costs, network),
         entry_varies=any(costs.interrupt.entry_since.ns),
+        idle_exit_varies=any(costs.interrupt.idle_exit_since.ns),
         some_stop_reading=any(fault.kind == FaultKind.READING for fault in settings.faults),
         rows_each=rows_each,
         is_kept=is_kept,

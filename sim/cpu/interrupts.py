@@ -23,7 +23,7 @@ from ..state.units import MICROSECOND_NS, PERMILLE
 from ..state.world import Cpu, World
 from ..wire.way import flow_hash
 from .gaps import host_takes_from, taken_after_ns, through_gaps_ns
-from .processor import is_other, progress_ns, thread_of
+from .processor import idle_exit_ns, is_other, progress_ns, thread_of
 
 _BACKEND_FLOWS = 1 << 30
 """The first number of a flow from the backend, behind those of clients."""
@@ -97,7 +97,7 @@ def _out_of_idleness_ns(world: World, cpu: Cpu) -> int:
     if cpu.n_runnable > 0:
         left_ns = max(0, cpu.runnable_ns - from_ns)  # it is on its way out of idleness already
         return through_gaps_ns(world, cpu, from_ns, left_ns)
-    return through_gaps_ns(world, cpu, from_ns, world.costs.interrupt.idle_exit_ns)
+    return through_gaps_ns(world, cpu, from_ns, idle_exit_ns(world, from_ns - cpu.idle_from_ns))
 
 
 def _entry_ns(world: World, since_ns: int) -> int:

@@ -12,7 +12,9 @@ Who gets a CPU is decided in sim/cpu/scheduling.py; interrupts take precedence o
 
 from __future__ import annotations
 
+from ..state.costs import curve_ns
 from ..state.kinds import NEVER_NS, WEIGHT
+from ..state.units import MICROSECOND_NS
 from ..state.world import ON_CPU, Cpu, Worker, World
 
 
@@ -41,6 +43,14 @@ def packet_thread(world: World, cpu: Cpu) -> Worker:
 def stall_of(world: World, cpu: Cpu) -> Worker:
     """Return what keeps *cpu* from all threads when it is stalled."""
     return world.others[len(world.cpus) + cpu.number]
+
+
+def idle_exit_ns(world: World, idle_ns: int) -> int:
+    """Return how long a CPU takes to leave idleness when it has been idle for *idle_ns*."""
+    exit_ns = world.costs.interrupt.idle_exit_ns
+    if world.idle_exit_varies:
+        exit_ns += curve_ns(world.costs.interrupt.idle_exit_since, idle_ns // MICROSECOND_NS)
+    return exit_ns
 
 
 def due_ns(cpu: Cpu) -> int:

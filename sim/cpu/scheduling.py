@@ -54,7 +54,7 @@ from ..state.kinds import (
 )
 from ..state.units import MICROSECOND_NS
 from ..state.world import COMES_BACK, OFF_CPU, ON_CPU, Cpu, Worker, World
-from .processor import is_other, progress_ns, thread_of, weight_of
+from .processor import idle_exit_ns, is_other, progress_ns, thread_of, weight_of
 
 
 def boot(world: World, worker: Worker) -> None:
@@ -297,7 +297,7 @@ def _leave_idleness(world: World, cpu: Cpu) -> None:
         return
     cpu.runnable_ns = max(world.now_ns, cpu.gap_until_ns)
     if cpu.number != world.waker and cpu.irq_free_ns <= world.now_ns:
-        cpu.runnable_ns += world.costs.interrupt.idle_exit_ns
+        cpu.runnable_ns += idle_exit_ns(world, cpu.runnable_ns - cpu.idle_from_ns)
 
 
 def _cut_in(world: World, cpu: Cpu, number: int) -> None:

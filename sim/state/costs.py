@@ -98,6 +98,8 @@ class InterruptCosts(NamedTuple):
     TCP's code out of the caches.
     entry_since is what entry_ns is more, by the microseconds since the last interrupt on that CPU:
     what it needs has left the caches meanwhile.
+    idle_exit_since is what idle_exit_ns is more, by the microseconds that the CPU was idle: a
+    hypervisor waits for a while before it gives the CPU to others.
     way is how long an interrupt is on its way, while the CPU goes on and further packets come, by
     the thousandth of all interrupts that are no longer: hypervisors and caches make it vary.
     """
@@ -120,6 +122,7 @@ class InterruptCosts(NamedTuple):
     datagram_entry_ns: int = 0
     way: Curve = flat(0)
     cold_ns: int = 0
+    idle_exit_since: Curve = flat(0)
 
 
 class CallCosts(NamedTuple):

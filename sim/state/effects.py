@@ -68,6 +68,11 @@ EFFECTS = {
         ("interrupt.syn_saved_ns",),
         "interrupt_dropped",
     ),
+    "long-idleness": Effect(
+        "a CPU takes longer to leave idleness the longer it was idle",
+        ("interrupt.idle_exit_since",),
+        "handshake_idle",
+    ),
     "cold-entries": Effect(
         "an interrupt takes longer the longer ago the last one was",
         ("interrupt.entry_since",),

@@ -413,6 +413,7 @@ class Disturbances:
     asks_after: int  # packets that a softirq handles before it asks whether to go on
     comes_late: bool  # a device waits before it interrupts, or its interrupt is on its way
     entry_varies: bool  # an interrupt costs more the longer ago the last one was
+    idle_exit_varies: bool  # waking takes longer the longer a CPU was idle
     busy_weight: int = WEIGHT  # of each process that computes, by its nice value
     n_others: int = 0  # of the other threads, those that do not sleep
     signals_elsewhere: int = 0  # that another process holds now

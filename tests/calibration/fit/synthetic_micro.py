@@ -30,6 +30,7 @@ DEFAULTS: dict[str, dict[str, int | str]] = {
     "client_again": {"batch": 1024},
     "epoll": {"n": 100},
     "interrupt": {"burst": 8, "mechanism": "none", "pause_us": 300},
+    "handshake": {"pause_us": 300},
     "pingpong": {"n": 0, "mechanism": "none"},
     "wait_told": {"n": 100, "ready": 1},
     "wait_ready": {"n": 100, "ready": 1},
@@ -155,13 +156,18 @@ def epolled(kind: str, given: dict[str, Any]) -> dict[str, float]:
     return {"median": grown(ns, given["n"])}
 
 
+def left_idleness(pause_us: int) -> float:
+    return TRUE["idle_exit"] + (9_000 if pause_us >= 50 else 0)
+
+
 def tripped(bench: str, given: dict[str, Any]) -> dict[str, float]:
     """Return a round trip: of a byte, or of a handshake."""
     if bench.startswith("handshake"):
         connect_ns = TRUE["connect"] - grown(ADD_NS, 100)
         known = connect_ns + TRUE["way"] + TRUE["entry"] + TRUE["syn"] + 2 * TRUE["delay"]
-        return {"median": known + (TRUE["idle_exit"] if bench == "handshake_idle" else 0)}
-    asleep = TRUE["idle_exit"] + TRUE["wake"] + TRUE["event"]
+        exit_ns = left_idleness(given["pause_us"])
+        return {"median": known + (exit_ns if bench == "handshake_idle" else 0)}
+    asleep = left_idleness(300) + TRUE["wake"] + TRUE["event"]
     return {"median": 15_000 + (asleep if bench == "pingpong_block" else 0)}
 
 

@@ -111,6 +111,8 @@ def test_known_curves_are_found_again() -> None:
     low, middle, high = (TRUE["way"] + more for more in (-400, 0, 400))
     ways = {0: low, 100: low, 500: middle, 900: high, 1000: high}
     assert found["interrupt.way"] == pytest.approx(ways)
+    longer = {0: 0, 20: 0, 50: 9_000, 100: 9_000, 300: 9_000, 1000: 9_000, 5000: 9_000}
+    assert found["interrupt.idle_exit_since"] == pytest.approx(longer)
     counts = (0, 100, 500, 1000, 2000, 4000, 6000, 10_000)
     for name in ("select", "poll"):
         assert found[f"{name}.scan"] == pytest.approx({n: scan(n) for n in counts}, rel=1e-4)
@@ -262,6 +264,18 @@ def test_a_client_that_knows_before_the_softirq_is_over_splits_the_handshake(ben
     # What is dropped costs the same, whatever the ACK's part of a handshake is.
     dropped_ns = found["interrupt.syn_ns"] - found["interrupt.syn_saved_ns"]
     assert dropped_ns == pytest.approx(TRUE["dropped"])
+
+
+def test_machines_measured_with_one_pause_leave_idleness_alike_after_any() -> None:
+    rows = [
+        row
+        for row in micro_rounds()
+        if not row.bench.startswith("handshake_") or row.parameters["pause_us"] == 300
+    ]
+    found = constants(rows)
+    assert "interrupt.idle_exit_since" not in fitted(rows)
+    assert found["interrupt.idle_exit_ns"] == pytest.approx(TRUE["idle_exit"] + 9_000)
+    assert found["interrupt.wake_ns"] == pytest.approx(TRUE["wake"])
 
 
 def test_machines_measured_before_this_bench_have_packets_leave_at_the_end_of_calls() -> None:

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.served import on_server
-from tests.toy import CALL, INTERRUPT, MECHANISM, MECHANISMS, arrivals, timeline, toy_costs
+from tests.toy import CALL, IDLE, INTERRUPT, MECHANISM, MECHANISMS, arrivals, timeline, toy_costs
 
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.figures.outcome import Outcome
 from dispatchsim.sim.load.workload import open_loop
 from dispatchsim.sim.state.client_settings import ClientSettings, NetworkSettings
-from dispatchsim.sim.state.costs import Costs, InterruptCosts, curve, per_item
+from dispatchsim.sim.state.costs import Costs, InterruptCosts, curve, curve_ns, per_item
 from dispatchsim.sim.state.kinds import Activity, Count
 from dispatchsim.sim.state.settings import RunSettings
 from dispatchsim.sim.state.units import MILLISECOND_NS
@@ -56,6 +56,24 @@ def test_a_handshake_that_an_interrupt_handles_alone_finds_the_caches_cold() -> 
     assert more_ns(10_000) == 70
     assert more_ns(10_000, 60_000) == 2 * 70
     assert more_ns(10_000, 10_000) == 0  # each finds what the other has brought
+
+
+def test_a_cpu_that_was_idle_for_longer_takes_longer_to_wake() -> None:
+    lazy = toy_costs("epoll_level", interrupt=INTERRUPT._replace(idle_exit_since=IDLE))
+    near = ALONE._replace(network=NetworkSettings())
+
+    def later_ns(*at_ns: int) -> list[int]:
+        plain, later = (
+            simulate("epoll_level", arrivals(*at_ns), costs, near, engine="reference").done_ns
+            for costs in (toy_costs("epoll_level"), lazy)
+        )
+        return [int(after - before) for after, before in zip(later, plain, strict=True)]
+
+    # The server is idle from less than 1 us on, and again from less than 15 us on.
+    (first_ns,) = later_ns(10_000)
+    assert first_ns == curve_ns(IDLE, 9)
+    assert later_ns(10_000, 200_000) == [first_ns, curve_ns(IDLE, 185)]
+    assert later_ns(10_000, 16_000)[1] < first_ns  # idle for some 2 us
 
 
 def test_a_reply_leaves_before_its_call_is_over() -> None:
