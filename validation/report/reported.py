@@ -121,7 +121,9 @@ def _point_score(row: Mapping[Any, Any]) -> PointScore:
 
     spreads = {
         name: Spread(
-            *(row.get(f"measured {name} {end}", np.nan) for end in ("low", "high")), np.nan
+            row.get(f"measured {name} low", np.nan),
+            row.get(f"measured {name} high", np.nan),
+            np.nan,
         )
         for name in SCORED
     }
