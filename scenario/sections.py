@@ -161,7 +161,7 @@ class Machine(SettingsSection, settings=(MachineSettings, KernelSettings, Memory
     without: StrictStr = Field(
         default="none",
         description="Effects of the kernel that are left out of the model, with commas between "
-        f"them: {', '.join(EFFECTS)}. A run with and one without say what an effect is worth.",
+        f"them: {', '.join(EFFECTS)}. Compare a run with and without an effect for its worth.",
     )
     role: Literal["server", "client"] = Field(
         default="server",

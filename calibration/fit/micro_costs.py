@@ -47,7 +47,6 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ...sim.state.units import PERMILLE
 from .curve_fit import (
     KNOTS_MAX,
     Floats,
@@ -71,14 +70,15 @@ from .medians import (
 )
 from .packets import (
     CONNECT,
-    USUAL_PAUSE_US,
     after_pause_ns,
     copying,
     flight_costs,
     knows_cold,
     leaving_costs,
     solve_packets,
+    usual,
     way_costs,
+    way_ns,
 )
 from .rings import micro_ring_costs
 from .threads import micro_blocking_costs
@@ -275,7 +275,7 @@ def _waking(medians: Medians, costs: Known) -> Known:
     the wake-up, too. What CPU time is left over was spent on falling asleep.
     """
     exits = _idle_exits(medians)
-    exit_ns = dict(exits).get(USUAL_PAUSE_US, exits[0][1])
+    exit_ns = usual(exits)
     slower_ns = medians.one("pingpong_block", {"mechanism": "epoll"}) - medians.one("pingpong_spin")
     woken_ns = max(0.0, slower_ns - exit_ns - first(costs, "epoll_level.event_ns"))
     where = {"n": medians.points("epoll_block", "n")[0][0]}
@@ -329,10 +329,9 @@ def _network(medians: Medians, costs: Known) -> Known:
         split = f"{CONNECT}; packets_leave says when the client knows"
         delay = "packets_leave, less its softirq, halved"
     else:
-        known_ns += _connecting_ns(medians, costs) + _way_ns(costs)
+        known_ns += _connecting_ns(medians, costs) + way_ns(costs)
         known_ns += after_pause_ns(medians, "handshake_spin", costs.get(_SINCE))
-        spin = medians.points("handshake_spin", "pause_us")
-        left_ns = dict(spin).get(USUAL_PAUSE_US, spin[0][1]) - known_ns
+        left_ns = usual(medians.points("handshake_spin", "pause_us")) - known_ns
         split = f"{CONNECT}; handshake_spin, less client_connect, says when the client knows"
         delay = "handshake_spin, less client_connect, way and softirq, halved"
     ack_ns = min(max(0.0, -left_ns), handshake_ns)
@@ -366,12 +365,6 @@ def _connecting_ns(medians: Medians, costs: Known) -> float:
     if medians.steering == "far_end":
         return connect_ns  # packets have no interest set
     return max(0.0, connect_ns - first(costs, "epoll_level.add_ns"))
-
-
-def _way_ns(costs: Known) -> float:
-    """Return how long an interrupt is on its way in the median; 0 where that is not known."""
-    way = costs.get("interrupt.way")
-    return 0.0 if way is None else float(np.interp(PERMILLE // 2, way.at, way.value))
 
 
 def _cold(medians: Medians, costs: Known) -> Known:

@@ -95,6 +95,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
+from ...sim.state.units import PERMILLE
 from ...sim.wire.way import SEGMENT_BYTES, n_segments_of
 from ..points.flood_points import US_NS, FloodPoint
 from ..points.point import WINDOW
@@ -198,6 +199,11 @@ def knows_cold(medians: Medians) -> bool:
     return 1 in bursts and len(bursts) > 2 and medians.steering not in ("far_end", "loopback")
 
 
+def usual(points: Sequence[tuple[int, float]]) -> float:
+    """Return the time after the usual pause, of *points* (pause in us, ns); else the first one."""
+    return dict(points).get(USUAL_PAUSE_US, points[0][1])
+
+
 def after_pause_ns(medians: Medians, bench: str, since: Fitted | None) -> float:
     """Return what an entry is more after the pause that *bench* makes."""
     pauses_us = medians.values_of(bench, "pause_us")
@@ -211,6 +217,12 @@ _QUANTILES = ((0, "p10"), (100, "p10"), (500, "median"), (900, "p90"), (1000, "p
 """By which thousandth what is known of a distribution stands."""
 _INNER = 0.8
 """The share of a distribution between its outer tenths."""
+
+
+def way_ns(costs: Known) -> float:
+    """Return how long an interrupt is on its way in the median; 0 where that is not known."""
+    way = costs.get("interrupt.way")
+    return 0.0 if way is None else float(np.interp(PERMILLE // 2, way.at, way.value))
 
 
 def way_costs(medians: Medians, _costs: Known) -> Known:
@@ -251,9 +263,8 @@ def leaving_costs(medians: Medians, costs: Known) -> Known:
     """
     if medians.loopback or not (medians.has("leaves_connect") and medians.has("way_interrupt")):
         return {}
-    way_ns = medians.one("way_interrupt") - medians.one("way_second")
-    connecting_ns = medians.one("leaves_socket") + medians.one("leaves_connect") - way_ns
-    closing_ns = medians.one("leaves_reset") - way_ns
+    connecting_ns = medians.one("leaves_socket") + medians.one("leaves_connect") - way_ns(costs)
+    closing_ns = medians.one("leaves_reset") - way_ns(costs)
     from_ns, until_ns = _uninterrupted(
         medians, "leaves_closing", "leaves_close", medians.one("way_second")
     )
