@@ -109,10 +109,16 @@ def _of_python(text: str) -> Iterator[Passage]:
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             if " " in node.value.strip():
-                yield Passage(node.lineno, node.value)
+                yield Passage(node.lineno, _without_parameters(node.value))
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT:
             yield Passage(token.start[0], token.string)
+
+
+def _without_parameters(docstring: str) -> str:
+    """Blank out names of parameters: *name*, and a line of names before their description."""
+    names = r"(?<!\*)\*\w+\*(?!\*)|^ +\w+(, \w+)*:$"
+    return re.sub(names, lambda match: " " * len(match.group()), docstring, flags=re.MULTILINE)
 
 
 def _of_notebook(text: str) -> Iterator[Passage]:
@@ -143,9 +149,7 @@ def read_files() -> list[Path]:
     ).stdout.splitlines()
     kinds = {".py", ".ipynb", ".toml"} | C_LIKE | PROSE
     return [
-        ROOT / name
-        for name in listed
-        if Path(name).suffix in kinds and not name.startswith(UNREAD)
+        ROOT / name for name in listed if Path(name).suffix in kinds and not name.startswith(UNREAD)
     ]
 
 
