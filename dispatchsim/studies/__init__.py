@@ -1,8 +1,8 @@
 """Questions that take many runs: sweep, capacity, tune, sensitivity, forecast.
 
-    factors ─► points ─► runs (seeds, draws of the costs) ─► store ─► records ─► answer
-    what is varied       common random numbers               kept       rows      with an interval
+    factors ─► points ─► runs (seeds, cost samples) ─► store ─► records ─► answer
+    what is varied       common random numbers         kept       rows      with an interval
 
-A verb a file; each returns an answer that knows its sentence, its table as a pandas frame
-(`frame`), its picture (`plot`) and what to know before one believes it (`warnings`).
+Each file holds one verb. It returns an answer with a sentence, a table as a pandas frame
+(`frame`), a picture (`plot`) and `warnings`.
 """

@@ -1,4 +1,4 @@
-"""A field of a scenario along which a bound is looked for: its unit, its first value, its limits.
+"""The field of a scenario along which a search runs: its unit, its first value, its limits.
 
 value in the scenario ─► begin        a legal value ◄─ highest() ─► an illegal one, and why
 """
@@ -25,7 +25,7 @@ from ..sim.state.units import SECOND_NS
 from .factors import Value, check_field
 
 CONNECTIONS_MIN = 100
-"""Connections of a window at the least: with fewer, the 99 % quantile is the maximum."""
+"""Fewest connections in a window: with fewer, the 99% quantile is the maximum."""
 RATE_MAX_PER_S = 2_000_000.0
 _BEGIN_WHOLE = 1_000
 RATE_FIELD = "load.rate"
@@ -64,7 +64,7 @@ class Axis(NamedTuple):
             return number
         digits = f"{number:.9f}".rstrip("0").rstrip(".")
         for quantity in (DURATION, SIZE, BANDWIDTH):
-            # A run knows whole nanoseconds, bytes, and bits a second.
+            # A run counts whole nanoseconds, bytes, and bits a second.
             exact = Fraction(digits) * quantity.units.get(self.unit, 0)
             if exact.denominator != 1:
                 return quantity.format(round(exact))
@@ -75,22 +75,22 @@ class Axis(NamedTuple):
         return at_value(scenario, self.field, self.value(x))
 
     def above(self, x: float, growth: float) -> float:
-        """Return *growth* times *x*, or what is legal of that."""
+        """Return *growth* times *x*, or the ceiling if that is less."""
         more = max(math.floor(x * growth), x + 1) if self.is_whole else x * growth
         return min(more, self.ceiling)
 
     def below(self, x: float, growth: float) -> float:
-        """Return *x* over *growth*, or what is legal of that."""
+        """Return *x* over *growth*, or the floor if that is more."""
         less = min(math.floor(x / growth), x - 1) if self.is_whole else x / growth
         return max(less, self.floor)
 
     def between(self, low: float, high: float) -> float:
-        """Return what lies half-way; whole numbers may have nothing there."""
+        """Return the middle of two values, rounded on a whole axis."""
         middle = (low + high) / 2
         return float(round(middle)) if self.is_whole else float(f"{middle:.9g}")
 
     def text(self, x: float) -> str:
-        """Return *x* as people say it: three digits are all that a search gives.
+        """Return *x* with three digits, the precision of a search, and its unit.
 
         >>> Axis("load.rate", "/s", False, 1.0, 1.0, 1.0).text(12345.6)
         '12,300/s'
@@ -108,12 +108,12 @@ def at_value(scenario: Scenario, field: str, value: Value) -> Scenario:
 
 
 def axis_of(scenario: Scenario, field: str = RATE_FIELD) -> Axis:
-    """Return what is known of *field* in *scenario*.
+    """Return the axis of *field* in *scenario*.
 
     Raises
     ------
     UserError
-        If it is no field, or none that is a number.
+        If it is no field, or its value is no number.
     ScenarioError
         If the scenario has no rate and the field is load.rate.
     """
@@ -125,7 +125,7 @@ def axis_of(scenario: Scenario, field: str = RATE_FIELD) -> Axis:
     written = read_number(said)
     if said is None:
         raise UserError(
-            f"of {field}: must be given in the scenario, where a search begins, got none"
+            f"of {field}: must have a value in the scenario, where the search begins, got none"
         )
     if isinstance(said, bool) or not (isinstance(said, int | float) or written):
         raise UserError(f"of {field}: must be a number in the scenario, got {shown(said)}")
@@ -135,7 +135,7 @@ def axis_of(scenario: Scenario, field: str = RATE_FIELD) -> Axis:
         number, unit, is_whole = float(said), "", isinstance(said, int)
     begin = number or float(_BEGIN_WHOLE if is_whole else 1)
     axis = Axis(field, unit, is_whole, begin, begin, begin)
-    axis.at(scenario, begin)  # a default may not be what this scenario may say
+    axis.at(scenario, begin)  # a default may be illegal in this scenario
     return axis._replace(floor=_lowest(scenario, axis), ceiling=_highest(scenario, axis))
 
 
@@ -143,8 +143,8 @@ def _rate_axis(scenario: Scenario) -> Axis:
     length, rate = scenario.run, scenario.load.rate
     if rate is None:
         raise ScenarioError(
-            "load.rate: is missing, and a capacity is a rate of an open loop: ask for "
-            "--of load.users of a closed one"
+            "load.rate: is missing: a capacity is the rate of an open loop. For a closed loop use "
+            "--of load.users"
         )
     most = 0.99 * CONNECTIONS_MAX * SECOND_NS / length.duration
     ceiling = min(RATE_MAX_PER_S, most, scenario.rate_max_per_s)
@@ -161,7 +161,7 @@ def _is_legal(scenario: Scenario, axis: Axis, x: float) -> bool:
 
 
 def _lowest(scenario: Scenario, axis: Axis) -> float:
-    """Return about the lowest legal value from a thousandth of the first one on, or 0 if whole."""
+    """Return about the lowest legal value: at least a thousandth of the first, or 0 if whole."""
     low, high = (0.0 if axis.is_whole else axis.begin / 1024), axis.begin
     if _is_legal(scenario, axis, low):
         return low
@@ -172,7 +172,7 @@ def _lowest(scenario: Scenario, axis: Axis) -> float:
 
 
 def _highest(scenario: Scenario, axis: Axis) -> float:
-    """Return about the highest legal value: found by trying, as rules lie between keys."""
+    """Return about the highest legal value, found by trial because rules span several keys."""
     low, high = axis.begin, 2 * axis.begin
     while _is_legal(scenario, axis, high):
         low, high = high, 2 * high

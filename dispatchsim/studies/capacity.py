@@ -1,11 +1,11 @@
-"""The planner's question: up to which load, or how many idle connections, a service keeps its word.
+"""Capacity: the load, or the number of idle connections, up to which a service meets its objective.
 
-    searches (studies/searching.py) ─► where each ends ─► 90% of further ones ─┐
-    past forecast errors (studies/past_errors.py) ─► where it ends with them ──┴─► one interval
+    searches (studies/searching.py) ─► the load of each ─► 90% of further searches ─┐
+    past forecast errors (studies/past_errors.py) ─► the load with each error ──────┴─► one interval
 
-Each replication is a search of its own, with its own seed and its own draw of the costs: arrivals
-and calibration are both in where it ends. What the model itself gets wrong is not, so the answer is
-centred on the median of past errors, and as wide as the wider of both.
+Each replication is one search with its own seed and its own cost sample, so the spread of searches
+holds random arrivals and calibration. It does not hold errors of the model: the answer is centred
+on the median of past forecast errors, and as wide as the wider of the two intervals.
 
 Source: Hahn and Meeker 1991, §4.7 (prediction interval; of logarithms, as loads are ratios).
 """
@@ -48,16 +48,16 @@ if TYPE_CHECKING:
 PRECISION = 0.02
 """Relative width at which a search ends."""
 _SEARCHES_MIN = 5
-"""For an interval: Student's t of fewer is wider than anybody can use."""
+"""For an interval: with fewer searches Student's t is too wide to be useful."""
 
 
 @dataclass(frozen=True, repr=False)
 class Capacity:
-    """The answer: the objective is first broken between `low` and `high`.
+    """The answer: the objective is first violated between `low` and `high`.
 
-    From five searches on that is with 90%. The first search is at central costs, the others each at
-    a draw of what the calibration leaves open. Where a search ended at a limit, the range is open
-    on that side (0 or infinity).
+    With five searches or more this is a 90% interval. The first search runs at central costs, each
+    other at a cost sample. Where a search ended at a limit, the range is open on that side (0 or
+    infinity).
     """
 
     scenario: Scenario
@@ -70,10 +70,10 @@ class Capacity:
 
     @property
     def simulated(self) -> tuple[float, float]:
-        """Where a further search would end with 90%; of few searches, where those ended."""
+        """The 90% interval of a further search; with few searches, the range of these."""
         low = min(s.low for s in self.searches)
         high = max(s.high for s in self.searches)
-        # The first one is at central costs, and so none of them.
+        # The first one runs at central costs, so it is not one of the cost samples.
         middles = [math.log(s.middle) for s in self.searches[1:] if s.middle > 0]
         are_all = all(s.found is Found.BETWEEN for s in self.searches)
         if not are_all or len(middles) < _SEARCHES_MIN - 1:
@@ -83,7 +83,7 @@ class Capacity:
 
     @property
     def range(self) -> tuple[float, float]:
-        """Where the objective breaks with 90%: what searches and past errors leave open."""
+        """The 90% interval of the load that violates the objective, past errors included."""
         low, high = self.simulated
         if self.past is None:
             return low, high
@@ -92,17 +92,17 @@ class Capacity:
 
     @property
     def low(self) -> float:
-        """The load up to which the objective is kept in all likelihood."""
+        """The load up to which the objective is met in all likelihood."""
         return self.range[0]
 
     @property
     def high(self) -> float:
-        """The load from which on it is broken in all likelihood."""
+        """The load from which it is violated in all likelihood."""
         return self.range[1]
 
     @property
     def centre(self) -> float | None:
-        """The load at which the central search ended, moved by past errors; None: at none."""
+        """The load at which the central search ended, moved by past errors; None if at a limit."""
         if self.searches[0].found is not Found.BETWEEN:
             return None
         return self.searches[0].middle if self.past is None else self.past.middle
@@ -111,26 +111,26 @@ class Capacity:
     def sentence(self) -> str:
         """The answer in words."""
         kinds = {s.found for s in self.searches}
-        says = str(self.objective)
+        objective = str(self.objective)
         low, high = self.range
         if kinds == {Found.ALWAYS_BROKEN}:
-            return f"meets {says} at no load: {self._at_least_load}"
+            return f"meets {objective} at no load: {self._at_least_load}"
         if kinds == {Found.NEVER_BROKEN}:
-            text = f"meets {says} up to {self._loads(low)}, the most there can be"
+            text = f"meets {objective} up to {self._loads(low)}, the highest possible"
         elif low == 0 and math.isinf(high):
-            text = f"nothing is known of where {says} breaks"
+            text = f"the load that violates {objective} is unknown"
         elif low == 0:
-            text = f"meets {says} up to {self._loads(high)} at the most"
+            text = f"meets {objective} up to {self._loads(high)} at most"
         elif math.isinf(high):
-            text = f"meets {says} up to {self._loads(low)} at the least"
+            text = f"meets {objective} up to {self._loads(low)} at least"
         else:
-            text = f"meets {says} up to {self._loads(low, high)}"
+            text = f"meets {objective} up to {self._loads(low, high)}"
         if Found.OUT_OF_BUDGET in kinds:
-            text += f" (a search ended early: after {RUNS_MAX} runs, or for want of time)"
+            text += f" (a search stopped early, after {RUNS_MAX} runs or at its time limit)"
         elif len(self.searches) < _SEARCHES_MIN and kinds == {Found.BETWEEN}:
             n = len(self.searches)
             ended = "1 search" if n == 1 else f"{n} searches"
-            text += f" (where {ended} ended; an interval takes five)"
+            text += f" (range of {ended}; an interval takes five)"
         return text + self._full + self._today
 
     def _loads(self, *ends: float) -> str:
@@ -147,7 +147,7 @@ class Capacity:
 
     @property
     def _full(self) -> str:
-        """What is full at the load that is found, as part of a sentence: no CPU."""
+        """The link or backend that is full at the load found, as part of a sentence."""
         central = self.searches[0]
         tried = central.tried.get(central.low)
         if central.found is not Found.BETWEEN or tried is None:
@@ -157,7 +157,7 @@ class Capacity:
 
     @property
     def _today(self) -> str:
-        """What the load of the scenario itself takes, as the end of a sentence."""
+        """The CPU that the scenario's own load uses, as the end of a sentence."""
         begin = self.axis.begin
         tried = self.searches[0].tried.get(begin)
         if tried is None:
@@ -168,12 +168,12 @@ class Capacity:
         used = share_text(tried.figures[BUSIEST])
         cpu = "the CPU" if self.scenario.machine.cpus == 1 else "the busiest CPU"
         steady = self.scenario.load.arrivals in {"poisson", "constant"}
-        mean = "" if steady else " in the mean"
+        mean = "" if steady else " on average"
         return f"; today's {load} use{'s' if ' = ' in load else ''} {used} of {cpu}{mean}"
 
     @property
     def _at_least_load(self) -> str:
-        """What breaks the objective at the least load, as the end of a sentence."""
+        """Why the lowest load violates the objective, as the end of a sentence."""
         tried = self.searches[0].tried
         least = min(tried)
         if self.axis.field == RATE_FIELD:
@@ -184,7 +184,7 @@ class Capacity:
 
     @property
     def reckoning(self) -> str:
-        """How the answer comes about, as one sentence; empty where nothing is added up."""
+        """How the answer is made up, as one sentence; empty if a search ended at a limit."""
         if self.centre is None:
             return ""
         middle, low, high = map(number_text, (self.searches[0].middle, *self.simulated))
@@ -196,7 +196,7 @@ class Capacity:
 
     @property
     def frame(self) -> pd.DataFrame:
-        """Every load that was tried: one row each."""
+        """One row for each load tried."""
         import pandas as pd
 
         return pd.DataFrame(
@@ -214,7 +214,7 @@ class Capacity:
         ).convert_dtypes()
 
     def plot(self) -> Figure:
-        """Return the picture: what was tried, the bound, and the answer shaded."""
+        """Return the picture: loads tried, the bound, and the answer shaded."""
         from .pictures import capacity_figure
 
         return capacity_figure(
@@ -267,7 +267,7 @@ class Capacity:
 
 
 def _why(objective: Objective, tried: Tried) -> str:
-    """Return why a load breaks the objective, as the end of a sentence."""
+    """Return why a load violates the objective, as the end of a sentence."""
     clause = next((c for c in objective.clauses if str(c) == tried.broken), None)
     if clause is None:
         return FALLS_BEHIND
@@ -303,40 +303,40 @@ def capacity(
     executor: Executor | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Capacity:
-    """Return between which loads *scenario* first breaks *objective*.
+    """Return the interval of loads in which *scenario* first violates *objective*.
 
     Parameters
     ----------
     scenario:
-        Its own value of the field is where the search begins.
+        The search begins at its own value of the field.
     objective:
         Such as "p99 < 50 ms and errors < 0.1%".
     of:
-        The field that grows: load.rate, idle.connections, or another that is a number.
+        The field that grows: load.rate, idle.connections, or another number.
     misses:
-        Past errors of forecasts of that machine; None: the shipped ones. A sequence of `Miss` has
-        none of the load at which p99 breaks, a `Known` may.
+        Past forecast errors of that machine; None: the shipped ones. A sequence of `Miss` holds
+        no errors of the load at which p99 passes a bound; a `Known` may.
     profile:
-        What things cost; None: what the scenario names.
+        The costs; None: the profile that the scenario names.
     replications:
-        Searches; the first at central costs, the others each at a draw of the costs.
+        Number of searches: the first at central costs, each other at a cost sample.
     precision:
         Relative width at which a search ends.
     seconds_max:
-        Wall time of each search, after which it says how far it came.
+        Wall time limit of each search; at the limit it returns the range so far.
     store:
-        What it has is not simulated; every run is kept in it as it is finished.
+        Runs that it holds are not simulated again; every finished run is added.
     engine, executor:
         As for `running.run`.
     progress:
-        Called with how many searches have ended, and of how many.
+        Called with the number of searches that have ended, and of all.
 
     Raises
     ------
     ScenarioError, ProfileError
         If the scenario has no rate or cannot be run.
     UserError
-        If the objective or the field cannot be read, or more of the field helps.
+        If the objective or field cannot be read, or a higher value of the field helps.
     """
     check_scenario(scenario)
     scenario = with_engine(scenario, engine)
@@ -350,7 +350,7 @@ def capacity(
     for clause in wanted.clauses:
         if clause.sign == ">":
             raise UserError(
-                f"objective: must be of upper bounds, which more load breaks, got {clause}"
+                f"objective: must have upper bounds only, as more load violates these, got {clause}"
             )
     profile = profile or profile_of(scenario)
     if executor is not None:
@@ -381,8 +381,8 @@ def capacity(
         if far is not None:
             least, most = axis.text(min(central.tried)), axis.text(far)
             raise UserError(
-                f"of {of}: must be a field of which more breaks {wanted}, got one of which more "
-                f"helps: {most} meets it, {least} does not (`tune --vary {of}={least},{most}` "
+                f"of {of}: must be a field whose higher values violate {wanted}, but higher values "
+                f"help: {most} meets it, {least} does not (`tune --vary {of}={least},{most}` "
                 "compares values)"
             )
     ended(1)
@@ -402,14 +402,14 @@ def capacity(
         warnings += [*told, *unlike_past(scenario)]
         if past.n_least:
             warnings.append(
-                f"of {past.n_least} of the {past.allowed.n} past errors only the least size is "
-                "known, as one p99 did not pass the bound at the measured rates: the range may be "
-                "wider"
+                f"{past.n_least} of the {past.allowed.n} past errors are lower limits, as the "
+                "measured or the forecast p99 did not pass the bound at the measured rates: the "
+                "range may be wider"
             )
     elif central.found is Found.BETWEEN:
         warnings.append(
-            "no past forecast errors are in the interval: too few are known of what breaks here, "
-            f"with {LEVEL:.0%}, so it holds arrivals and calibration alone"
+            "the interval holds no past forecast errors, only arrivals and calibration: too few "
+            f"errors of this metric are known for {LEVEL:.0%}"
         )
     return dataclasses.replace(answer, warnings=tuple(warnings))
 

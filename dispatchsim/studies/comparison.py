@@ -2,12 +2,12 @@
 
     one scenario ─► each mechanism ─┐                                compare, run
                                     ├─► the same arrivals ─► paired ─► differences from a baseline
-    grid of the others ─► each ─────┘                     ─► paired ─► who may be the best
+    grid of the others ─► each ─────┘                     ─► paired ─► which may be the best
 
-Compared mechanisms meet the same arrivals and the same draws of the costs (common random numbers),
-so differences are paired. At each point of a grid contenders are told apart with a corrected error
-rate (sim/output_analysis/comparison.py): with 95% none of the statements of that point is wrong.
-Pairs are of equal seeds, as many as all contenders have.
+Compared mechanisms get the same arrivals and the same cost samples (common random numbers), so
+differences are paired. At each point of a grid contenders are compared with a corrected error rate
+(sim/output_analysis/comparison.py): with 95% confidence all statements about that point are right.
+Pairs have equal seeds; only seeds that all contenders have are used.
 
 Source: Law 2015, "Simulation Modeling and Analysis", §10.2 (paired t).
 """
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 _LARGEST = ("throughput_per_s",)
 Keep = Callable[[str, Replication], None]
-"""Takes the mechanism of a run that has ended, and what it came to."""
+"""Takes the mechanism of a run that has ended, and its results."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -69,12 +69,12 @@ class Comparison:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What to know of any of the results, each once."""
+        """The warnings of all results, each once."""
         return tuple(dict.fromkeys(w for each in self.results.values() for w in each.warnings))
 
     @property
     def frame(self) -> pd.DataFrame:
-        """One row a mechanism and figure: mean, intervals, and the difference from the baseline."""
+        """One row per mechanism and metric: mean, intervals, difference from the baseline."""
         import pandas as pd
 
         rows = []
@@ -89,7 +89,7 @@ class Comparison:
         return pd.DataFrame(rows).set_index(["mechanism", "figure"])
 
     def plot(self, figure: str = "p99_ns") -> Figure:
-        """Return the picture: *figure* of each mechanism, with its interval."""
+        """Return the picture: the metric *figure* of each mechanism, with its interval."""
         from .pictures import comparison_figure
 
         values = {name: result.estimates[figure] for name, result in self.results.items()}
@@ -117,7 +117,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Round:
-    """One point of the grid: the contenders, by value, and who may be the best of them."""
+    """One point of the grid: its contenders, by value, and those that may be the best."""
 
     levels: Levels
     contenders: dict[Value, Swept]
@@ -131,7 +131,7 @@ class Round:
 
 @dataclass(frozen=True, repr=False)
 class Contest:
-    """All rounds, and the sweep that they were made of."""
+    """All rounds, and the sweep behind them."""
 
     field: str
     figure: str
@@ -140,12 +140,12 @@ class Contest:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What to know before one believes it."""
+        """The warnings of the sweep."""
         return self.sweep.warnings
 
     @property
     def frame(self) -> pd.DataFrame:
-        """One row a contender and point, with whether it may be the best there."""
+        """One row per contender and point, with whether it may be the best there."""
         best = {
             id(swept): value in each.perhaps_best
             for each in self.rounds
@@ -200,17 +200,17 @@ def run(
     Parameters
     ----------
     scenario:
-        What is run, under each of its seeds.
+        It is run under each of its seeds.
     profile:
-        What things cost; None: what the scenario names.
+        The costs; None: the profile that the scenario names.
     draws:
-        Further runs at costs drawn from what the calibration leaves open; 0: no such interval.
+        Further runs, each at a cost sample; 0: no interval of uncertain costs.
     engine:
-        "fast", "reference" or "auto"; None: what the scenario says. The figures are the same.
+        "fast", "reference" or "auto"; None: the scenario's. The results are the same.
     extend:
         Called with (env, world) before each run: a place to start SimPy processes, with time in ns.
         Only the reference engine has an environment; runs are then made here, one after the other.
-        A closed loop that needs more connections than were drawn begins anew, and calls it again.
+        A closed loop that runs out of generated connections restarts, and calls it again.
     executor, progress:
         As for `store.work.simulate_all`.
     keep:
@@ -227,7 +227,7 @@ def run(
     if extend is not None:
         for name, given in (("executor", executor), ("progress", progress)):
             if given is not None:
-                raise UserError(f"{name}: must be absent with extend, whose processes run here")
+                raise UserError(f"{name}: must be absent with extend, which runs in this process")
         profile = profile or profile_of(scenario)
         return _extended(scenario, profile, extend, draws=draws, engine=engine, keep=keep)
     name = scenario.server.mechanism
@@ -258,7 +258,7 @@ def _extended(
         if asked == "fast":
             raise UserError(
                 f'{key}: must be "reference" or "auto" with extend, got "fast": only the reference '
-                "engine is SimPy"
+                "engine runs on SimPy"
             )
     scenario = with_engine(scenario, "reference")
     replications = []
@@ -281,14 +281,15 @@ def compare(
     progress: Callable[[Progress], None] | None = None,
     keep: Keep | None = None,
 ) -> Comparison:
-    """Return what the simulator says of *scenario* under each of *mechanisms*.
+    """Return the results of *scenario* under each of *mechanisms*, and their differences.
 
-    The first one is the baseline of the differences; by default they are all that can serve the
-    scenario and that the profile prices, its own first. The other parameters are those of `run`.
+    The first one is the baseline of the differences. By default they are all mechanisms that can
+    serve the scenario and that the profile has costs for, the scenario's own first. The other
+    parameters are those of `run`.
     """
     check_scenario(scenario)
     if draws < 0:
-        raise UserError(f"draws must be at least 0, got {draws}")
+        raise UserError(f"cost samples: must be at least 0, got {draws}")
     profile = profile or profile_of(scenario)
     if mechanisms is None:
         mechanisms, _ = comparable(scenario, profile)
@@ -297,7 +298,7 @@ def compare(
     runs = []
     for variant in variants.values():
         seeds = variant.seeds
-        job_of(variant, profile, seeds[0])  # costs that are missing are said before the first run
+        job_of(variant, profile, seeds[0])  # missing costs are reported before the first run
         runs += runs_of(variant, profile, len(seeds), draws)
     done: dict[int, Replication] = {}
 
@@ -325,7 +326,7 @@ def compare(
 
 
 def variants_of(scenario: Scenario, mechanisms: Sequence[str]) -> dict[str, Scenario]:
-    """Return *scenario* with each of *mechanisms*, by name; what can be wrong is found here.
+    """Return *scenario* with each of *mechanisms*, by name, checked.
 
     Raises
     ------
@@ -359,16 +360,16 @@ def contest(
     executor: Executor | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> Contest:
-    """Return who is best where.
+    """Return which contender is best at each point.
 
     Parameters
     ----------
     contenders:
         Values of *field*: mechanisms, by default.
     vary:
-        The grid over which they meet.
+        The grid at whose points they are compared.
     figure:
-        Of a record; the smaller is the better, but for throughput_per_s.
+        A metric of a run: smaller is better, except for throughput_per_s.
     within, profile, store, executor, progress:
         As for `sweep.sweep`.
 
@@ -381,13 +382,15 @@ def contest(
     known = {metric.name for metric in ASKED_AS.values()}
     if not METRICS[figure].short:
         raise UserError(
-            f"figure: must be one of which is known what is better ({', '.join(sorted(known))}), "
+            f"metric: must be one with a better direction ({', '.join(sorted(known))}), "
             f"got {figure}"
         )
     if field == MECHANISM:
         contenders = [named(str(each)) for each in contenders]
     if len(set(contenders)) < 2:
-        raise UserError(f"{field}: must be at least two to be compared, got {len(set(contenders))}")
+        raise UserError(
+            f"{field}: must be at least two, to be compared, got {len(set(contenders))}"
+        )
     swept = sweep(
         scenario,
         [*read_factors(vary), Factor(field, tuple(contenders))],
@@ -410,11 +413,11 @@ def _round(members: Sequence[Swept], field: str, figure: str) -> Round:
     contenders = {member.levels[field]: member for member in members}
     levels = {f: v for f, v in members[0].levels.items() if f != field}
     aim = Aim.of(METRICS[figure], largest=figure in _LARGEST, scenario=members[0].scenario)
-    # Pairs are of equal seeds: as many as all have.
+    # Pairs have equal seeds: only those that all members have.
     n = min(len(member.central) for member in members)
     table = [[aim.value(member.central[k]) for member in members] for k in range(n)]
     if n < 2 and members[0].scenario.is_random:
-        return Round(levels, contenders, tuple(contenders))  # of one run each, nobody can tell
+        return Round(levels, contenders, tuple(contenders))  # one run each: all may be the best
     if n < 2:
         best = max(table[0]) if aim.largest else min(table[0])
         equal = [v for v, x in zip(contenders, table[0], strict=True) if x == best]
@@ -425,7 +428,7 @@ def _round(members: Sequence[Swept], field: str, figure: str) -> Round:
 
 
 def _differences(result: Result, baseline: Result) -> dict[str, Estimate]:
-    """Return the paired differences of each figure, run by run of equal seed and draw."""
+    """Return the paired differences of each metric, over runs of equal seed and cost sample."""
 
     def pairs(
         ours: Sequence[Replication],

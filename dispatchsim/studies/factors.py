@@ -2,12 +2,12 @@
 
     load.rate=1000/s,2000/s          these
     load.rate=1000/s..8000/s:8       eight, evenly spaced
-    load.rate=1000/s..64000/s:7log   seven, each so many times the one before
-    load.rate=1000/s..8000/s         a range, of which a Latin hypercube draws
+    load.rate=1000/s..64000/s:7log   seven, with equal ratios
+    load.rate=1000/s..8000/s         a range, sampled by a Latin hypercube
     server.mechanism=poll,epoll_level
 
 Values are written as in a scenario file, without quotes. A point takes the profile that is given
-for all, or the one that it names.
+for all points, or the one that it names.
 
 Source: McKay, Beckman and Conover 1979 (Latin hypercube sampling).
 """
@@ -53,7 +53,7 @@ _EXAMPLE = "load.rate=1000/s..8000/s:8"
 
 
 class Range(NamedTuple):
-    """From *low* to *high*, in *unit*; whole numbers where both ends are and no unit is given."""
+    """From *low* to *high*, in *unit*; whole numbers if both ends are whole without a unit."""
 
     low: float
     high: float
@@ -61,14 +61,14 @@ class Range(NamedTuple):
     is_whole: bool
 
     def value(self, share: float, *, is_log: bool = False) -> Value:
-        """Return what lies at *share* of the way, as a scenario file has it."""
+        """Return the value at *share* of the way, as in a scenario file."""
         if is_log:
             number = self.low * math.pow(self.high / self.low, share)
         else:
             number = self.low + (self.high - self.low) * share
         if self.is_whole:
             return round(number)
-        # Between the ends six digits are enough; the ends are what was asked for.
+        # Between the ends six digits are enough; the ends stay exact.
         number = {0.0: self.low, 1.0: self.high}.get(share, float(f"{number:.6g}"))
         kind = kind_of_unit(self.unit)
         if kind is None:
@@ -82,7 +82,7 @@ class Range(NamedTuple):
 
 
 class Factor(NamedTuple):
-    """A field of a scenario and its values: a list of them, or a range to draw from."""
+    """A field of a scenario and its values: a list, or a range to sample."""
 
     field: str
     values: tuple[Value, ...] = ()
@@ -100,11 +100,11 @@ class Factor(NamedTuple):
 
 
 Levels: TypeAlias = dict[str, Value]
-"""Of a point: the value of each field that is varied."""
+"""The value of each varied field at a point."""
 
 
 class Point(NamedTuple):
-    """One scenario of a study, and what is its own in it."""
+    """One scenario of a study, and its values of the varied fields."""
 
     levels: Levels
     scenario: Scenario
@@ -116,7 +116,7 @@ def read_factor(text: str, option: str = "--vary") -> Factor:
     Raises
     ------
     UserError
-        With what it must be; *option* is what the user gave it as.
+        With the rule that it breaks; *option* is the option that it came from.
     """
     field, equals, said = text.partition("=")
     field, said = field.strip(), said.strip()
@@ -141,7 +141,7 @@ def read_factor(text: str, option: str = "--vary") -> Factor:
     if field == MECHANISM:
         values = {named(str(each)): None for each in values}
     if "" in values:
-        raise UserError(f"{option} {field}: must be values with commas between, got {shown(said)}")
+        raise UserError(f"{option} {field}: must be values separated by commas, got {shown(said)}")
     return Factor(field, tuple(values))
 
 
@@ -151,12 +151,12 @@ def read_factors(vary: Sequence[Factor | str]) -> list[Factor]:
 
 
 def check_field(field: str, option: str) -> None:
-    """Refuse what is no field of a scenario, or one that studies set themselves.
+    """Refuse a name that is no field of a scenario, or a field that studies set.
 
     Raises
     ------
     UserError
-        With what was perhaps meant; *option* is what the user gave it as.
+        With the nearest name; *option* is the option that it came from.
     """
     section, dot, key = field.partition(".")
     model = Scenario.model_fields.get(section)
@@ -173,12 +173,12 @@ def check_field(field: str, option: str) -> None:
         raise UserError(f"{option} {field}: {unknown_key(key, fields)}")
     if field in _OPTIONS:
         instead = _OPTIONS[field]
-        why = f"{instead} sets it" if instead else "studies set it themselves"
+        why = f"{instead} sets it" if instead else "studies set this one"
         raise UserError(f"{option} {field}: must be another field, as {why}")
 
 
 def _check_readings(ends: Sequence[str], kinds: set[Any], what: str) -> None:
-    """Refuse a range one of whose *ends* has two readings: "8K..64K" of a size.
+    """Refuse a range whose *ends* are ambiguous: "8K..64K" of a size.
 
     Raises
     ------
@@ -195,7 +195,7 @@ def _check_readings(ends: Sequence[str], kinds: set[Any], what: str) -> None:
 
 
 def _kinds_of(field: str) -> set[Any]:
-    """Return the types that values of *field* may have, and what is said of them."""
+    """Return the types and bounds that values of *field* may have."""
     section, _, key = field.partition(".")
     model: Any = Scenario.model_fields[section].annotation
     known = model.model_fields[key]
@@ -210,7 +210,7 @@ def _kinds(annotation: Any) -> set[Any]:
 
 
 def _value(text: str, kinds: set[Any]) -> Value:
-    """Return the value in *text* of a field of these *kinds*."""
+    """Return the value in *text*, for a field of these *kinds*."""
     if str in kinds and not kinds & {int, float}:
         return text  # even if it looks like a number
     if text in ("true", "false"):
@@ -219,7 +219,7 @@ def _value(text: str, kinds: set[Any]) -> Value:
     if written is None:
         return text
     if written.unit:
-        # One spelling in tables, where the key has such a unit; others are refused as they are.
+        # One spelling in tables if the key has this unit; others are refused as written.
         is_of_key = any(written.unit in e.unit.units for e in kinds if isinstance(e, Bounded))
         return with_unit(*written) if is_of_key else text
     if not text[-1].isdigit() and not any(isinstance(each, Whole) for each in kinds):
@@ -258,7 +258,7 @@ def _common_unit(low: Written, high: Written, what: str) -> str:
     kind = kind_of_unit(low.unit)
     if kind is None or kind is not kind_of_unit(high.unit):
         raise UserError(
-            f"{what}: both ends must be of one kind of quantity, got {low.unit} and {high.unit}"
+            f"{what}: both ends must be the same kind of quantity, got {low.unit} and {high.unit}"
         )
     return min(low.unit, high.unit, key=kind.units.__getitem__)
 
@@ -283,8 +283,8 @@ def grid(factors: Sequence[Factor]) -> Iterator[Levels]:
     for factor in factors:
         if factor.range is not None:
             raise UserError(
-                f"{factor.field}: a range without steps is drawn from: ask for a number of samples "
-                f"(--samples), or give steps as in {_EXAMPLE}"
+                f"{factor.field}: a range without steps needs a number of samples "
+                f"(--samples); or give steps as in {_EXAMPLE}"
             )
     n = math.prod(len(factor.values) for factor in factors)
     if n > POINTS_MAX:
@@ -299,7 +299,7 @@ def grid(factors: Sequence[Factor]) -> Iterator[Levels]:
 
 
 def latin_hypercube(factors: Sequence[Factor], n: int, seed: int) -> Iterator[Levels]:
-    """Yield *n* points, one in each of *n* slices of every factor; lists are cut evenly, too.
+    """Yield *n* points, one in each of *n* equal slices of every factor, lists included.
 
     Raises
     ------
@@ -317,7 +317,7 @@ def latin_hypercube(factors: Sequence[Factor], n: int, seed: int) -> Iterator[Le
 
 
 def design(factors: Sequence[Factor], samples: int | None, seed: int) -> Iterator[Levels]:
-    """Return every combination, or as many *samples* of them as are asked for.
+    """Return every combination, or *samples* of them.
 
     Raises
     ------
@@ -328,7 +328,7 @@ def design(factors: Sequence[Factor], samples: int | None, seed: int) -> Iterato
 
 
 def check_profile(factors: Sequence[Factor], profile: object) -> None:
-    """Refuse that profiles are varied where one is given: it would be the one for all.
+    """Refuse to vary the profile if one is given for all points.
 
     Raises
     ------
@@ -336,7 +336,7 @@ def check_profile(factors: Sequence[Factor], profile: object) -> None:
         If so.
     """
     if profile is not None and any(factor.field == PROFILE for factor in factors):
-        raise UserError(f"vary {PROFILE}: must be absent where one profile is given for all")
+        raise UserError(f"vary {PROFILE}: must be absent if one profile is given for all")
 
 
 def at(factor: Factor, share: float) -> Value:
@@ -356,12 +356,12 @@ def _check_distinct(factors: Sequence[Factor]) -> None:
 
 
 def points_of(scenario: Scenario, levels: Iterator[Levels]) -> list[Point]:
-    """Return the scenario of each point, checked; equal ones once.
+    """Return the scenario of each point, checked, without duplicates.
 
     Raises
     ------
     ScenarioError
-        If one breaks a rule: it says which point.
+        If one breaks a rule; the message names the point.
     """
     found: dict[str, Point] = {}
     for level in levels:
@@ -393,7 +393,7 @@ def profiles_of(points: Sequence[Point], given: Profile | None) -> list[Profile]
     Raises
     ------
     UserError, ProfileError
-        If there is none of a name, or its file breaks a rule.
+        If a name has no profile, or its file breaks a rule.
     """
     names = dict.fromkeys(point.scenario.machine.profile for point in points)
     known = {name: given or find_profile(name) for name in names}
@@ -406,7 +406,7 @@ def names_of(profiles: Sequence[Profile]) -> str:
 
 
 def points_warnings(points: Sequence[Point], profiles: Sequence[Profile]) -> list[str]:
-    """Return what to know of the costs of *points* before one believes any, each once."""
+    """Return the warnings about the costs of *points*, each once."""
     return list(
         dict.fromkeys(
             warning

@@ -1,13 +1,12 @@
-"""A forecast to stake money on: arrivals, calibration, and what past forecasts missed.
+"""Forecasts with one interval for random arrivals, calibration and past forecast errors.
 
-    seeds at central costs ─► simulated ──► moved by the median miss: the forecast
-    a seed and a draw each ─► 90% of single runs, moved as much ─┬─► the widest, as one interval
-    misses at held-out points of that machine ───────────────────┘
+    seeds at central costs ──────────► simulated ──► moved by the median error: the forecast
+    a seed and a cost sample each ───► 90% of single runs, moved as much ─┬─► the widest interval
+    errors at held-out points of that machine ────────────────────────────┘
 
-The draws say how much the calibration leaves open, the misses what the model itself gets wrong
-(`validation.scoring.misses`). A machine that was never validated has no misses of its own: then
-those of all validated ones are taken, and it is said. Misses leave alone what the scenario states
-(`stated.py`).
+Cost samples give the uncertainty of the calibration; past errors give that of the model
+(`validation.scoring.misses`). A machine that was never validated borrows the errors of all
+validated ones, with a warning. Errors do not apply to times that the scenario states (`stated.py`).
 """
 
 from __future__ import annotations
@@ -41,13 +40,13 @@ if TYPE_CHECKING:
 
 _BUSY = "cpu_busy"
 _ANSWERED = "throughput_per_s"
-"""Below capacity it is what is offered, of which nothing is missed."""
+"""Below capacity it equals the offered load, so it has no forecast error."""
 DRAWS = 20
 
 
 @dataclass(frozen=True, repr=False)
 class ForecastAnswer:
-    """What is expected of a scenario, figure by figure."""
+    """The forecast of a scenario, metric by metric."""
 
     scenario: Scenario
     profile: str
@@ -58,13 +57,13 @@ class ForecastAnswer:
 
     @property
     def frame(self) -> pd.DataFrame:
-        """One row a figure."""
+        """One row per metric."""
         import pandas as pd
 
         return pd.DataFrame(self.expected).set_index("figure")
 
     def plot(self) -> Figure:
-        """Return the picture: each figure's intervals relative to its mean."""
+        """Return the picture: the intervals of each metric relative to its mean."""
         from .pictures import forecast_figure
 
         return forecast_figure(self.expected, self.level, warnings=self.warnings)
@@ -74,7 +73,7 @@ class ForecastAnswer:
 
     def __repr__(self) -> str:
         """Return the answer in short: all of its runs would fill a screen."""
-        return f"<ForecastAnswer: {len(self.expected)} figures: .frame, .plot()>"
+        return f"<ForecastAnswer: {len(self.expected)} metrics: .frame, .plot()>"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain Python values."""
@@ -100,27 +99,27 @@ def forecast(
     executor: Executor | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> ForecastAnswer:
-    """Return between what the median of measured runs will lie, with *level* at least.
+    """Return the interval of the median of measured runs, at a confidence of *level* or more.
 
     Parameters
     ----------
     level:
-        Of the intervals, such as 0.9.
+        Confidence level, such as 0.9.
     draws:
-        Runs, each at other costs and arrivals.
+        Number of runs, each with its own cost sample and arrivals.
     misses:
-        Of forecasts of that machine; None: the shipped ones.
+        Past forecast errors of that machine; None: the shipped ones.
 
     Raises
     ------
     UserError
-        If level is not between 0.5 and 0.99, or there are fewer than 3 draws.
+        If level is not between 0.5 and 0.99, or there are fewer than 3 cost samples.
     """
     check_scenario(scenario)
     if not 0.5 <= level <= 0.99:
         raise UserError(f"level: must be from 0.5 to 0.99, got {level}")
     if draws < 3:
-        raise UserError(f"draws: must be at least 3, got {draws}")
+        raise UserError(f"cost samples: must be at least 3, got {draws}")
     profile = profile or profile_of(scenario)
     warnings = warnings_of(scenario, profile)
     known, whose = misses_for(profile, misses)
@@ -135,11 +134,11 @@ def forecast(
     is_like = [miss for miss in known.points if miss.is_busy == is_busy]
     per_s = _mean(central, _ANSWERED) / (1 if scenario.load.connections else scenario.requests_each)
     stated = stated_of(scenario, per_s, scenario.machine.cpus * _mean(central, _BUSY))
-    # No response time with a backend in it was ever missed: its delay is no cost of the server.
+    # No past error holds a backend: its delay is no cost of the server.
     of_others = {f for f in FIGURES if _has_backend(scenario) and METRICS[f].kind is Kind.TIME}
     if of_others:
         warnings.append(
-            "past forecast errors are of servers without a backend: none are in the response times"
+            "past forecast errors come from servers without a backend: response times include none"
         )
     expected = tuple(
         _expected(each, central, drawn, [] if each in of_others else is_like, level, stated=stated)
@@ -148,14 +147,14 @@ def forecast(
     left_out = of_others if is_busy else {*of_others, _ANSWERED}
     if any(each.missed is None for each in expected if each.figure not in left_out):
         warnings.append(
-            f"too few runs were measured for an interval of {level:.0%} of what forecasts missed: "
-            "the interval holds arrivals and calibration alone"
+            f"too few runs were measured for a {level:.0%} interval of past forecast errors: "
+            "the interval holds only arrivals and calibration"
         )
     verdict = middle_verdict(Verdict(r.verdict) for r in central)
     if verdict is Verdict.OVERLOADED:
-        warnings.append("overloaded: latencies say how long the run was, of whatever run")
+        warnings.append("overloaded: latencies grow with run length, in measured runs too")
     if any(math.isnan(each.calibration[0]) for each in expected):
-        warnings.append("in some runs nobody was answered: there is no interval of a latency")
+        warnings.append("some runs have no reply: there is no interval of latencies")
     return ForecastAnswer(scenario, profile.name, level, verdict, expected, tuple(warnings))
 
 
@@ -179,7 +178,7 @@ def _expected(
     simulated = _mean(central, figure)
     values = [r.figures[figure] for r in drawn]
     low, high = math.nan, math.nan
-    if not any(map(math.isnan, [simulated, *values])):  # an interval of some would be another
+    if not any(map(math.isnan, [simulated, *values])):  # an interval of some would differ
         low, high = prediction_interval(values, level)
     most = 1.0 if figure == _BUSY else math.inf
     calibration = max(low, 0.0), min(high, most)
@@ -190,7 +189,7 @@ def _expected(
         stated.measured(figure, simulated, allowed.low),
         stated.measured(figure, simulated, allowed.high),
     )
-    # Both intervals have their middle where forecasts were right, by the median.
+    # Both intervals are centred by the median of past errors.
     first, last = (stated.measured(figure, end, allowed.middle) for end in calibration)
     mean = stated.measured(figure, simulated, allowed.middle)
     return Expected(

@@ -1,17 +1,17 @@
-"""What a store holds, a line a point: which rows are meant, and what differs between points.
+"""The contents of a store, one line per point: the rows chosen, and the fields that differ.
 
     rows ─► that meet conditions ─► by scenario, profile, code ─► Point ─┬─ estimates
                                                                          └─ fields
 
-A point is of rows that differ in nothing but their seed and their draw of the costs: it has means
-over seeds with an interval, and the range of draws. Its fields are every key of the scenario; what
-one point has and another has not makes the columns of a listing.
+The rows of a point differ only in their seed and cost sample. A point has means over seeds with an
+interval, and the range over cost samples. Its fields are all keys of the scenario; fields that
+differ between points are the columns of a listing.
 
     "server.mechanism=poll", "load.rate>2000/s", "p99_ns<50 ms"
 
     FIELD  =  !=  <  <=  >  >=  VALUE
       │                           └─ a text, a number, or a quantity with its unit
-      └─ a key of the scenario, a figure, or seed, draw, mechanism, profile, verdict, code
+      └─ a key of the scenario, a metric, or seed, draw, mechanism, profile, verdict, code
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
 }
 _FORM = re.compile(r"\s*([\w.]+)\s*(!=|<=|>=|=|<|>)\s*(.*?)\s*", re.DOTALL)
 _UNITS = {Kind.TIME: DURATION, Kind.RATE: RATE, Kind.SIZE: SIZE}
-"""In which a metric may be given, beside a plain number."""
+"""The unit in which a metric may be given; a plain number is allowed, too."""
 _NUMBER = "number"
 
 
@@ -57,10 +57,10 @@ class Point(NamedTuple):
     Attributes
     ----------
     fields:
-        What decided it, by key as in "load.rate", defaults included; None: absent. `mechanism`,
+        Its settings, by key as in "load.rate", defaults included; None: absent. `mechanism`,
         `profile` and `code` are among them.
     central, drawn:
-        Its rows at central costs, and at drawn ones, by seed and draw.
+        Its rows at central costs, and at cost samples, by seed and sample.
     """
 
     fields: Mapping[str, str | None]
@@ -69,11 +69,11 @@ class Point(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """That of the middle one of its replications."""
+        """The middle one of the verdicts of its replications."""
         return str(middle_verdict(Verdict(row.verdict) for row in self.central or self.drawn))
 
     def estimate(self, figure: str) -> Estimate:
-        """Return mean and intervals of *figure*; NaN where a row does not have it."""
+        """Return mean and intervals of a metric; NaN if a row lacks it."""
         central, drawn = (
             [row.figures.get(figure, float("nan")) for row in rows]
             for rows in (self.central, self.drawn)
@@ -82,13 +82,13 @@ class Point(NamedTuple):
 
     @property
     def has_twins(self) -> bool:
-        """Whether some seed and draw are there twice: of two profiles of one name."""
+        """Whether two rows have one seed and cost sample, as two profiles have one name."""
         rows = Counter((row.seed, row.draw) for row in (*self.central, *self.drawn))
         return max(rows.values()) > 1
 
 
 def points_of(records: Sequence[Record]) -> list[Point]:
-    """Return the points that *records* belong to, in an order that does not depend on theirs."""
+    """Return the points of *records*, in an order independent of theirs."""
     groups: dict[tuple[str, str, str], list[Record]] = {}
     for row in sorted(records, key=lambda row: (row.seed, row.draw or 0, row.address)):
         groups.setdefault((row.scenario, row.profile, row.code), []).append(row)
@@ -103,7 +103,7 @@ def points_of(records: Sequence[Record]) -> list[Point]:
 
 
 def differing(points: Sequence[Point]) -> list[str]:
-    """Return the fields, but for the mechanism, in which some of *points* differ."""
+    """Return the fields, except the mechanism, that differ between *points*."""
     names = dict.fromkeys(name for point in points for name in point.fields)
     same = {"mechanism", "server.mechanism"}
     return [
@@ -114,7 +114,7 @@ def differing(points: Sequence[Point]) -> list[str]:
 
 
 def fields_of(row: Record) -> dict[str, str | None]:
-    """Return what decided *row* but its seed and draw, by key as in "load.rate"."""
+    """Return the settings of *row* except seed and cost sample, by key as in "load.rate"."""
     own = {"mechanism": row.mechanism, "profile": row.profile, "code": row.code}
     return {**own, **_scenario_fields(row.scenario)}
 
@@ -122,7 +122,7 @@ def fields_of(row: Record) -> dict[str, str | None]:
 @functools.lru_cache(maxsize=4096)
 def _scenario_fields(text: str) -> dict[str, str | None]:
     content = json.loads(text)
-    # A row of a version that had other rules: what it says for itself is all that is known.
+    # A row of an older version may break today's rules: then it is taken as it is.
     with contextlib.suppress(ScenarioError):
         content = Scenario.check(content, "row").model_dump()
     for section, keys in NOT_OF_A_RUN.items():
@@ -132,7 +132,7 @@ def _scenario_fields(text: str) -> dict[str, str | None]:
 
 
 def _flat(content: Any, name: str) -> Iterator[tuple[str, str | None]]:
-    """Yield what is in *content* by its place: "load.rate", "fault.1.kind"."""
+    """Yield each value in *content* with its place: "load.rate", "fault.1.kind"."""
     if isinstance(content, dict):
         items = list(content.items())
     elif isinstance(content, list | tuple):
@@ -146,7 +146,7 @@ def _flat(content: Any, name: str) -> Iterator[tuple[str, str | None]]:
 
 
 class Condition(NamedTuple):
-    """What a field of a row is to be."""
+    """A condition that a field of a row must meet."""
 
     field: str
     comparison: str
@@ -159,24 +159,22 @@ class Condition(NamedTuple):
         Raises
         ------
         UserError
-            If it is none.
+            If it is no condition.
         """
         match = _FORM.fullmatch(text)
         if match is None or not match[3]:
-            raise UserError(
-                f"--where: must be FIELD=VALUE, or with !=, <, <=, > or >=, got {text!r}"
-            )
+            raise UserError(f"--where: must be FIELD=VALUE or use !=, <, <=, > or >=, got {text!r}")
         field, comparison, value = match.groups()
         is_mechanism = field in {"mechanism", MECHANISM}
         return cls(field, comparison, named(value) if is_mechanism else value)
 
     def holds(self, row: Record) -> bool:
-        """Return whether *row* is as it is to be; it is not where it lacks the field.
+        """Return whether *row* meets the condition; a row without the field does not.
 
         Raises
         ------
         UserError
-            If the two cannot be compared so.
+            If the two cannot be compared in this way.
         """
         compare = _COMPARISONS[self.comparison]
         if self.field in row.figures:
@@ -200,12 +198,12 @@ class Condition(NamedTuple):
             return compare(own, self.value)
         raise UserError(
             f'--where: {self.field} is "{own}" in a row, which must be compared with a quantity of '
-            f'the same kind, or by = or !=, got "{self.comparison}{self.value}"'
+            f'the same kind, or with = or !=, got "{self.comparison}{self.value}"'
         )
 
 
 def known_fields(row: Record) -> dict[str, str | None]:
-    """Return the fields of *row* that are no figures."""
+    """Return the fields of *row* that are not metrics."""
     own = {"seed": str(row.seed), "draw": None if row.draw is None else str(row.draw)}
     return {**fields_of(row), **own, "verdict": row.verdict}
 
@@ -216,7 +214,7 @@ def matching(records: Sequence[Record], conditions: Sequence[Condition]) -> list
     Raises
     ------
     UserError
-        If a field is unknown, or cannot be compared so.
+        If a field is unknown, or cannot be compared in this way.
     """
     check_fields([condition.field for condition in conditions], records, "--where")
     return [
@@ -227,18 +225,18 @@ def matching(records: Sequence[Record], conditions: Sequence[Condition]) -> list
 
 
 def check_fields(names: Sequence[str], records: Sequence[Record], option: str) -> None:
-    """Refuse *names* that no row of *records* has, for what the user gave as *option*.
+    """Refuse *names*, given as *option*, that no row of *records* has.
 
     Raises
     ------
     UserError
-        With what was perhaps meant.
+        With the nearest name.
     """
     known = {name for row in records for name in _all_fields(row)} if names else set()
     for name in names:
         if name not in known:
             hint = nearest(name, sorted(known)) or (
-                " (keys of the scenario such as load.rate, figures such as p99_ns; or "
+                " (keys of the scenario such as load.rate, metrics such as p99_ns; or "
                 "seed, draw, mechanism, profile, verdict, code)"
             )
             raise UserError(f'{option}: must name a field that a row has, got "{name}"{hint}')
@@ -249,7 +247,7 @@ def _all_fields(row: Record) -> set[str]:
 
 
 def _magnitudes(text: str) -> dict[str, Fraction]:
-    """Return what *text* may be worth, by kind of quantity: at most one is meant."""
+    """Return the value of *text*, by each kind of quantity that it may be."""
     found: dict[str, Fraction] = {}
     for unit in (DURATION, SIZE, RATE, BANDWIDTH):
         try:

@@ -1,9 +1,9 @@
-"""What a service must keep: "p99 < 50 ms and errors < 0.1%".
+"""Objectives that a service must meet: "p99 < 50 ms and errors < 0.1%".
 
 A clause is a metric (scenario/metrics.py), < or >, and a bound with its unit. Each percentile is a
-metric ("p97.5"). A value at the bound meets it, so <= and ≤ mean what < does. A response time runs
-from when its request was due. Percentiles count failed requests as waiting for ever; a metric of
-those answered needs a bound on p99 or errors beside it. An aim is a metric to make small, or large.
+metric ("p97.5"). A value at the bound meets it, so <= and ≤ mean the same as <. A response time
+starts when its request is due. Percentiles count failed requests as infinite; a metric of replies
+received needs a bound on p99 or errors beside it. An aim is a metric to minimise or maximise.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _EXAMPLE = "p99 < 50 ms and errors < 0.1%"
 
 
 class Clause(NamedTuple):
-    """One bound; `bound` is in the base unit of the figure: ns, a share, or a rate per second."""
+    """One bound; `bound` is in the base unit of its metric: ns, a share, or a rate per second."""
 
     name: str
     sign: str
@@ -34,36 +34,36 @@ class Clause(NamedTuple):
 
     @property
     def figure(self) -> str:
-        """The figure's name in a record."""
+        """The name of the metric in a record."""
         return ASKED_AS[self.name].name
 
     def is_met(self, value: float) -> bool:
-        """Return whether a run with *value* keeps the bound; what no run has is not kept."""
+        """Return whether a run with *value* meets the bound; NaN does not."""
         if math.isnan(value):
             return False
         return value <= self.bound if self.sign == "<" else value >= self.bound
 
     def __str__(self) -> str:
-        """Return the clause as one writes it."""
+        """Return the clause as users write it."""
         return f"{self.name} {self.sign} {ASKED_AS[self.name].exact(self.bound)}"
 
 
 class Objective(NamedTuple):
-    """Bounds that must all be kept."""
+    """Bounds that must all be met."""
 
     clauses: tuple[Clause, ...]
 
     def is_met(self, figures: Mapping[str, float]) -> bool:
-        """Return whether a run with these figures keeps all bounds."""
+        """Return whether a run with these metrics meets all bounds."""
         return all(clause.is_met(figures[clause.figure]) for clause in self.clauses)
 
     def broken_by(self, figures: Mapping[str, float]) -> Clause | None:
-        """Return the first bound that is not kept."""
+        """Return the first bound that is violated."""
         broken = (c for c in self.clauses if not c.is_met(figures[c.figure]))
         return next(broken, None)
 
     def __str__(self) -> str:
-        """Return the objective as one writes it."""
+        """Return the objective as users write it."""
         return " and ".join(map(str, self.clauses))
 
 
@@ -76,9 +76,9 @@ def read_objective(text: str) -> Objective:
     Raises
     ------
     UserError
-        With what it must be.
+        With the rule that it breaks.
     """
-    # No clause begins with a digit: a comma before one is in a number, whose kind refuses it.
+    # No clause begins with a digit: a comma before a digit is part of a number, refused below.
     clauses = [_clause(part) for part in re.split(r",(?![0-9])|\band\b", text)]
     return Objective(tuple(clauses))
 
@@ -86,7 +86,7 @@ def read_objective(text: str) -> Objective:
 def _clause(text: str) -> Clause:
     match = _CLAUSE.fullmatch(text)
     if match is None:
-        raise UserError(f"objective: must be such as {shown(_EXAMPLE)}, got {shown(text.strip())}")
+        raise UserError(f"objective: must look like {shown(_EXAMPLE)}, got {shown(text.strip())}")
     name, bound = match[1], match[3]
     sign = "<" if any(each in match[2] for each in _BELOW) else ">"
     metric = _metric(name)
@@ -121,7 +121,7 @@ def _metric(name: str) -> Metric:
 
 
 class Aim(NamedTuple):
-    """What is made small or large; a run that has no such figure has the *worst*."""
+    """A metric to minimise or maximise; a run without a value gets the *worst*."""
 
     figure: str
     largest: bool
@@ -129,14 +129,14 @@ class Aim(NamedTuple):
 
     @classmethod
     def of(cls, metric: Metric, *, largest: bool, scenario: Scenario) -> Aim:
-        """Return the aim at a figure: no time is worse than the whole run's, no share than 1."""
+        """Return the aim for a metric: the worst time is the length of a run, the worst share 1."""
         if largest:
             return cls(metric.name, True, 0.0)
         worst = {Kind.TIME: float(scenario.run.duration), Kind.SHARE: 1.0}
         return cls(metric.name, False, worst.get(metric.kind, math.inf))
 
     def value(self, record: Record) -> float:
-        """Return the figure of a run, no worse than the worst: who waits for ever has no mean."""
+        """Return the metric of a run, at most the worst: an infinite time would have no mean."""
         value = record.figures[self.figure]
         if math.isnan(value):
             return self.worst

@@ -1,14 +1,14 @@
-"""What past forecast errors make of the load at which an objective breaks.
+"""The effect of past forecast errors on the load at which an objective is violated.
 
-    at capacity    throughput was missed by a factor ─► the load that is looked for is, if it is
-                                                        the rate; or the server is as much faster
-    p99 breaks     the load at which p99 passes a    ─► as at capacity
-                   bound was missed by a factor
-    below          p50, p99 or CPU was missed        ─► the bound that the simulator has to keep
+    at capacity    the error of throughput, a factor ─► scales the load searched for if it is the
+                                                        rate; otherwise the speed of the server
+    p99 violated   the error of the load at which    ─► as at capacity
+                   p99 passes a bound, a factor
+    below          the error of p50, p99 or CPU      ─► moves the bound for the simulator
 
-The central search is repeated with what would have made the simulator right: for the ends of the
-interval of past errors (`validation.scoring.misses`), and for their median, on which the answer is
-centred. Errors leave alone what the scenario states (`stated.py`).
+The central search is repeated with a correction that would have made the simulator right: at both
+ends of the interval of past errors (`validation.scoring.misses`), and at their median, on which the
+answer is centred. Errors do not apply to times that the scenario states (`stated.py`).
 """
 
 from __future__ import annotations
@@ -41,26 +41,26 @@ _MISSED_AS = {
     _BUSY: _BUSY,
     BUSIEST: _BUSY,
 }
-"""Metrics of objectives, and the metric of which past forecasts were scored."""
+"""Metrics of objectives, and the metric that past forecasts were scored by."""
 
 
 class PastErrors(NamedTuple):
-    """The loads at which the objective breaks at the ends and the middle of past errors.
+    """The loads that violate the objective, at the ends and the median of past errors.
 
     Attributes
     ----------
     figure, allowed:
-        Which metric was missed, and by how much.
+        The metric in error, and its past errors.
     knee_ns:
-        The bound, if what was missed is the load at which p99 passes it; 0: the metric itself.
+        The bound, if the errors are of the load at which p99 passes it; 0: of the metric itself.
     n_least:
-        How many of the errors are only known to be at least so large.
+        The number of errors of which only a lower limit is known.
     is_of_others:
-        Whether the errors are of other machines, as this one was never validated.
+        Whether the errors are from other machines, as this one was never validated.
     low, middle, high:
-        Loads; 0 where the objective is kept at none.
+        Loads; 0 if no load meets the objective.
     stated:
-        The share of CPU time that the scenario states, of which nothing was missed.
+        The share of CPU time that the scenario states, which has no forecast error.
     """
 
     figure: str
@@ -75,7 +75,7 @@ class PastErrors(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """How many runs were forecast, and how far off they were: + is more than the forecast."""
+        """The number of past forecasts and their errors: + is more than forecast."""
         middle, *ends = map(self._text, (self.allowed.middle, self.allowed.low, self.allowed.high))
         rest = f", in the {share_text(1 - self.stated)} of CPU time that is not the application's"
         runs, missed = "runs", METRICS[self.figure].short
@@ -98,26 +98,26 @@ class PastErrors(NamedTuple):
 
 
 def unlike_past(scenario: Scenario) -> list[str]:
-    """Return a sentence where *scenario* differs from all runs whose errors are known."""
+    """Return a warning if *scenario* differs from all runs whose errors are known."""
     if scenario.load.connections is None and scenario.machine.cpus == 1:
         return []
-    return ["past forecast errors are of new connections on one CPU; others may be larger"]
+    return ["past forecast errors come from new connections on one CPU; others may be larger"]
 
 
 def past_errors(
     task: SearchTask, central: Search, known: Known, where: Simulating
 ) -> PastErrors | None:
-    """Return what *known* errors make of the answer of the *central* search of *task*.
+    """Return the answer of the *central* search of *task* with *known* errors applied.
 
-    None where it did not end between two loads, where the link is full or a backend waited for
-    rather than a CPU, or where too few errors are of that kind.
+    None if it did not end between two loads, if the link or a backend is the bottleneck rather than
+    a CPU, or if too few errors of that kind are known.
     """
     if central.found is not Found.BETWEEN or central.low == 0:
         return None
     broken = central.tried[central.high].broken
     used = central.tried[central.low].figures[BUSIEST]
-    # A link that is full, or a pool without a free thread, is no capacity that was ever missed;
-    # nor was a response time with a backend in it.
+    # No past error is of a full link, of a pool without a free thread, or of a response time with
+    # a backend in it.
     is_busy = used >= BUSY
     is_full = central.tried[central.low].figures[LINK] >= LINK_FULL
     has_backend = task.scenario.backend.connections is not None
@@ -155,7 +155,7 @@ def past_errors(
 
 
 class _Missed(NamedTuple):
-    """Fields as of `PastErrors`."""
+    """Fields as in `PastErrors`."""
 
     figure: str
     allowed: Allowance
@@ -172,10 +172,10 @@ def _missed(
     is_rate: bool,
     has_backend: bool,
 ) -> _Missed | None:
-    """Return what was missed of that which breaks *clause*, None if too few errors are known."""
+    """Return the errors of the metric that violates *clause*; None if too few are known."""
     if clause and clause.figure in _P99 and (is_busy or is_rate) and not has_backend:
-        # Near its capacity p99 is so steep that a load missed by a factor means a server as much
-        # faster in all it does: with more idle connections, its scans are as much shorter.
+        # Near capacity p99 is so steep that an error of the load by a factor means a server faster
+        # by that factor in all its work: with more idle connections, scans are as much shorter.
         knee = knee_allowance(known, clause.bound)
         if knee is not None:
             return _Missed(THROUGHPUT, *knee)
@@ -189,16 +189,16 @@ def _missed(
 def _as_if_right(
     task: SearchTask, central: Search, figure: str, error: float, stated: Stated
 ) -> SearchTask | None:
-    """Return the search whose simulated answer is the measured one, had the error been this.
+    """Return the search whose simulated answer would be measured if *error* were the error.
 
-    None where no scenario has the rate that would be needed.
+    None if the rate needed is illegal.
     """
     near = task._replace(begin=central.middle, growth=1.05)
     if figure == THROUGHPUT:
         rate_per_s = task.scenario.load.rate
         if rate_per_s is None:
             return None
-        # A server that is faster in all it does is this one at a lower rate and a slower clock.
+        # A server faster in all its work equals this one at a lower rate and a slower clock.
         less = {"rate": RATE.format(stated.simulated(figure, rate_per_s, error))}
         try:
             near = near._replace(scenario=task.scenario.with_values(load=less))

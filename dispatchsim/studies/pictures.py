@@ -1,7 +1,7 @@
-"""The pictures of answers: intervals drawn, units on the axes, one look a mechanism.
+"""The pictures of answers: intervals, units on the axes, one style for each mechanism.
 
-Points whose verdict is overloaded are hollow: their latencies say how long the run was. Idle
-connections beyond those that a profile was measured with are shaded; warnings stand at the foot.
+Overloaded points are hollow: their latencies grow with run length. Numbers of idle connections
+beyond the measured range of the profile are shaded. Warnings stand at the foot.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _LINES_MAX = 12
 _ROWS_MAX = 25
 _POINTS = 300
 WIDTH, HEIGHT = 7.0, 4.2
-"""Of a picture, in inches."""
+"""Size of a picture in inches."""
 NS_PER_MS = 1e6
 _NOTE_WIDTH = 120
 _WIDE = 30
 
 
 def noted(drawing: Figure, warnings: Sequence[str]) -> Figure:
-    """Write what is to be known before one believes a picture into it, at its foot."""
+    """Write *warnings* at the foot of a picture."""
     lines = [line for warning in warnings for line in textwrap.wrap(warning, _NOTE_WIDTH)]
     if lines:
         drawing.supxlabel("\n".join(lines), fontsize=NOTE_POINTS, color="#A04000")
@@ -63,7 +63,7 @@ def log_if_wide(axes: Axes, axis: str = "y") -> None:
     found = found[np.isfinite(found) & (found > 0)]
     if found.size and found.max() > _WIDE * found.min():
         (axes.set_yscale if axis == "y" else axes.set_xscale)("log")
-        # Names are taken as they are (no mathematics in texts), so powers cannot be drawn as such.
+        # Texts are drawn literally (no mathematics), so ticks cannot be powers.
         which = axes.yaxis if axis == "y" else axes.xaxis
         which.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
         which.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
@@ -76,7 +76,7 @@ _QUANTILES = {
     "95%": "p95_ns",
     "99%": "p99_ns",
     "99.9%": "p99_9_ns",
-    "worst of the answered": "max_answered_ns",
+    "longest with a reply": "max_answered_ns",
 }
 
 
@@ -101,7 +101,7 @@ def result_figure(
 def comparison_figure(
     results: Mapping[str, Estimate], figure: str, *, warnings: Sequence[str]
 ) -> Figure:
-    """Return *figure* of each mechanism, the best at the top."""
+    """Return the picture of a metric for each mechanism, the best at the top."""
     scale, label = scale_of(figure)
     order = sorted(results, key=lambda name: results[name].mean)
     with style():
@@ -125,7 +125,7 @@ def _interval(axes: Axes, row: int, known: Estimate, colour: str, scale: float) 
             color="#BBBBBB",
             linewidth=7,
             solid_capstyle="butt",
-            label="runs at drawn costs, 95 %" if is_first else None,
+            label="95% of runs at cost samples" if is_first else None,
         )
     axes.errorbar(
         *(known.mean / scale, row),
@@ -133,12 +133,12 @@ def _interval(axes: Axes, row: int, known: Estimate, colour: str, scale: float) 
         fmt="o",
         color=colour,
         capsize=2,
-        label="mean, 95 %" if is_first else None,
+        label="mean, 95% interval" if is_first else None,
     )
 
 
 def number_of(value: Value) -> float | None:
-    """Return the number in a level: 2000.0 of "2000/s"; None where there is none."""
+    """Return the number in a level: 2000.0 for "2000/s"; None without a number."""
     if isinstance(value, bool):
         return None
     if isinstance(value, int | float):
@@ -154,9 +154,9 @@ def sweep_figure(
     connections_max: int | None,
     warnings: Sequence[str],
 ) -> Figure:
-    """Return *figure* over the first factor that is a number, a line for each of the others.
+    """Return a metric over the first numeric factor, a line for each level of the others.
 
-    Idle connections beyond *connections_max* are shaded: the profile was never measured there.
+    Idle connections beyond *connections_max* are shaded: the profile was not measured there.
     """
     fields = list(points[0].levels)
     numeric = [f for f in fields if all(number_of(p.levels[f]) is not None for p in points)]
@@ -188,7 +188,7 @@ def sweep_figure(
         if axes.get_legend_handles_labels()[1]:
             axes.legend(fontsize=SMALL_POINTS)
         hollow = any(p.verdict is Verdict.OVERLOADED for p in points)
-        axes.set_title("bars: 95 % intervals" + ("; hollow: overloaded" if hollow else ""))
+        axes.set_title("bars: 95% intervals" + ("; hollow: overloaded" if hollow else ""))
     return noted(drawing, warnings)
 
 
@@ -245,7 +245,7 @@ def _bars(
 
 
 def _names(points: Sequence[Swept]) -> list[str]:
-    """Return what tells points apart: levels that are the same for all do not."""
+    """Return a name for each point, made of the levels that differ between points."""
     fields = [f for f in points[0].levels if len({p.levels[f] for p in points}) > 1]
     return [words_of({f: p.levels[f] for f in fields}) for p in points]
 
@@ -259,7 +259,7 @@ def capacity_figure(
     mechanism: str,
     warnings: Sequence[str],
 ) -> Figure:
-    """Return what was tried: loads across, the first bound's figure up, the answer shaded."""
+    """Return loads tried (x), the metric of the first bound (y), and the answer shaded."""
     clause = objective.clauses[0]
     scale, label = scale_of(clause.figure)
     with style():
@@ -274,7 +274,7 @@ def capacity_figure(
                 "o-" if number == 0 else ".-",
                 color=OKABE_ITO[0] if number == 0 else "#888888",
                 linewidth=1.0,
-                label={0: "central costs", 1: "draws of the costs"}.get(number),
+                label={0: "central costs", 1: "cost samples"}.get(number),
             )
         axes.axhline(clause.bound / scale, color=OKABE_ITO[1], linestyle="--", label=str(clause))
         low, high = answer
@@ -292,7 +292,7 @@ def capacity_figure(
 def tuning_figure(
     options: Sequence[Option], aim: str, *, mechanism: str, warnings: Sequence[str]
 ) -> Figure:
-    """Return the options with their intervals, best at the top; grey is out."""
+    """Return the options with their intervals, best at the top; rejected ones grey."""
     options = options[:_ROWS_MAX]
     scale, label = scale_of(aim)
     with style():
@@ -312,8 +312,8 @@ def tuning_figure(
         )
         axes.invert_yaxis()
         axes.set_xlabel(label)
-        broken = "; x: breaks the objective" if any(o.broken for o in options) else ""
-        axes.set_title(f"{mechanism}: 95 % intervals; blue: may be the best{broken}")
+        broken = "; x: violates the objective" if any(o.broken for o in options) else ""
+        axes.set_title(f"{mechanism}: 95% intervals; blue: may be the best{broken}")
     return noted(drawing, warnings)
 
 
@@ -332,7 +332,7 @@ def sensitivity_figure(indices: Sequence[Index], figure: str, *, warnings: Seque
                 max(0.0, getattr(i, f"{kind}_high") - x) for x, i in zip(at, indices, strict=True)
             ]
             rows = [row + offset for row in range(len(indices))]
-            label = "with others" if kind == "total" else "by itself"
+            label = "including interactions" if kind == "total" else "alone"
             axes.errorbar(
                 at, rows, xerr=[below, above], fmt="o", color=colour, capsize=2, label=label
             )
@@ -340,7 +340,7 @@ def sensitivity_figure(indices: Sequence[Index], figure: str, *, warnings: Seque
         axes.invert_yaxis()
         axes.axvline(0.0, color="#444444", linewidth=0.8)
         what = scale_of(figure)[1].split(" (")[0]
-        axes.set_xlabel(f"share of the variance of {what} (95 % intervals)")
+        axes.set_xlabel(f"share of the variance of {what} (95% intervals)")
         axes.legend(fontsize=SMALL_POINTS)
     return noted(drawing, warnings)
 
@@ -348,7 +348,7 @@ def sensitivity_figure(indices: Sequence[Index], figure: str, *, warnings: Seque
 def forecast_figure(
     expected: Sequence[Expected], level: float, *, warnings: Sequence[str]
 ) -> Figure:
-    """Return each figure's intervals, relative to its mean at central costs."""
+    """Return the intervals of each metric, relative to its forecast."""
     with style():
         drawing = ShownFigure(figsize=(WIDTH, 1.4 + 0.5 * len(expected)), layout="constrained")
         axes = drawing.subplots()
@@ -376,7 +376,7 @@ def forecast_figure(
 
 
 def _looks(lines: Sequence[Sequence[Swept]]) -> list[Look]:
-    """Return a look for each line: those of mechanisms, where that tells lines apart."""
+    """Return a style for each line: its mechanism's, if lines differ in the mechanism."""
     mechanisms = [{p.scenario.server.mechanism for p in members} for members in lines]
     names = [each.pop() for each in mechanisms if len(each) == 1]
     if len(set(names)) == len(lines):
@@ -399,7 +399,7 @@ def _shade_beyond(axes: Axes, connections_max: int, levels: Sequence[Value]) -> 
 
 
 def steady_figure(runs: Sequence[RunSeries], duration_ns: int, warm_up_ns: int | None) -> Figure:
-    """Return the number in the system over time, and latencies in order, means of the runs."""
+    """Return the number in the system over time, and latencies in order, averaged over runs."""
     seconds = duration_ns / SECOND_NS
     n = min(len(series.latency_ns) for series in runs)
     width = max(1, n // _POINTS)
@@ -414,7 +414,7 @@ def steady_figure(runs: Sequence[RunSeries], duration_ns: int, warm_up_ns: int |
         upper.set_xlabel("time (s)")
         upper.set_ylabel("connections\nin the system")
         lower.plot((np.arange(len(means)) + 0.5) * width, means, color=OKABE_ITO[2], linewidth=0.9)
-        lower.set_xlabel("connections, in the order in which they were due")
+        lower.set_xlabel("connections, in the order in which they are due")
         lower.set_ylabel("latency (ms)")
         upper.set_xlim(0, seconds)
         lower.set_xlim(0, n)

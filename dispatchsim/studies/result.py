@@ -1,11 +1,10 @@
-"""What the simulator says of a scenario, over its replications: figures, verdict, warnings.
+"""The result of a scenario over its replications: metrics, verdict, warnings.
 
-    seeds ─► central costs ─► mean ± t interval      how much the arrivals decide
-    draws ─► drawn costs   ─► 2.5 ... 97.5 %         how much the calibration leaves open
+    seeds        ─► central costs ─► mean ± t interval    uncertainty from random arrivals
+    cost samples ─► sampled costs ─► 2.5 ... 97.5 %       uncertainty from the calibration
 
-The two are different kinds of not knowing and stand side by side: more replications shrink the
-first and never the second. Sentences under the table say why a verdict is what it is, and what it
-hides (`reasons`).
+The two uncertainties are shown side by side: more replications shrink the first, never the second.
+Sentences under the table give the reasons for a verdict and its caveats (`reasons`).
 
 Source: Law 2015, "Simulation Modeling and Analysis", §9.4 (replications).
 """
@@ -39,15 +38,15 @@ if TYPE_CHECKING:
 
 _Figures = TypeVar("_Figures")
 _IDLE_SHARE = 0.1
-"""Of the CPU: with more to spare it is not for want of CPU that clients fail."""
+"""Idle share of the CPU above which failures of clients have another cause than the CPU."""
 _PAUSE_SEEN = 200
-"""Replies a second; of fewer an interval may have none by chance."""
+"""Replies per second; at lower rates an interval may have no reply by chance."""
 _OF_CLIENTS = ("descriptors", "ports")
 
 
 @dataclass(frozen=True, repr=False)
 class Result:
-    """What the simulator says of a scenario."""
+    """The result of simulating a scenario."""
 
     scenario: Scenario
     profile: str
@@ -59,19 +58,19 @@ class Result:
 
     @property
     def engine(self) -> str:
-        """What simulated: "fast" or "reference", or both."""
+        """The engine that ran: "fast" or "reference", or both."""
         return ", ".join(sorted({r.engine for r in (*self.replications, *self.drawn)}))
 
     @property
     def paths(self) -> dict[str, dict[str, Estimate]]:
-        """What is said of the clients of each path, by its name: `metrics.OF_PATHS`."""
+        """Metrics of the clients of each path, by its name: `metrics.OF_PATHS`."""
         names = path_names(self.scenario.path)
         central = [r.summary.paths for r in self.replications]
         return estimates_of_each(names, OF_PATHS, central, [r.summary.paths for r in self.drawn])
 
     @property
     def clients(self) -> dict[str, dict[str, Estimate]]:
-        """What is said of each class of clients, by its name: `metrics.OF_CLASSES`."""
+        """Metrics of each class of clients, by its name: `metrics.OF_CLASSES`."""
         names = self.scenario.class_names
         central = [r.summary.classes for r in self.replications]
         return estimates_of_each(
@@ -80,14 +79,14 @@ class Result:
 
     @property
     def worker_shares(self) -> list[float]:
-        """Share of the connections that each worker has had, in the mean; empty for one worker."""
+        """Mean share of the connections that each worker served; empty for one worker."""
         each = [r.summary.connections.of_workers for r in self.replications]
         shares = [np.array(numbers) / sum(numbers) for numbers in each if numbers]
         return np.mean(shares, axis=0).tolist() if shares else []
 
     @property
     def sentence(self) -> str:
-        """The answer in words: how many requests are answered, how soon, and what it takes."""
+        """The answer in words: throughput, p99 and CPU use."""
         known, side = self.estimates, self.scenario.machine.role
         answered = number_text(known["throughput_per_s"].mean)
         offered = fmean(r.summary.offered * 1e9 / r.summary.window_ns for r in self.replications)
@@ -98,7 +97,7 @@ class Result:
             late += f" ({' to '.join(metric_text('p99_ns', x) for x in (p99.low, p99.high))})"
         cpu = "CPU" if self.scenario.machine.cpus == 1 else "busiest CPU"
         words = (
-            f"{self.verdict}: {answered}{of} requests/s are answered, p99 {late}; "
+            f"{self.verdict}: {answered}{of} requests/s are served, p99 {late}; "
             f"the {side}'s {cpu} is {share_text(known['cpu_busiest'].mean)} busy"
         )
         failed = known["failed_share"].mean
@@ -110,7 +109,7 @@ class Result:
 
     @property
     def frame(self) -> pd.DataFrame:
-        """One row a figure: its mean, and both intervals."""
+        """One row per metric: its mean and both intervals."""
         import pandas as pd
 
         rows = {name: known.__dict__ for name, known in self.estimates.items()}
@@ -131,7 +130,7 @@ class Result:
         return f"<Result of {self.scenario.server.mechanism}, {self.verdict}: .frame, .plot()>"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain Python values with all that is needed to run it again."""
+        """Return plain Python values, enough to run it again."""
         return {
             "format": "dispatchsim-result/2",
             "version": version("dispatchsim"),
@@ -160,7 +159,7 @@ class Result:
 def result_of(
     scenario: Scenario, profile: CostSource, replications: Sequence[Replication], draws: int
 ) -> Result:
-    """Return what *replications* say of *scenario*, the last *draws* of them at drawn costs."""
+    """Return the result of *replications*, the last *draws* of them at cost samples."""
     n_central = len(replications) - draws
     central, drawn = replications[:n_central], replications[n_central:]
     estimates = {
@@ -191,19 +190,19 @@ def _warnings(
 ) -> list[str]:
     found = warnings_of(scenario, profile)
     takes_reference = any(r.engine == "reference" for r in replications)
-    # What is missing here was said before the first run; on a cluster it may be missing there.
+    # A compiler missing here was reported before the first run; it may be missing on a cluster.
     if scenario.run.engine != "reference" and takes_reference and not why_no_engine():
         found.append(
-            "the fast engine could not be compiled, so runs took the reference engine, with equal "
-            "results and some 200 times slower: run it with --engine fast to see why"
+            "the fast engine could not be compiled, so runs used the reference engine: equal "
+            "results, about 200 times slower. Run it with --engine fast to see why"
         )
     found += reasons([r.summary for r in replications[: len(verdicts)]])
     if verdicts[-1] is Verdict.STRANDED:
         found.append(_who_is_stranded(scenario, replications))
     if not scenario.is_random and scenario.run.replications > 1:
         found.append(
-            "nothing in this scenario is random, so one replication was run and "
-            "there is no interval over replications"
+            "nothing in this scenario is random, so it has one replication and no interval over "
+            "replications"
         )
     return found
 
@@ -213,35 +212,34 @@ def _who_is_stranded(scenario: Scenario, replications: Sequence[Replication]) ->
     counts = runs[0].summary.stranded
     waits = ", ".join(f"{n} to {word}" for word, n in counts.items() if n > 0)
     return (
-        f"in {len(runs)} of {len(replications)} runs connections are stranded: "
-        f"{scenario.server.mechanism} will never hear of an event that they wait for; "
-        f"in the first of these runs it would have to tell of connections {waits}"
+        f"{len(runs)} of {len(replications)} runs have stranded connections (in the first: "
+        f"{waits}): {scenario.server.mechanism} is never notified of their events"
     )
 
 
 def reasons(summaries: Sequence[Summary]) -> list[str]:
-    """Return what to know of the verdicts of runs at central costs."""
+    """Return the reasons for the verdicts of runs at central costs, and their caveats."""
     found = []
     if failed := [summary for summary in summaries if sum(summary.errors.values()) > 0]:
         found.append(_who_failed(failed))
     overloaded = [summary for summary in summaries if summary.verdict is Verdict.OVERLOADED]
     if any(not _fails(s) or s.fates["open"] > OVERLOADED_SHARE * s.offered for s in overloaded):
         found.append(
-            "more requests were left unanswered at the end than at the beginning, or than were "
-            "answered: the server falls behind and latencies say how long the run was, or the "
-            "run is too short to tell (lengthen run.duration)"
+            "more requests were waiting at the end than at the beginning, or than were served: "
+            "the server falls behind and latencies grow with run length, or the run is too short "
+            "(lengthen run.duration)"
         )
     rates = [summary.reply_rate_per_s for summary in summaries]
     if any(rate.min == 0 and rate.mean > _PAUSE_SEEN for rate in rates):
         found.append(
-            "for some time nobody was answered (lowest reply rate 0/s): quantiles hold who "
-            "waited meanwhile, and the verdict says how it ended"
+            "the server sent no reply for 100 ms or more: the percentiles include requests that "
+            "waited through the stall"
         )
     return found
 
 
 def _fails(summary: Summary) -> bool:
-    """Return whether failed connections make an overload by themselves."""
+    """Return whether failed connections alone make the run overloaded."""
     return sum(summary.errors.values()) > OVERLOADED_SHARE * summary.offered
 
 
@@ -254,11 +252,11 @@ def _who_failed(failed: Sequence[Summary]) -> str:
     sentence = f"{share:.2%} of the requests failed ({kinds})"
     if sum(errors[word] for word in _OF_CLIENTS) > 0.5 * errors.total():
         return (
-            f"{sentence}: most of them for want of descriptors or ports of the clients, which "
-            "says how long connections last, not what the server can do"
+            f"{sentence}, most because clients ran out of descriptors or ports: this shows how "
+            "long connections last, not the limit of the server"
         )
     if all(_fails(s) and s.cpu_busy < 1 - _IDLE_SHARE for s in failed):
-        return f"{sentence}, and not for want of CPU: {failed[0].cpu_busy:.0%} of it was busy"
+        return f"{sentence}, but not for lack of CPU, which was {failed[0].cpu_busy:.0%} busy"
     return sentence
 
 
@@ -268,16 +266,16 @@ def estimates_of_each(
     central: Sequence[Sequence[_Figures]],
     drawn: Sequence[Sequence[_Figures]],
 ) -> dict[str, dict[str, Estimate]]:
-    """Return what is said of the clients of each path, or of each class, by its name.
+    """Return the metrics of the clients of each path, or of each class, by its name.
 
     Parameters
     ----------
     names:
-        Of the paths or classes.
+        Names of the paths or classes.
     metrics:
-        Name of a metric -> how it is computed of one of them.
+        Name of a metric -> its computation for one path or class.
     central, drawn:
-        Of runs at central costs, and at drawn ones: the figures of each, in the order of *names*.
+        Runs at central costs, and at cost samples: the values of each, in the order of *names*.
     """
     return {
         name: {
@@ -291,7 +289,7 @@ def estimates_of_each(
 
 
 def replication_to_dict(replication: Replication) -> dict[str, Any]:
-    """Return the figures of one run as plain Python values."""
+    """Return the metrics of one run as plain Python values."""
     return {
         "seed": replication.seed,
         "cost_draw": replication.draw,
@@ -301,7 +299,7 @@ def replication_to_dict(replication: Replication) -> dict[str, Any]:
 
 
 def part_to_dict(stop: StoppedJob) -> dict[str, Any]:
-    """Return what is known of a run that was stopped, as plain Python values."""
+    """Return the partial result of a stopped run as plain Python values."""
     return {
         "format": "dispatchsim-part/2",
         "scenario": stop.job.scenario.to_dict(),

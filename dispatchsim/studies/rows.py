@@ -1,6 +1,6 @@
 """The rows of answers: estimates, points, searches, options, intervals, indices, series of runs.
 
-A study computes them, a picture draws them, an answer holds them beside what was asked.
+A study computes them, a picture plots them, an answer holds them beside its question.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _NAN = float("nan")
 
 @dataclass(frozen=True)
 class Estimate:
-    """One figure: its mean over replications, and how well it is known.
+    """One metric: its mean over replications, and its uncertainty.
 
     `half_width` is that of the 95% t interval over replications (NaN for one replication); `low`
-    and `high` bound 95% of the runs at drawn costs (NaN without draws).
+    and `high` bound 95% of the runs at cost samples (NaN without any).
     """
 
     mean: float
@@ -51,17 +51,17 @@ def estimate(
 ) -> Estimate:
     """Return mean and 95% t interval of *central*, and the 95% range of *drawn*.
 
-    No figure is below *least*, and nor is the range of drawn ones. A figure that some run does not
-    have (the latency of no reply) has no mean either.
+    *least* is a lower limit of the metric, and so of the range. If some run has no value (latency
+    without a reply), there is no mean.
 
     >>> estimate([9.0, 10.0, 11.0]).mean
     10.0
     """
     values = np.array(central, dtype=float)
     half_width = _NAN
-    if values.size > 1 and np.isfinite(values).all():  # who waits for ever has no spread
+    if values.size > 1 and np.isfinite(values).all():  # infinite waits have no spread
         half_width = mean_interval(values).half_width
-    low, high = prediction_interval(drawn)  # NaN without draws, and NaN is no less than anything
+    low, high = prediction_interval(drawn)  # NaN without samples, and max keeps a NaN
     # Differences of runs may be infinite in both directions: these have no mean.
     mean = _NAN if {math.inf, -math.inf} <= set(values.tolist()) else float(values.mean())
     return Estimate(mean, half_width, max(low, least), high)
@@ -69,7 +69,7 @@ def estimate(
 
 @dataclass(frozen=True)
 class Swept:
-    """One point: what is its own, its runs and what they say."""
+    """One point: its levels, its runs and their results."""
 
     levels: Levels
     scenario: Scenario
@@ -87,7 +87,7 @@ class Swept:
         return middle_verdict(Verdict(r.verdict) for r in self.central)
 
     def estimate(self, figure: str) -> Estimate:
-        """Return what its runs say of a figure."""
+        """Return the estimate of a metric from its runs."""
         return estimate(
             [r.figures[figure] for r in self.central],
             [r.figures[figure] for r in self.records if r.draw is not None],
@@ -98,21 +98,21 @@ class Swept:
 class Found(StrEnum):
     """How a search ended."""
 
-    BETWEEN = "between"  # the objective is first broken between low and high
-    ALWAYS_BROKEN = "always broken"  # at the lowest load tried, high, too
+    BETWEEN = "between"  # the objective is first violated between low and high
+    ALWAYS_BROKEN = "always broken"  # even at the lowest load tried, high
     NEVER_BROKEN = "never broken"  # not even at the highest load tried, low
-    OUT_OF_BUDGET = "out of budget"  # between low and high, which are further apart than asked
+    OUT_OF_BUDGET = "out of budget"  # between low and high, further apart than required
 
 
 class Tried(NamedTuple):
-    """A load that was simulated: which figures the objective is of, and which bound broke."""
+    """A simulated load: the metrics of the objective, and the bound that it violates."""
 
     figures: dict[str, float]
     broken: str | None
 
 
 class Search(NamedTuple):
-    """One replication's answer, and what was tried, by load."""
+    """The answer of one replication, and the loads that it tried."""
 
     seed: int
     draw: int | None
@@ -128,12 +128,12 @@ class Search(NamedTuple):
 
 
 class Expected(NamedTuple):
-    """One figure: its forecast, and between what a further run lies with the level.
+    """One metric: its forecast, and the interval of a further run at the confidence level.
 
-    `simulated` is the mean at central costs, `calibration` the interval of draws alone, as they
-    were simulated. `missed` is the interval of past misses alone (None where there are too few).
-    `mean` is what was simulated, moved by the median miss; low and high hold the draws, moved as
-    much, and the misses.
+    `simulated` is the mean at central costs, `calibration` the interval of cost samples alone, as
+    simulated. `missed` is the interval of past forecast errors alone (None if too few are known).
+    `mean` is `simulated` moved by the median error; `low` and `high` enclose the cost samples,
+    moved as much, and the past errors.
     """
 
     figure: str
@@ -147,9 +147,9 @@ class Expected(NamedTuple):
 
 @dataclass(frozen=True)
 class Option:
-    """One setting: its runs, which bound it breaks and where it is, whether it may be the best.
+    """One setting: its runs, the bound that it violates, whether it may be the best.
 
-    `beyond` is how many times the bound the figure is that breaks it, 1 where none does.
+    `beyond` is the ratio of the metric to the bound that it violates, 1 if it violates none.
     """
 
     swept: Swept
@@ -164,7 +164,7 @@ class Option:
 
 
 class Index(NamedTuple):
-    """Of one cost or setting: indices, each with its 95% interval."""
+    """Sobol indices of one cost or setting, each with its 95% interval."""
 
     name: str
     first: float
@@ -176,16 +176,16 @@ class Index(NamedTuple):
 
 
 class RunSeries(NamedTuple):
-    """One run: when each request that was answered was due, how long it took, how many waited.
+    """One run: due times and latencies of requests with a reply, and the number waiting over time.
 
     Attributes
     ----------
     intended_ns, latency_ns:
-        Of who was answered, in the order in which they were due, shape (n,).
+        Of requests with a reply, in the order of their due times, shape (n,).
     in_system:
-        Requests that were due and not answered, at equal distances in time, shape (500,).
+        Requests due without a reply yet, at equal distances in time, shape (500,).
     failed_share:
-        Of all that were due.
+        Share of all requests due.
     """
 
     intended_ns: NDArray[np.int64]

@@ -1,11 +1,11 @@
-"""Searches for the load at which an objective breaks: what each tries next, and where it ends.
+"""Searches for the load at which an objective is violated: the next load to try, and the end.
 
-    load   ├──── objective kept ────┤ low ··· high ├──── broken ────┤
+    load   ├──── objective met ────┤ low ··· high ├──── violated ────┤
             1. longer and longer steps until both are known   2. bisect, all at one seed
 
-At one seed arrivals at two rates are the same arrivals, nearer together, so p99 hardly ever falls
-when the rate rises and bisection is safe. Several searches go on side by side: a round is one run
-of each. Every run is taken from the store, or kept in it.
+With one seed, a higher rate only moves the same arrivals closer together, so p99 hardly ever falls
+when the rate rises, and bisection is safe. Several searches proceed together: a round is one run of
+each. Every run is read from the store or added to it.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ if TYPE_CHECKING:
 
 RUNS_MAX = 24
 FALLS_BEHIND = "the server falls behind"
-"""Why a load breaks an objective of which every clause is kept."""
+"""The reason why a load violates an objective although it meets every clause."""
 LINK_FULL = 0.9
-"""From here on queues at the link decide response times, as those at a CPU do (`misses.BUSY`)."""
+"""Above this use, queues at the link dominate response times (as `misses.BUSY` for a CPU)."""
 _GROWTH_MAX = 8.0
 _SMALL_STEP = 1.05
 _FAR_STEPS = 3
 _NEAR_CAPACITY = 0.97
-"""CPU use from which on its inverse no longer says how much more load there may be."""
+"""CPU use above which its inverse no longer predicts how far the load can grow."""
 
 
 class SearchTask(NamedTuple):
-    """What one search needs."""
+    """The inputs of one search."""
 
     scenario: Scenario
     profile: Profile
@@ -68,7 +68,7 @@ def search_all(
     where: Simulating = Simulating(),  # noqa: B008 (a record that nothing changes)
     ended: Callable[[int], None] | None = None,
 ) -> list[Search]:
-    """Return what each search found, in the order of *tasks*; *ended* is called with how many."""
+    """Return each search's result, in the order of *tasks*; *ended* gets the number finished."""
     ways = [_Way(task) for task in tasks]
     while going := [way for way in ways if way.search is None]:
         runs = [way.run for way in going]
@@ -82,9 +82,9 @@ def search_all(
 
 
 def kept_above(task: SearchTask, where: Simulating) -> float | None:
-    """Return a value above the task's first one at which its objective is kept; None if it is not.
+    """Return a value far above the task's first one if it meets the objective; otherwise None.
 
-    One far above is tried: of some fields, such as server.backlog, more may help.
+    Higher values of some fields, such as server.backlog, may help.
     """
     far = task.axis.above(task.begin, _GROWTH_MAX)
     if far <= task.begin:
@@ -96,7 +96,7 @@ def kept_above(task: SearchTask, where: Simulating) -> float | None:
 
 
 class _Way:
-    """One search: the load that it tries next, and what it has found when it has ended."""
+    """One search: the next load to try, and its result at the end."""
 
     def __init__(self, task: SearchTask) -> None:
         self.task = task
@@ -104,17 +104,17 @@ class _Way:
         self._until_s = time.monotonic() + task.seconds_max
         self._tried: dict[float, Tried] = {}
         self._low, self._high, self._growth = 0.0, math.inf, task.growth
-        self._n_far = 0  # steps by what the CPU has left
+        self._n_far = 0  # steps by the idle share of the CPU
         self._x = min(max(task.begin, task.axis.floor), task.axis.ceiling)
 
     @property
     def run(self) -> Run:
-        """The run at the load that is tried next."""
+        """The run at the next load to try."""
         task = self.task
         return Run(task.axis.at(task.scenario, self._x), task.profile, task.seed, task.draw)
 
     def note(self, tried: Tried) -> None:
-        """Note what the run came to; choose the next load, or end."""
+        """Record the result of the run; choose the next load, or end."""
         self._tried[self._x] = tried
         if tried.broken is None:
             self._low = self._x
@@ -123,7 +123,7 @@ class _Way:
         found = self._found()
         if found is None:
             self._x = self._next(tried)
-            if self._x in self._tried:  # as near as numbers can be written
+            if self._x in self._tried:  # as close as numbers can be written
                 found = Found.BETWEEN
         if found is not None:
             task = self.task
@@ -148,9 +148,9 @@ class _Way:
             used = tried.figures[BUSIEST]
             is_far = self.task.growth >= 2 and 1 / _GROWTH_MAX < used < _NEAR_CAPACITY
             if is_far and axis.field == RATE_FIELD:
-                self._growth = _SMALL_STEP  # there the CPU is busy, by and large
+                self._growth = _SMALL_STEP  # there the CPU is about fully busy
                 self._n_far += 1
-                # A server that scans is busy at any load: that says nothing of how far it may go.
+                # A scanning server is busy at any load, so its use does not predict its capacity.
                 step = 1 / used if self._n_far <= _FAR_STEPS else max(2.0, 1 / used)
                 return axis.above(self._low, step)
             self._growth = min(growth**2, 2.0)
@@ -166,7 +166,7 @@ def _are_near(task: SearchTask, low: float, high: float) -> bool:
 
 
 def _tried(task: SearchTask, record: Record) -> Tried:
-    """Return what the task's objective says of a run."""
+    """Return a run judged by the task's objective."""
     figures = record.figures
     clause = task.objective.broken_by(figures)
     broken = str(clause) if clause else None
@@ -177,9 +177,9 @@ def _tried(task: SearchTask, record: Record) -> Tried:
 
 
 def _falls_behind(record: Record) -> bool:
-    """Return whether more comes than is served though few have failed yet.
+    """Return whether more requests arrive than are served, though few have failed yet.
 
-    A bound on errors alone is kept then in a run that is shorter than the patience of its clients.
+    A run shorter than the clients' timeout meets a bound on errors alone in this state.
     """
     few = record.figures["failed_share"] <= OVERLOADED_SHARE
     return Verdict(record.verdict) is Verdict.OVERLOADED and few

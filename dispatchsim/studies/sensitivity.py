@@ -1,11 +1,11 @@
-"""Which cost, or setting, an answer hangs on: Sobol's indices.
+"""The costs and settings that drive a metric, ranked by Sobol indices.
 
     costs of the profile ─┐
     settings in ranges  ──┴─► n (d + 2) runs at one seed ─► share of the variance that each explains
 
-The first-order index of a cost is the share of the variance that would go if it were known; the
-total one counts what it does together with others, too. Indices whose interval reaches 0 may be 0.
-All runs meet the same arrivals, so that what varies is what the costs do.
+The first-order index of a cost is the share of the variance that would vanish if the cost were
+known exactly; the total index includes its interactions with others. An index whose interval
+reaches 0 may be 0. All runs have the same arrivals, so only costs and settings cause variance.
 
 Sources: Sobol' 1993; Saltelli et al. 2010 (the estimator, as in scipy.stats.sobol_indices).
 """
@@ -46,7 +46,7 @@ _TOO_WIDE = 0.5
 
 @dataclass(frozen=True, repr=False)
 class Sensitivity:
-    """Indices, the most important first; `mean` and `deviation` are of the figure over all runs."""
+    """Indices, the largest first; `mean` and `deviation` are those of the metric over all runs."""
 
     scenario: Scenario
     profile: str
@@ -59,7 +59,7 @@ class Sensitivity:
 
     @property
     def frame(self) -> pd.DataFrame:
-        """One row a cost or setting."""
+        """One row per cost or setting."""
         import pandas as pd
 
         return pd.DataFrame(self.indices)
@@ -68,12 +68,12 @@ class Sensitivity:
     def sentence(self) -> str:
         """The answer in words."""
         if self.deviation == 0:
-            return f"{self.figure} does not change with any of them"
+            return f"{self.figure} does not depend on any of them"
         certain = [i for i in self.indices if i.total_low > 0.01]
         if not certain:
-            return f"no one of them explains {self.figure} for certain: take more samples"
+            return f"no index of {self.figure} is certainly above 0: use more --samples"
         named = ", ".join(f"{i.name} ({i.total:.0%})" for i in certain[:3])
-        return f"{self.figure} hangs on {named}"
+        return f"{self.figure} depends most on {named}"
 
     def plot(self) -> Figure:
         """Return the picture: total indices with their intervals."""
@@ -116,26 +116,26 @@ def sensitivity(
     executor: Executor | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> Sensitivity:
-    """Return on which costs and settings *figure* hangs.
+    """Return the share of each cost and setting in the variance of the metric *figure*.
 
     Parameters
     ----------
     scenario:
-        What is run, under its first seed.
+        It is run under its first seed.
     vary:
         Settings, besides the costs: "network.delay=10 us..1 ms".
     figure:
-        Of a record.
+        A metric of a run.
     costs:
-        Names such as "call.accept_ns"; None: all that the profile has of what is run and does not
-        know exactly. Each is drawn from its interval.
+        Names such as "call.accept_ns"; None: all uncertain costs of the run. Each is sampled from
+        its interval.
     samples:
-        A power of 2; there are samples x (costs and settings + 2) runs.
+        Base sample size, a power of 2; there are samples x (costs and settings + 2) runs.
 
     Raises
     ------
     UserError
-        If a name is unknown, samples is no power of 2, or a run has no such figure.
+        If a name is unknown, samples is no power of 2, or a run has no value of the metric.
     """
     check_scenario(scenario)
     if samples < 2 or samples & (samples - 1):
@@ -146,14 +146,14 @@ def sensitivity(
     names = list(known) if costs is None else list(costs)
     for name in names:
         if name not in known:
-            raise UserError(f"costs: must be of {', '.join(known)}, got {name}")
+            raise UserError(f"costs: must be one of {', '.join(known)}, got {name}")
     factors = read_factors(vary)
     check_profile(factors, profile)
     if not names and not factors:
-        raise UserError(f"{profile.name} knows all costs exactly: name settings to vary")
+        raise UserError(f"{profile.name} has no uncertain costs: name settings to vary")
     if len(names) + len(factors) < 2:
         raise UserError(
-            "costs and vary: must be at least two together, as of one alone the share is all"
+            "costs and vary: must be at least two together, as one alone has the whole variance"
         )
 
     def runs_of(x: np.ndarray[Any, Any]) -> list[Run]:
@@ -177,10 +177,10 @@ def sensitivity(
         values = np.array([record.figures[figure] for record in records])
         if not np.isfinite(values).all():
             raise UserError(
-                f"{figure}: some runs have none (nobody was answered): a lower load or narrower "
-                "ranges give all of them one"
+                f"{figure}: some runs have none, as they have no reply: use a lower load or "
+                "narrower ranges"
             )
-        every.append(values.copy())  # what is returned will be worked on
+        every.append(values.copy())  # the returned array is modified by the caller
         return values
 
     from scipy.stats import norm, sobol_indices, uniform  # takes its time to import
@@ -192,7 +192,7 @@ def sensitivity(
     warnings = warnings_of(scenario, profile)
     widest = max(i.total_high - i.total_low for i in indices)
     if widest > _TOO_WIDE:
-        warnings.append(f"{samples} samples are few: intervals are up to {widest:.1f} wide")
+        warnings.append(f"{samples} samples are too few: intervals are up to {widest:.1f} wide")
     return Sensitivity(
         *(scenario, profile.name, figure, float(values.mean()), float(values.std())),
         tuple(indices),
@@ -206,7 +206,7 @@ def _indices(names: Sequence[str], every: Sequence[np.ndarray[Any, Any]], seed: 
     from scipy.stats import sobol_indices
 
     f_a, f_b = every[0], every[1]
-    f_ab = every[2].reshape(len(f_a), len(names)).T  # as sobol_indices asks for them
+    f_ab = every[2].reshape(len(f_a), len(names)).T  # in the order of sobol_indices
     if np.concatenate(every).std() == 0:
         return [Index(name, *(0.0,) * 6) for name in names]
 
@@ -230,7 +230,7 @@ def _indices(names: Sequence[str], every: Sequence[np.ndarray[Any, Any]], seed: 
 
 
 def uncertain_costs(profile: Profile, mechanism: str) -> dict[str, Cost]:
-    """Return the costs of a run with *mechanism* that the profile does not know exactly."""
+    """Return the uncertain costs of a run with *mechanism*."""
     tables = [*(t for t in _SHARED if t in profile.cost), mechanism]
     return {
         f"{table}.{name}": cost
@@ -244,7 +244,7 @@ def uncertain_costs(profile: Profile, mechanism: str) -> dict[str, Cost]:
 
 
 def scaled(profile: Profile, normals: Mapping[str, float]) -> Profile:
-    """Return *profile* with each named cost at so many standard deviations from its middle."""
+    """Return *profile* with each named cost moved by its number of standard deviations."""
     tables = {table: dict(costs) for table, costs in profile.cost.items()}
     for key, normal in normals.items():
         table, name = key.split(".")
@@ -254,7 +254,7 @@ def scaled(profile: Profile, normals: Mapping[str, float]) -> Profile:
         if table in MECHANISM_TABLES and table not in tables:
             tables[table] = dict(profile.table(table))
         tables[table][name] = cost.model_copy(update={"value": value, "low": value, "high": value})
-    # Of a name of its own, so that results do not take different costs for one profile.
+    # A name of its own, so that results do not take different costs for one profile.
     digest = hashlib.sha256(repr(sorted(normals.items())).encode()).hexdigest()[:8]
     name = f"{profile.name}, varied {digest}"
     return profile.model_copy(update={"name": name, "cost": tables})

@@ -1,10 +1,10 @@
-"""What a scenario states of a request's time, and past forecasts could not miss.
+"""The parts of a request's time that a scenario states, which have no forecast error.
 
     CPU time     ├─ stated: the application ─┤├─ costs of the profile ─┤
     response     ├─ stated: round trips ─────┤├─ all else, as long as the CPU time of a request ─┤
 
-A past error is one of the profile's costs. It leaves alone what `server.request_cpu`,
-`server.reply_cpu_per_kb`, `server.connection_cpu`, `network.delay` and `path.delay` say.
+A past error belongs to the profile's costs. It does not apply to `server.request_cpu`,
+`server.reply_cpu_per_kb`, `server.connection_cpu`, `network.delay` and `path.delay`.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ THROUGHPUT = "throughput_per_s"
 
 
 class Stated(NamedTuple):
-    """The parts that are stated.
+    """The stated parts.
 
     Attributes
     ----------
     share:
-        Of the CPU time of a request.
+        Share of the CPU time of a request.
     wait_ns:
-        Of a response time: what its packets are on their way over the link, in ns.
+        Time of a response's packets on the link, in ns.
     path_waits:
-        What they are on each path besides, in ns and ascending, and the path's share of requests.
+        Their extra time on each path, in ns and ascending, and the path's share of requests.
     """
 
     share: float = 0.0
@@ -42,9 +42,9 @@ class Stated(NamedTuple):
     path_waits: tuple[tuple[float, float], ...] = ()
 
     def measured(self, figure: str, value: float, error: float) -> float:
-        """Return what is measured where *value* is simulated and the profile's costs err.
+        """Return the measured value for a simulated *value* if the profile's costs are in error.
 
-        *error* is the logarithm of measured over forecast of that *figure*.
+        *error* is the logarithm of measured over forecast for the metric *figure*.
 
         >>> round(Stated(share=0.5).measured("cpu_busy", 0.5, math.log(0.8)), 6)
         0.45
@@ -56,7 +56,7 @@ class Stated(NamedTuple):
         return self._scaled(figure, value, self._factor(error))
 
     def simulated(self, figure: str, value: float, error: float) -> float:
-        """Return what is simulated where *value* is measured: the inverse of `measured`."""
+        """Return the simulated value for a measured *value*: the inverse of `measured`."""
         if figure == THROUGHPUT:
             return value * self._factor(-error)
         return self._scaled(figure, value, 1 / self._factor(error))
@@ -71,9 +71,9 @@ class Stated(NamedTuple):
         return wait_ns + (value - wait_ns) * factor
 
     def wait_of(self, figure: str) -> float:
-        """Return what is stated of the response time *figure*, in ns.
+        """Return the stated part of the response time *figure*, in ns.
 
-        A percentile is that of the delays of paths, by the share of requests on each.
+        For a percentile it is that percentile of path delays, weighted by requests on each path.
 
         >>> Stated(0.0, 10.0, ((0.0, 0.9), (500.0, 0.1))).wait_of("p50_ns")
         10.0
@@ -92,20 +92,20 @@ class Stated(NamedTuple):
 
 
 def stated_of(scenario: Scenario, per_s: float, cpus_used: float) -> Stated:
-    """Return what *scenario* states of a run.
+    """Return the parts of a request's time that *scenario* states.
 
     Parameters
     ----------
     per_s:
-        Connections a second; requests where connections are kept: as load.rate.
+        Connections per second, or requests per second on persistent connections, as load.rate.
     cpus_used:
-        How many of the machine's CPUs were not idle, in the mean.
+        Mean number of the machine's CPUs that were not idle.
     """
     server, load = scenario.server, scenario.load
     is_kept = load.connections is not None
     if load.users is not None and scenario.client_classes:
-        # Users of fast classes make more of the requests, by how long each response takes: nobody
-        # knows of which class they were, so nothing is stated but the way to the link and back.
+        # Users of fast classes send more of the requests. The share of each class is unknown, so
+        # only the way to the link and back is stated.
         return Stated(wait_ns=2.0 * (scenario.network.delay or 0))
     asked = _asked(scenario)
     n_bytes = sum(share * mean_bytes(each.reply_bytes, each.reply_mix) for share, each in asked)
@@ -121,7 +121,7 @@ def stated_of(scenario: Scenario, per_s: float, cpus_used: float) -> Stated:
 
 
 def _asked(scenario: Scenario) -> list[tuple[float, ClientClass]]:
-    """Return classes of clients, each with its share of all requests; one, if all are alike."""
+    """Return the classes of clients, each with its share of requests; one if all are alike."""
     classes, load = scenario.client_classes, scenario.workload
     if not classes:
         alike = ClientClass(PERMILLE, reply_bytes=load.reply_bytes, reply_mix=load.reply_mix)

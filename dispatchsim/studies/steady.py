@@ -1,11 +1,11 @@
-"""Whether there is a steady state, when it begins, and how well one run knows its mean.
+"""Whether there is a steady state, when it begins, and how precise the mean of one run is.
 
     n runs without warm-up ─► number in the system over time ─► does it grow?
                            ─► latencies in order, averaged over runs ─► where the transient ends
-                           ─► what is left of the first run ─► its mean, by overlapping batches
+                           ─► the rest of the first run ─► its mean, by overlapping batches
 
-A study that is meant for a steady state needs all three before it averages; one that is meant to
-end (a flash crowd, a stall) needs none of them.
+A study of a steady state needs all three before it averages; a study of a transient (a flash crowd,
+a stall) needs none of them.
 
 Source: Law 2015, "Simulation Modeling and Analysis", §9.5; each procedure in sim/output_analysis.
 """
@@ -44,14 +44,14 @@ _MOST_FAILED = OVERLOADED_SHARE
 
 @dataclass(frozen=True, repr=False)
 class Steady:
-    """Whether a scenario has a steady state, and how it is to be measured.
+    """Whether a scenario has a steady state, and how to measure it.
 
     Attributes
     ----------
     growth:
-        Of the number in the system, per second of simulated time; mean over runs, 95%.
+        Growth of the number in the system per simulated second; mean over runs, 95%.
     warm_up_ns:
-        What MSER-5 would remove, averaged over runs; None if it refused, for the reason `refused`.
+        The time that MSER-5 removes, averaged over runs; None if it fails, because of `refused`.
     one_run, all_runs:
         The mean latency in ns, with 95%: of the first run by overlapping batches (None without a
         warm-up), and over the runs' means; both without the warm-up.
@@ -70,18 +70,19 @@ class Steady:
     @property
     def sentences(self) -> list[str]:
         """The answer in words."""
-        said = {
-            Verdict.STABLE: "the number in the system does not grow for certain",
+        meaning = {
+            Verdict.STABLE: "the number in the system does not grow significantly",
             Verdict.BACKLOGGED: "the number in the system grows, slowly",
             Verdict.OVERLOADED: "the number in the system grows: there is no steady state",
         }
         low, growth, high = self.growth.low, self.growth.estimate, self.growth.high
         found = [
-            f"{self.verdict}: {said[self.verdict]} ({growth:.3g}/s, 95 %: {low:.3g} ... {high:.3g})"
+            f"{self.verdict}: {meaning[self.verdict]} "
+            f"({growth:.3g}/s, 95%: {low:.3g} ... {high:.3g})"
         ]
         has = self.scenario.run.warm_up
         if self.warm_up_ns is None:
-            found.append(f"warm-up: none can be told from these runs, as {self.refused}")
+            found.append(f"warm-up: unknown from these runs, as {self.refused}")
         else:
             needs = time_text(self.warm_up_ns, 2, trim=True)
             enough = "is enough" if has >= self.warm_up_ns else "is too short"
@@ -92,7 +93,7 @@ class Steady:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """None: its sentences are all that there is to know."""
+        """Empty: the sentences hold everything."""
         return ()
 
     def plot(self) -> Figure:
@@ -135,24 +136,23 @@ def steady(
     engine: Engine | None = None,
     executor: Executor | None = None,
 ) -> Steady:
-    """Return whether *scenario* has a steady state, and from when on.
+    """Return whether *scenario* has a steady state, and when it begins.
 
     Parameters
     ----------
     runs:
-        As many seeds, from the scenario's on.
+        Number of seeds, from the scenario's first.
 
     Raises
     ------
     UserError
-        If there are fewer than 2 runs, nothing in them is random, or too many connections fail
-        for those that are answered to tell of a steady state.
+        If there are fewer than 2 runs, nothing in them is random, or too many requests fail.
     """
     check_scenario(scenario)
     if runs < 2:
         raise UserError(f"runs: must be at least 2, got {runs}")
     if not scenario.is_random:
-        raise UserError("nothing in this scenario is random: it has one run, and no interval")
+        raise UserError("nothing in this scenario is random: it has one run and no interval")
     profile = profile or profile_of(scenario)
     whole = with_engine(scenario, engine).with_values(run={"warm_up": "0 s"})
     jobs = [job_of(whole, profile, scenario.run.seed + i) for i in range(runs)]
@@ -163,14 +163,14 @@ def steady(
     failed = max(series.failed_share for series in known)
     if failed > _MOST_FAILED:
         raise UserError(
-            f"{failed:.1%} of the requests fail in some run: latencies of the others tell of no "
+            f"{failed:.1%} of the requests fail in some run: the others alone cannot show a "
             "steady state"
         )
     return _answer(scenario, profile.name, known)
 
 
 def series_of(job: Job) -> RunSeries:
-    """Simulate one run and return its series; a process of its own may be where."""
+    """Simulate one run, perhaps in a process of its own, and return its series."""
     _, outcome = record_job(job)
     ended_ns, fates = outcome.request_ends()
     answered = fates == Status.REPLIED
@@ -188,7 +188,7 @@ def series_of(job: Job) -> RunSeries:
 def _answer(scenario: Scenario, profile: str, runs: Sequence[RunSeries]) -> Steady:
     n = min(len(series.latency_ns) for series in runs)
     if n == 0:
-        raise UserError("nobody is answered in some run: there is no latency to average")
+        raise UserError("some run has no reply: there is no latency to average")
     latencies = np.array([series.latency_ns[:n] for series in runs], dtype=float)
     warm_up = mser5(latencies.mean(axis=0))
     k = warm_up.n_removed

@@ -1,12 +1,12 @@
 """Any fields of a scenario, varied: a grid or a Latin hypercube, each point with its interval.
 
     factors ─► points ─► seeds 1..n each ─► records ─► precise enough? ─ no ─► more seeds
-                                                            └ yes, or too many ─► one row a point
+                                                            └ yes, or too many ─► one row per point
 
-All points meet the same seeds and draws (common random numbers), so that differences between them
-are of what is varied. With `within`, points go on until a figure is known so well
-(sim/output_analysis/sequential.py); an overloaded point stops with the first seeds, as its
-latencies say how long the run was and no number of runs makes them precise.
+All points use the same seeds and cost samples (common random numbers), so they differ only by the
+varied fields. With `within`, seeds are added until a metric has this precision
+(sim/output_analysis/sequential.py). An overloaded point stops with the first seeds: its latencies
+grow with run length, and no number of runs makes them precise.
 
 Source: Law 2015, "Simulation Modeling and Analysis", §10.4 (common random numbers).
 """
@@ -50,16 +50,16 @@ REPLICATIONS_MAX = 80
 
 
 class Precision(NamedTuple):
-    """When a point is known well enough.
+    """When a point is precise enough.
 
     Attributes
     ----------
     figure:
-        Of a record.
+        A metric of a run.
     within:
-        Greatest error as a share of the mean.
+        Largest error as a share of the mean.
     most:
-        Replications after which it is given up: "not converged".
+        Number of replications after which the point counts as not converged.
     """
 
     figure: str = LEVEL_METRIC
@@ -69,9 +69,9 @@ class Precision(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class Sweep:
-    """All points of a study, in the order in which they were asked for.
+    """All points of a study, in the order given.
 
-    `connections_max` is up to how many open connections the profile was measured.
+    `connections_max` is the largest number of open connections that the profile was measured with.
     """
 
     scenario: Scenario
@@ -83,7 +83,7 @@ class Sweep:
 
     @property
     def frame(self) -> pd.DataFrame:
-        """One row a point: its levels, and of each figure the mean and the 95% interval."""
+        """One row per point: its levels, and the mean and 95% interval of each metric."""
         import pandas as pd
 
         rows = []
@@ -101,7 +101,7 @@ class Sweep:
         return pd.DataFrame(rows)
 
     def plot(self, figure: str = LEVEL_METRIC) -> Figure:
-        """Return the picture: *figure* over the first factor that is a number."""
+        """Return the picture: the metric *figure* over the first numeric factor."""
         from .pictures import sweep_figure
 
         return sweep_figure(
@@ -154,27 +154,27 @@ def sweep(
     executor: Executor | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> Sweep:
-    """Return what the simulator says of every point.
+    """Return the results of every point.
 
     Parameters
     ----------
     scenario:
-        All that is not varied; its seeds are those of every point.
+        Everything that is not varied; every point uses its seeds.
     vary:
         Fields and values: "load.rate=1000/s..8000/s:8".
     samples:
         Points of a Latin hypercube; None: all combinations.
     within:
-        Relative half-width of the 95% interval of *figure* up to which replications are added;
-        None: the scenario's replications.
+        Relative half-width of the 95% interval of *figure* at which replications end; None: the
+        scenario's replications.
     figure:
-        Of a record; p99_ns counts who fails as late.
+        A metric of a run; p99_ns counts failed requests as late.
     draws:
-        Further runs of each point at costs drawn from what the calibration leaves open.
+        Further runs of each point, each at a cost sample.
     profile:
-        What things cost; None: what the scenario names.
+        The costs; None: the profile that the scenario names.
     store:
-        Where finished runs are kept and looked for; None: nowhere.
+        Holds finished runs, which are not simulated again; None: no store.
     executor, progress:
         As for `store.work.simulate_all`.
 
@@ -206,7 +206,7 @@ def sweep(
     warnings = points_warnings(points, profiles)
     if len(points) < len(levels):
         warnings.append(
-            f"{len(levels)} samples of these values are only {len(points)} different points"
+            f"{len(levels)} samples of these values give only {len(points)} different points"
         )
     most = min(each.range.open_connections_max for each in profiles)
     return Sweep(scenario, names_of(profiles), tuple(factors), tuple(found), tuple(warnings), most)
@@ -223,7 +223,7 @@ def replicate(
     executor: Executor | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> list[Swept]:
-    """Return every point with the replications that it asks for, or that *precision* does."""
+    """Return every point with its own number of replications, or as many as *precision* takes."""
     growing = [
         _Growing(point, profile, draws, precision)
         for point, profile in zip(points, profiles, strict=True)
@@ -244,7 +244,7 @@ def replicate(
 
 
 class _Growing:
-    """A point whose replications are being made, as many as it takes."""
+    """A point whose replications are added until it is precise."""
 
     def __init__(
         self, point: Point, profile: Profile, draws: int, precision: Precision | None
@@ -261,7 +261,7 @@ class _Growing:
             self._mean = SequentialMean(relative=precision.within, budget=precision.most)
 
     def next_runs(self) -> list[Run]:
-        """Return the runs that come next; none when the point is known or given up."""
+        """Return the next runs; none if the point is precise or given up."""
         scenario, first = self.point.scenario, self.point.scenario.run.seed
         if self._mean is None or self._precision is None or not scenario.is_random:
             n, done = len(scenario.seeds), bool(self.records)
@@ -272,7 +272,7 @@ class _Growing:
             return []
         new = [r.figures[self._precision.figure] for r in central[self._n_seen :]]
         if not all(map(math.isfinite, new)):
-            return []  # nobody was answered in some run: no mean will ever be known
+            return []  # some run has no reply: there will be no mean
         self._n_seen = len(central)
         now = self._mean.add(new)
         self.is_precise = now.answer is Answer.REACHED

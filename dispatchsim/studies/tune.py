@@ -1,12 +1,13 @@
 """Which setting is best: accept limit, events a wait, backlog, a limiter's gain ...
 
-    options ─► first replications ─► who keeps the objective ─► more of those that may be best
-                                                                 └► one is left, or what is left
-                                                                    differs by less than matters
+    options ─► first replications ─► those that meet the objective ─► more of those that may be best
+                                                                       └► one is left, or the rest
+                                                                          differs by too little
 
-All options meet the same arrivals. The best one is selected with 95%, if it is better than the next
-by what matters; otherwise one of those that are as good. What the budget of replications has not
-settled is told apart by paired differences, once, at the end (sim/output_analysis/comparison.py).
+All options have the same arrivals. With 95% confidence the answer is the best option, if it beats
+the next by the difference that matters; otherwise it is one of those as good. Options that the
+budget of replications leaves open are compared once, at the end, by paired differences
+(sim/output_analysis/comparison.py).
 
 Source: Kim and Nelson 2001 (sim/output_analysis/sequential.py).
 """
@@ -58,12 +59,12 @@ REPLICATIONS_MAX = 100
 MATTERS = 0.02
 LEVEL = 0.95
 _LEVEL_OF_EACH = (1 + LEVEL) / 2
-"""Of the selection, and of the ranking of what it leaves: together they err in 5% at most."""
+"""Of the selection and of the ranking after it: together they err in at most 5% of cases."""
 
 
 @dataclass(frozen=True, repr=False)
 class Tuning:
-    """The options, best first: those that keep the objective before those that break it."""
+    """The options, best first: those that meet the objective before those that violate it."""
 
     scenario: Scenario
     profile: str
@@ -76,7 +77,7 @@ class Tuning:
 
     @property
     def best(self) -> Option | None:
-        """The option selected; None if none keeps the objective."""
+        """The selected option; None if none meets the objective."""
         return next((o for o in self.options if o.stays), None)
 
     @property
@@ -89,13 +90,13 @@ class Tuning:
             value = nearest.swept.estimate(nearest.broken.figure).mean
             text = ASKED_AS[nearest.broken.name].exact(value, digits=3)
             return (
-                f"no option keeps {self.objective}: the nearest is {nearest.words}, where "
+                f"no option meets {self.objective}: the nearest is {nearest.words}, where "
                 f"{nearest.broken.name} is {text}"
             )
         text = f"best: {best.words} ({self._value(best)})"
         others = [o.words for o in self.options if o.stays and o is not best]
         if others:
-            how = "equal in every run" if self.is_certain else "not told apart from it"
+            how = "equal in every run" if self.is_certain else "perhaps as good"
             text += f"; {how}: {'; '.join(others[:4])}"
             if len(others) > 4:
                 text += f" and {len(others) - 4} more"
@@ -107,7 +108,7 @@ class Tuning:
 
     @property
     def frame(self) -> pd.DataFrame:
-        """One row an option, best first."""
+        """One row per option, best first."""
         import pandas as pd
 
         rows = []
@@ -192,18 +193,18 @@ def tune(
         Options: "server.accept_limit=1,10,100,0"; several fields give all combinations, or
         *samples* of them.
     minimise, maximise:
-        A figure of an objective, such as p99 or throughput; neither: p99 is minimised.
+        A metric as in objectives, such as p99 or throughput; neither: p99 is minimised.
     objective:
-        What an option must keep to be taken at all, by the means of its runs.
+        An option must meet it, by the means of its runs, to be chosen.
     matters:
-        The smallest difference worth telling apart, as a share of the best mean so far.
+        The smallest difference that matters, as a share of the best mean so far.
     replications_max:
-        Of an option; what stays until then is "not told apart".
+        Maximum replications per option; options left then count as "perhaps as good".
 
     Raises
     ------
     UserError, ScenarioError
-        If there is one option only, or a name, number or rule is broken.
+        If there is only one option, or an argument breaks a rule.
     """
     check_scenario(scenario)
     aim = _aim(minimise, maximise, scenario)
@@ -239,7 +240,7 @@ def tune(
     )
     options = []
     for i, (point, own) in enumerate(zip(points, records, strict=True)):
-        broken = _broken(wanted, own)  # by all runs: the first ones may have been lucky
+        broken = _broken(wanted, own)  # by all runs: the first ones may be unrepresentative
         stays = i in staying and broken is None
         swept = Swept(point.levels, point.scenario, tuple(own), True)
         options.append(Option(swept, broken, _beyond(broken, own), stays))
@@ -276,14 +277,14 @@ def _aim(minimise: str | None, maximise: str | None, scenario: Scenario) -> Aim:
 
 
 def _broken(objective: Objective | None, records: Sequence[Record]) -> Clause | None:
-    """Return the first bound that the means of an option's runs break."""
+    """Return the first bound that the means of an option's runs violate."""
     if objective is None:
         return None
     return objective.broken_by({c.figure: _mean_of(c.figure, records) for c in objective.clauses})
 
 
 def _beyond(broken: Clause | None, records: Sequence[Record]) -> float:
-    """Return how many times the bound is passed; 1 where none is."""
+    """Return the ratio of the metric to its bound; 1 if none is violated."""
     if broken is None:
         return 1.0
     value = _mean_of(broken.figure, records)
@@ -310,9 +311,9 @@ def _select(
     matters: float,
     most: int,
 ) -> tuple[list[int], bool]:
-    """Return the candidates that may be best, and whether that is settled; adds to *records*.
+    """Return the candidates that may be best, and whether this is certain; extends *records*.
 
-    Those that are equal to the best in every run are as good, and it is settled that they are.
+    Candidates equal to the best in every run are certainly as good.
     """
     if len(candidates) < 2:
         return candidates, True
@@ -322,7 +323,7 @@ def _select(
     if len(table) == 1:  # nothing is random
         return [i for i, mean in zip(candidates, means, strict=True) if mean == best], True
     zone = matters * abs(best)
-    if not 0 < zone < math.inf:  # no scale to judge by: errors of 0, say
+    if not 0 < zone < math.inf:  # no scale for a difference, as with errors of 0
         perhaps = rank(table, largest=aim.largest, level=LEVEL).perhaps_best
         return [candidates[k] for k in perhaps], len(perhaps) == 1
     selection = Selection(

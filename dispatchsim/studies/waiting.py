@@ -1,4 +1,4 @@
-"""What requests wait for besides a CPU, as part of a sentence: the link, or a backend.
+"""The bottleneck besides a CPU, as part of a sentence: the link or a backend.
 
 busiest of these ─► at least 90% busy, and busier than each CPU? ─► it is named
 """
@@ -12,20 +12,20 @@ from ..scenario.scenario import Scenario
 from ..sim.state.units import SECOND_NS
 
 _BUSY = 0.9
-"""What is as busy as this is named."""
+"""Use from which a resource counts as the bottleneck."""
 BUSIEST = "cpu_busiest"
 LINK = "link_busy"
 _BACKEND_FIGURES = ("backend_full", "backend_waiting", "backend_working")
 
 
 def figures_for(scenario: Scenario) -> tuple[str, ...]:
-    """Return the metrics of which `bottleneck` tells what decides in *scenario*."""
+    """Return the metrics of *scenario* that `bottleneck` needs."""
     of_backend = _BACKEND_FIGURES if scenario.backend.connections is not None else ()
     return (BUSIEST, LINK, *of_backend)
 
 
 def bottleneck(scenario: Scenario, figures: Mapping[str, float]) -> str:
-    """Return what is busier than the CPUs, and how busy; empty where that is less than 90%.
+    """Return the resource busier than the CPUs, and its use; empty below 90%.
 
     A backend that works on 19 requests of 20 is 95% busy; it is full while it works on all 20.
     """
@@ -36,7 +36,7 @@ def bottleneck(scenario: Scenario, figures: Mapping[str, float]) -> str:
 
 
 def _of_backend(scenario: Scenario, figures: Mapping[str, float]) -> list[tuple[float, str]]:
-    """Return how busy the backend is, or the connections to it where they are fewer: in words."""
+    """Return the use of the backend, or of the connections to it if they are fewer, in words."""
     backend = scenario.backend
     if backend.connections is None:
         return []
@@ -51,7 +51,7 @@ def _of_backend(scenario: Scenario, figures: Mapping[str, float]) -> list[tuple[
 
 
 def _most(scenario: Scenario, n_at_once: int) -> str:
-    """Return what so many requests at once come to, in words."""
+    """Return the rate that *n_at_once* requests at once allow, in words."""
     backend = scenario.backend
     mean_ns = backend.law.mean
     text = f"{number_text(n_at_once, trim=True)} requests at once"

@@ -186,7 +186,7 @@ def test_run_begins_with_its_answer_and_warns_in_lines(
     options = ("--profile", profile_path, "--workers", 1, "--draws", 3, *two)
     short = call("run", scenario_path, *options)
     assert re.match(
-        r"stable: [\d,]+ requests/s are answered, p99 \S+ \S+ \(\S+ \S+ to \S+ \S+\); "
+        r"stable: [\d,]+ requests/s are served, p99 \S+ \S+ \(\S+ \S+ to \S+ \S+\); "
         r"the server's busiest CPU is \d+\.\d% busy epoll_level: stable ",
         " ".join(short.stdout.split()),
     )

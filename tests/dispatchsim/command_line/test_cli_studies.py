@@ -310,7 +310,7 @@ def test_a_store_that_cannot_be_written_is_said_before_anything_runs(
             ("capacity", "--p99", "5 ms", "--objective", "p99 < 1 ms"),
             "not be given beside --p99",
         ),
-        (("capacity", "--objective", "p99 = 1 ms"), "objective: must be such as"),
+        (("capacity", "--objective", "p99 = 1 ms"), "objective: must look like"),
         (("capacity", "--p99", "1 ms", "--of", "server.mechanism"), "must be a number"),
         (("tune", "--vary", "server.backlog=10,20", "--minimise", "x"), "minimise: must be one of"),
         (("sensitivity", "--samples", "7"), "samples: must be a power of 2"),

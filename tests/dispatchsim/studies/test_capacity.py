@@ -42,7 +42,7 @@ def test_a_capacity_is_a_range_that_holds_what_it_says(profile: ds.Profile) -> N
         assert found.high - found.low <= 0.02 * found.high
         assert answer.low <= found.low < found.high <= answer.high
     assert answer.sentence.startswith("meets p99 < 1 ms up to ")
-    assert " requests/s (where 3 searches ended; an interval takes five); today" in answer.sentence
+    assert " requests/s (range of 3 searches; an interval takes five); today" in answer.sentence
     assert len(answer.frame) == sum(len(s.tried) for s in answer.searches)
 
 
@@ -105,7 +105,7 @@ def test_what_is_never_kept_and_what_is_never_broken_are_said(profile: ds.Profil
     )
     assert always.searches[0].found is Found.NEVER_BROKEN
     assert always.sentence.startswith("meets cpu < 100% up to server.backlog = ")
-    assert ", the most there can be; today's server.backlog = 100 uses " in always.sentence
+    assert ", the highest possible; today's server.backlog = 100 uses " in always.sentence
 
 
 def test_no_idle_connection_may_be_too_many(profile: ds.Profile) -> None:
@@ -210,7 +210,7 @@ def test_a_rate_that_no_scenario_may_have_leaves_past_errors_out(profile: ds.Pro
     assert found.found is Found.BETWEEN
     assert found.tried[found.low].figures["cpu_busiest"] > 0.85
     assert answer.past is None
-    assert any(w.startswith("no past forecast errors are in the interval") for w in answer.warnings)
+    assert any(w.startswith("the interval holds no past forecast errors") for w in answer.warnings)
 
 
 def test_a_full_link_is_no_capacity_that_was_ever_missed(profile: ds.Profile) -> None:
@@ -231,7 +231,7 @@ def test_what_was_never_missed_is_said_to_be_left_out(profile: ds.Profile) -> No
     answer = ds.capacity(asked, "p999 < 1 ms", misses=[], profile=profile, replications=1)
     assert answer.past is None
     assert answer.centre == answer.searches[0].middle
-    assert any(w.startswith("no past forecast errors are in the interval") for w in answer.warnings)
+    assert any(w.startswith("the interval holds no past forecast errors") for w in answer.warnings)
 
 
 def test_where_p99_breaks_past_errors_are_of_the_load_at_which_it_did(
@@ -248,7 +248,7 @@ def test_where_p99_breaks_past_errors_are_of_the_load_at_which_it_did(
         "5 past servers: measured over forecast load at which p99 passes 1 ms (1 of these errors "
         "may be larger), +20" in answer.reckoning
     )
-    assert any(w.startswith("of 1 of the 5 past errors only the least") for w in answer.warnings)
+    assert any(w.startswith("1 of the 5 past errors are lower limits") for w in answer.warnings)
     # A server that is 1.2 times as fast is this one at less load, and in so much more time.
     less = asked.with_values(load={"rate": f"{1000 / 1.2:.0f}/s"})
     options["of"] = "idle.connections"
@@ -320,8 +320,8 @@ def test_a_lower_percentile_is_kept_up_to_a_higher_load(profile: ds.Profile) -> 
         ("server.mechanism", r'of server.mechanism: must be a number in the scenario, got "poll"'),
         ("server.busy", "must be a number in the scenario, got false"),
         ("load.rat", "unknown key"),
-        ("load.users", "of load.users: must be given in the scenario, where a search begins"),
-        ("network.delay", "of network.delay: must be given in the scenario"),
+        ("load.users", "of load.users: must have a value in the scenario"),
+        ("network.delay", "of network.delay: must have a value in the scenario"),
     ],
 )
 def test_what_is_no_number_cannot_grow(profile: ds.Profile, of: str, message: str) -> None:
@@ -401,7 +401,7 @@ def test_what_must_not_be_zero_is_searched_from_one_on(profile: ds.Profile) -> N
 
 
 def test_a_bound_from_below_is_no_load(profile: ds.Profile) -> None:
-    with pytest.raises(ds.UserError, match=r"of upper bounds, .* got throughput > 3,000/s"):
+    with pytest.raises(ds.UserError, match=r"upper bounds only, .* got throughput > 3,000/s"):
         ds.capacity(scenario(**SEARCHED), "throughput > 3000/s", profile=profile)
 
 
@@ -438,8 +438,8 @@ def test_a_field_of_which_more_helps_is_refused_with_what_to_ask_instead(
         run={"duration": "400 ms", "warm_up": "10 ms"},
     )
     refused = (
-        "of server.backlog: must be a field of which more breaks p99 < 20 ms, got one of which "
-        "more helps: 8 meets it, 1 does not (`tune --vary server.backlog=1,8` compares values)"
+        "of server.backlog: must be a field whose higher values violate p99 < 20 ms, but higher "
+        "values help: 8 meets it, 1 does not (`tune --vary server.backlog=1,8` compares values)"
     )
     with pytest.raises(ds.UserError, match=f"^{re.escape(refused)}$"):
         ds.capacity(asked, "p99 < 20 ms", of="server.backlog", profile=profile, replications=1)

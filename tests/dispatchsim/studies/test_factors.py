@@ -80,13 +80,13 @@ def test_a_range_without_steps_is_drawn_from() -> None:
         ("load.reply_size=8K..64K:4", r'must be either "8 kB" \(.*\) or "8 KiB" \(.*\), got "8K"'),
         ("load.rate", r"--vary: must be FIELD=VALUES such as .*, got \"load.rate\""),
         ("load.rate=1000/s..2000", "both ends must have their unit: write 1000/s..2000/s$"),
-        ("load.rate=1000/s..2 ms", "must be of one kind of quantity, got /s and ms"),
+        ("load.rate=1000/s..2 ms", "must be the same kind of quantity, got /s and ms"),
         ("load.rat=1/s", r'--vary load.rat: unknown key \(did you mean "rate"\?\)'),
         ("lod.rate=1/s", r'got lod.rate: unknown key \(did you mean "load"\?\)'),
         ("rate=1/s", "must name SECTION.KEY of a scenario, got rate"),
         ("path.delay=1 ms", "must name SECTION.KEY"),
         ("run.seed=1,2", "run.seed: must be another field"),
-        ("load.rate=,", "must be values with commas between"),
+        ("load.rate=,", "must be values separated by commas"),
         ("load.rate=5/s..1/s:3", "must begin below its end, got 5/s..1/s"),
         ("load.rate=1/s..5/s:1", "must have 2 to 100000 steps, got 1"),
         ("idle.connections=0..5:3log", "a range in log steps must begin above 0"),
@@ -145,7 +145,7 @@ def test_a_field_is_named_once_and_a_range_needs_steps() -> None:
     twice = [read_factor("idle.connections=0,1")] * 2
     with pytest.raises(ds.UserError, match=r"got idle\.connections twice"):
         next(iter(grid(twice)))
-    with pytest.raises(ds.UserError, match="a range without steps is drawn from: ask for a number"):
+    with pytest.raises(ds.UserError, match="a range without steps needs a number of samples"):
         next(iter(grid([read_factor("idle.connections=0..10")])))
     with pytest.raises(ds.UserError, match="must name at least one field"):
         next(iter(grid([])))

@@ -80,12 +80,12 @@ def test_no_past_errors_are_in_the_response_times_of_a_backend(profile: ds.Profi
     assert known["p99_answered_ns"].missed is None
     assert known["cpu_busy"].mean == pytest.approx(known["cpu_busy"].simulated / 2)
     (warning,) = answer.warnings
-    assert warning.startswith("past forecast errors are of servers without a backend")
+    assert warning.startswith("past forecast errors come from servers without a backend")
 
 
 def test_a_forecast_unlike_all_that_was_measured_says_so(profile: ds.Profile) -> None:
     load = {"loop": "open", "rate": "1000/s"}
-    sentence = "past forecast errors are of new connections on one CPU; others may be larger"
+    sentence = "past forecast errors come from new connections on one CPU; others may be larger"
     kept = scenario(load={**load, "connections": 50})
     told, usual = (
         ds.forecast(asked, draws=3, misses=[], profile=profile).warnings
@@ -170,7 +170,7 @@ def test_costs_that_are_known_leave_only_the_arrivals(profile: ds.Profile) -> No
     for each in answer.expected:
         assert each.low == pytest.approx(each.high) == pytest.approx(each.mean)
         assert each.missed is None
-    assert any("too few runs were measured for an interval of 90%" in w for w in answer.warnings)
+    assert any("too few runs were measured for a 90% interval" in w for w in answer.warnings)
 
 
 def test_a_machine_that_was_never_validated_says_so(profile: ds.Profile) -> None:
@@ -201,11 +201,11 @@ def test_a_latency_that_nobody_has_has_no_interval(profile: ds.Profile) -> None:
     (p99,) = [each for each in answer.expected if each.figure == "p99_answered_ns"]
     assert math.isnan(p99.low)
     assert math.isnan(p99.high)
-    assert any("nobody was answered" in warning for warning in answer.warnings)
+    assert any("some runs have no reply" in warning for warning in answer.warnings)
 
 
 def test_what_is_asked_wrongly_is_said(profile: ds.Profile) -> None:
     with pytest.raises(ds.UserError, match=r"level: must be from 0\.5 to 0\.99, got 1"):
         ds.forecast(scenario(), level=1, profile=profile)
-    with pytest.raises(ds.UserError, match="draws: must be at least 3, got 1"):
+    with pytest.raises(ds.UserError, match="cost samples: must be at least 3, got 1"):
         ds.forecast(scenario(), draws=1, profile=profile)

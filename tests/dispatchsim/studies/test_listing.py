@@ -99,10 +99,10 @@ def test_conditions_leave_the_rows_that_are_meant(
     ("condition", "message"),
     [
         ("load.rat=1", r'must name a field that a row has, got "load\.rat" \(did you mean "load\.'),
-        ("xyzzy=1", r'got "xyzzy" \(keys of the scenario such as load\.rate, figures such'),
+        ("xyzzy=1", r'got "xyzzy" \(keys of the scenario such as load\.rate, metrics such'),
         ("p99_ns<50 KiB", r'a number or a duration such as "50 ms".*got "50 KiB"'),
         ("load.rate<3 ms", r'load\.rate is "1000/s" in a row, which must be compared with a quant'),
-        ("poll", r"must be FIELD=VALUE, or with !=, <, <=, > or >=, got 'poll'"),
+        ("poll", r"must be FIELD=VALUE or use !=, <, <=, > or >=, got 'poll'"),
         ("load.rate=", r"must be FIELD=VALUE"),
     ],
 )

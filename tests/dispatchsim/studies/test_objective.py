@@ -55,10 +55,10 @@ def test_every_figure_of_an_objective_is_one_of_a_run() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", r'objective: must be such as "p99 < 50 ms and errors < 0.1%", got ""'),
+        ("", r'objective: must look like "p99 < 50 ms and errors < 0.1%", got ""'),
         ("p99 < 5m", r'p99: must be either "5 min" \(minutes\) or "5 ms" \(milliseconds\)'),
         ("throughput > 20,000/s", r'must be without a comma, such as "20_000/s" or "20.000/s"'),
-        ("p99 = 5 ms", "must be such as"),
+        ("p99 = 5 ms", "must look like"),
         ("pp99 < 5 ms", r'objective: pp99: unknown key \(did you mean "p99"'),
         ("p100 < 5 ms", "^objective: p100: a percentile must be above 0 and below 100, got 100$"),
         ("p0 < 5 ms", "^objective: p0: a percentile must be above 0 and below 100, got 0$"),
@@ -69,7 +69,7 @@ def test_every_figure_of_an_objective_is_one_of_a_run() -> None:
         ("errors < 101%", r"must be a share of at most 1 \(100%\)"),
         ("throughput > 5", "objective: throughput: must be a rate"),
         ("memory < 8K", 'objective: memory: must be either "8 kB"'),
-        ("p99 < 5 ms and", "must be such as"),
+        ("p99 < 5 ms and", "must look like"),
     ],
 )
 def test_what_is_no_objective_is_said(text: str, message: str) -> None:

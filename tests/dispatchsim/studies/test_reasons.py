@@ -1,4 +1,4 @@
-"""What is said of a verdict: who failed, who is left behind, when nobody was answered."""
+"""Reasons for a verdict: failed requests, requests left waiting, pauses without a reply."""
 
 from __future__ import annotations
 
@@ -31,21 +31,23 @@ def test_a_server_that_is_asked_for_too_much_is_said_to_be(
 ) -> None:
     said = warned({"rate": rate, "timeout": patience})
     assert expected in said
-    assert "not for want of CPU" not in said
+    assert "not for lack of CPU" not in said
 
 
 def test_clients_without_descriptors_say_nothing_of_the_server() -> None:
     said = warned({"rate": "5000/s", "descriptors": 1})
-    assert "for want of descriptors or ports of the clients" in said
+    assert "clients ran out of descriptors or ports" in said
     assert "falls behind" not in said
 
 
 def test_a_pause_is_seen_whatever_the_verdict() -> None:
     stall = {"kind": "stall", "at": "100 ms", "length": "250 ms"}
-    assert "for some time nobody was answered" in warned({"rate": "2000/s"}, fault=[stall])
+    assert "the server sent no reply for 100 ms or more" in warned(
+        {"rate": "2000/s"}, fault=[stall]
+    )
     assert warned({"rate": "2000/s"}) == ""
 
 
 def test_who_fails_beside_an_idle_server_is_not_short_of_cpu() -> None:
     said = warned({"rate": "1000/s", "close": "half-close"}, drops_half_closed=True)
-    assert "not for want of CPU" in said
+    assert "not for lack of CPU" in said

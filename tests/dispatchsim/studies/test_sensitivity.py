@@ -1,4 +1,4 @@
-"""Which costs an answer hangs on: where it is known, and where nothing varies."""
+"""Which costs an answer depends on: where it is known, and where nothing varies."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_latency_that_is_one_cost_hangs_on_that_cost(profile: ds.Profile) -> N
     assert first.total == pytest.approx(0.99, abs=0.1)
     assert first.first == pytest.approx(first.total, abs=0.1)
     assert second.total < 0.05
-    assert answer.sentence.startswith("mean_answered_ns hangs on application.request_ns (")
+    assert answer.sentence.startswith("mean_answered_ns depends most on application.request_ns (")
     assert answer.runs == 64 * (2 + 2)
     central = ds.run(answer.scenario, profile=exact).estimates["mean_answered_ns"].mean
     assert answer.mean == pytest.approx(central, rel=0.1)
@@ -53,7 +53,7 @@ def test_what_does_not_matter_is_said(profile: ds.Profile) -> None:
     exact = known_exactly(profile, but={"call.read_ns": 0.3, "call.accept_ns": 0.3})
     answer = ds.sensitivity(scenario("epoll_level"), figure="offered", samples=4, profile=exact)
     assert answer.deviation == 0
-    assert answer.sentence == "offered does not change with any of them"
+    assert answer.sentence == "offered does not depend on any of them"
     assert answer.indices[0].total == 0
 
 
@@ -69,11 +69,11 @@ def test_all_uncertain_costs_of_a_run_are_taken(profile: ds.Profile) -> None:
 def test_what_is_asked_wrongly_is_said(profile: ds.Profile) -> None:
     with pytest.raises(ds.UserError, match=r"samples: must be a power of 2 .*, got 12"):
         ds.sensitivity(scenario(), samples=12, profile=profile)
-    with pytest.raises(ds.UserError, match=r"costs: must be of .*, got call.pigeons"):
+    with pytest.raises(ds.UserError, match=r"costs: must be one of .*, got call.pigeons"):
         ds.sensitivity(scenario(), costs=["call.pigeons"], profile=profile)
     with pytest.raises(ds.UserError, match="must be at least two together"):
         ds.sensitivity(scenario(), costs=["call.read_ns"], profile=profile)
-    with pytest.raises(ds.UserError, match="made-up knows all costs exactly"):
+    with pytest.raises(ds.UserError, match="made-up has no uncertain costs"):
         ds.sensitivity(scenario(), profile=known_exactly(profile, but={}))
     nobody = scenario(load={"loop": "open", "rate": "5000/s", "timeout": "1 ms"})
     slow = nobody.with_values(idle={"connections": 100_000}, server={"mechanism": "poll"})

@@ -49,7 +49,7 @@ def test_an_overload_has_no_steady_state(profile: ds.Profile) -> None:
     # Latencies grow to the end of the run: no point of truncation is better than the last.
     assert answer.warm_up_ns is None
     assert answer.one_run is None
-    assert answer.sentences[1].startswith("warm-up: none can be told from these runs, as ")
+    assert answer.sentences[1].startswith("warm-up: unknown from these runs, as ")
 
 
 def test_a_warm_up_that_is_too_short_is_said(profile: ds.Profile) -> None:

@@ -124,7 +124,7 @@ def test_a_contest_names_the_best_of_each_row(profile: ds.Profile) -> None:
     frame = answer.frame.set_index(["idle.connections", "server.mechanism"])
     assert frame.loc[(2000, "epoll_level"), "may_be_best"]
     assert not frame.loc[(2000, "poll"), "may_be_best"]
-    with pytest.raises(ds.UserError, match=r"figure: must be one of which is known what is better"):
+    with pytest.raises(ds.UserError, match=r"metric: must be one with a better direction"):
         ds.contest(scenario(), ["poll", "select"], ["idle.connections=0"], figure="cpu_idle")
     with pytest.raises(ds.UserError, match=r"server\.mechanism: must be at least two"):
         ds.contest(scenario(), ["poll"], ["idle.connections=0"], profile=profile)
@@ -147,7 +147,7 @@ def test_profiles_are_varied_or_given(profile: ds.Profile) -> None:
     one, other = ds.sweep(scenario(), vary).points
     assert one.estimate("p99_ns") != other.estimate("p99_ns")
     for ask in (ds.sweep, ds.tune, ds.sensitivity):
-        with pytest.raises(ds.UserError, match="must be absent where one profile is given for all"):
+        with pytest.raises(ds.UserError, match="must be absent if one profile is given for all"):
             ask(scenario(), vary, profile=profile)
 
 
@@ -155,7 +155,7 @@ def test_fewer_points_than_samples_are_said(profile: ds.Profile) -> None:
     answer = ds.sweep(scenario(), ["idle.connections=1..3"], samples=12, profile=profile)
     assert len(answer.points) == 3
     assert any(
-        "12 samples of these values are only 3 different points" in w for w in answer.warnings
+        "12 samples of these values give only 3 different points" in w for w in answer.warnings
     )
 
 
