@@ -15,12 +15,12 @@ from ..scenario.errors import UserError
 
 
 def check_panel() -> None:
-    """Refuse to go on without Panel.
+    """Check that Panel is installed.
 
     Raises
     ------
     UserError
-        With what to install.
+        If it is not; the message names the package.
     """
     if importlib.util.find_spec("panel") is None:
-        raise UserError("explore: needs Panel: pip install 'dispatchsim[explore]', then try again")
+        raise UserError("explore: needs Panel: run pip install 'dispatchsim[explore]' first")

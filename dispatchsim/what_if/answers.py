@@ -1,20 +1,20 @@
-"""What is asked about a view, in which order, and what is known so far.
+"""The questions about a view, their order, and the answers so far.
 
 A question is a run of one mechanism at one load under one seed:
 
     Question ─► Scenario ─► Job ─► Outcome ─► Reply
 
-A question is small and equal to any other that asks the same, so that answers can be remembered
-by it; it is put to a process of its own, which needs nothing else. Questions are put in this order:
+A question is small, and equal to any other with the same content, so it is the key under which its
+reply is kept. It is simulated in a process of its own, which needs nothing else. The order:
 
-    level 0   three loads, one short run each       something to see at once
+    level 0   three loads, one short run each       a first picture
     level 1   all loads, one short run each         the curves
     level 2   all loads, three longer runs          the first intervals
     level 3   all loads, up to five long runs       narrower ones
 
-All mechanisms meet the same arrivals (common random numbers). Runs of different lengths are not
-mixed, nor set beside each other: at a load all mechanisms show the longest runs of which each has
-at least three, and a single short one before.
+All mechanisms have the same arrivals (common random numbers). Runs of different lengths are never
+mixed or compared: at each load all mechanisms show the longest runs of which each has at least
+three, and a single short run before.
 
 Source: Law 2015, "Simulation Modeling and Analysis", §9.4 (replications), §10.2 (common random
 numbers).
@@ -42,7 +42,7 @@ from .view import RunLength, View
 
 _NICE = 5
 _SAMPLES_MAX = 100
-"""Queue lengths that are sent for a chart of some three hundred dots' width."""
+"""Queue lengths sent for a chart that is some three hundred pixels wide."""
 
 
 class Question(NamedTuple):
@@ -51,11 +51,11 @@ class Question(NamedTuple):
     Attributes
     ----------
     view:
-        Of one mechanism, whose rate is that of the run.
+        A view of one mechanism at the rate of the run.
     duration_ms:
-        Of the run; see `view.RunLength`.
+        Length of the run; see `view.RunLength`.
     seed:
-        Of its arrivals, which are the same for all mechanisms.
+        Seed of its arrivals, the same for all mechanisms.
     """
 
     view: View
@@ -64,16 +64,16 @@ class Question(NamedTuple):
 
     @property
     def mechanism(self) -> str:
-        """The one that is asked about."""
+        """The mechanism of the run."""
         return self.view.mechanisms[0]
 
 
 @dataclass(frozen=True)
 class Reply:
-    """What a run says.
+    """The result of a run.
 
-    `figures` as of `metrics_of`, `fates` of the clients that came in the window by name, `queues`
-    as rows of (ms from the start, accept queue, ready, open connections).
+    `figures` as from `metrics_of`, `fates` of the clients that arrived in the window by name,
+    `queues` as rows of (ms from the start, accept queue, ready, open connections).
     """
 
     figures: dict[str, float]
@@ -83,9 +83,9 @@ class Reply:
 
 
 def reply_politely(question: Question, engine: str) -> Reply:
-    """Do what `reply_to` does, in a process that gives way to the one that serves the pages.
+    """Do what `reply_to` does, in a process of lower priority than the one that serves the pages.
 
-    A thread must not give way: it could be kept waiting while it holds the interpreter's lock.
+    A thread must keep its priority: it could be suspended while it holds the interpreter's lock.
     """
     if multiprocessing.parent_process() is not None:
         _give_way(_NICE)
@@ -93,7 +93,7 @@ def reply_politely(question: Question, engine: str) -> Reply:
 
 
 def reply_to(question: Question, engine: str) -> Reply:
-    """Simulate, on *engine*: "auto" takes compiled code, "reference" needs none."""
+    """Simulate on *engine*: "auto" uses compiled code, "reference" needs none."""
     run = RunLength(question.duration_ms, 1)
     job = job_of(
         question.view.scenario(run, engine), profiles()[question.view.profile], question.seed
@@ -110,7 +110,7 @@ def reply_to(question: Question, engine: str) -> Reply:
 
 @functools.cache
 def _give_way(niceness: int) -> None:
-    """Let this process have what others leave, once: who serves the pages must not wait for it."""
+    """Lower the priority of this process, once: the server of the pages must not wait for it."""
     os.nice(niceness)
 
 
@@ -125,14 +125,14 @@ _SHORTEST_MS = (100, 300, 800)
 _LONGEST_MS = (1_000, 2_000, 4_000)
 _REPLICATIONS = (1, 3, 5)
 REQUESTS_MAX = 25_000_000
-"""Requests that one view may have simulated, some twenty seconds of a processor."""
+"""Most requests simulated for one view, some twenty seconds of a processor."""
 _ENOUGH = 3
-"""Longer runs of which so many are known replace a shorter one: the interval of two is vast."""
+"""Number of longer runs that replace a shorter one: the interval of two runs is too wide."""
 _STEPS_BELOW, _STEPS_ABOVE = 6, 3
 
 
 class Asked(NamedTuple):
-    """A question and how urgent it is: 0 is what somebody waits for."""
+    """A question and its urgency: 0 if a viewer waits for it."""
 
     level: int
     question: Question
@@ -140,7 +140,7 @@ class Asked(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """What is known of one mechanism at one load: the runs that count."""
+    """The runs shown of one mechanism at one load."""
 
     mechanism: str
     rate: int
@@ -149,7 +149,7 @@ class Row:
     _known: dict[str, Estimate] = field(default_factory=dict)
 
     def estimate(self, figure: str) -> Estimate:
-        """Return mean and 95% interval of *figure*; NaN for what a single run does not know."""
+        """Return mean and 95% interval of a metric; the interval of a single run is NaN."""
         found = self._known.get(figure)
         if found is None:
             found = estimate([reply.figures[figure] for reply in self.replies], least=0)
@@ -163,16 +163,16 @@ class Row:
 
     @functools.cached_property
     def keeps_up(self) -> bool:
-        """Whether the server does not fall behind and, in each run, less than 1% of clients fail.
+        """Whether the server does not fall behind and less than 1% of clients fail in each run.
 
-        The verdict alone would let nearly 5% fail: of these the p99 of all who came knows.
+        The verdict alone would allow nearly 5% failures; the p99 over all clients does not.
         """
         fails = math.isinf(self.estimate("p99_ns").mean)
         return not fails and self.verdict in (Verdict.STABLE, Verdict.BACKLOGGED)
 
     @property
     def fates(self) -> dict[str, float]:
-        """The share of its clients by what became of them, over all its runs."""
+        """The share of clients by fate, over all runs."""
         n_clients = max(1, sum(sum(reply.fates.values()) for reply in self.replies))
         names = dict.fromkeys(name for reply in self.replies for name in reply.fates)
         return {
@@ -182,9 +182,9 @@ class Row:
 
 
 def loads_of(view: View) -> tuple[int, ...]:
-    """Return the loads at which *view* is looked at, ascending: from a quarter to the double.
+    """Return the loads of *view*, ascending: from a quarter of the chosen one to its double.
 
-    They are steps of the slider, so that the next view of somebody who drags it shares most.
+    They are steps of the slider, so views along a drag of the slider share most of them.
     """
     steps = sorted({*RATE.values, view.rate})
     at = steps.index(view.rate)
@@ -192,7 +192,7 @@ def loads_of(view: View) -> tuple[int, ...]:
 
 
 def runs_of(view: View, n_mechanisms: int) -> tuple[RunLength, ...]:
-    """Return how long runs are, the coarse ones first: few enough requests in all."""
+    """Return the lengths of runs, coarse ones first, within the limit of requests."""
     loads, found = loads_of(view), []
     for i, requests in enumerate(_REQUESTS_OF_A_RUN):
         ms = 1_000 * requests / view.requests_per_s
@@ -206,7 +206,7 @@ def runs_of(view: View, n_mechanisms: int) -> tuple[RunLength, ...]:
 
 
 def questions_of(view: View, mechanisms: Sequence[str]) -> list[Asked]:
-    """Return all that is to be asked about *mechanisms* in *view*, the most urgent first."""
+    """Return all questions about *mechanisms* in *view*, the most urgent first."""
     loads = loads_of(view)
     first = sorted({view.rate, *_ends(view, loads)}, key=lambda load: load != view.rate)
     rest = [load for load in loads if load not in first]
@@ -233,12 +233,12 @@ def _ends(view: View, loads: Sequence[int]) -> tuple[int, int]:
 
 
 class Answer:
-    """What is known of a view; it grows as replies come.
+    """The answer about a view; it grows as replies arrive.
 
     Parameters
     ----------
     view, mechanisms:
-        What was asked, and the mechanisms of it that can be simulated.
+        The view, and those of its mechanisms that can be simulated.
     """
 
     def __init__(self, view: View, mechanisms: Sequence[str]) -> None:
@@ -253,7 +253,7 @@ class Answer:
         self._questions: dict[tuple[str, int, RunLength], list[Question]] = {}
 
     def add(self, question: Question, reply: Reply | None) -> bool:
-        """Take a reply (None: there will be none); return whether it belongs here."""
+        """Add a reply (None: the run failed); return whether it belongs to this view."""
         if question not in self._wanted:
             return False
         if reply is None:
@@ -266,22 +266,22 @@ class Answer:
 
     @property
     def n_known(self) -> int:
-        """How many questions are answered, or never will be."""
+        """The number of questions that have a reply or failed."""
         return len(self._replies) + len(self._failed)
 
     @property
     def is_first_known(self) -> bool:
-        """Whether all that somebody waits for is there."""
+        """Whether all questions of urgency 0 are done."""
         done = self._replies.keys() | self._failed
         return all(question in done for question, level in self._wanted.items() if level == 0)
 
     @property
     def is_finished(self) -> bool:
-        """Whether nothing more will come."""
+        """Whether all questions are done."""
         return self.n_known == len(self._wanted)
 
     def row(self, mechanism: str, rate: int) -> Row | None:
-        """Return what is known of *mechanism* at *rate*."""
+        """Return the runs shown of *mechanism* at *rate*."""
         if (mechanism, rate) not in self._rows:
             self._rows[mechanism, rate] = self._row(mechanism, rate)
         return self._rows[mechanism, rate]
@@ -292,7 +292,7 @@ class Answer:
             own = self._found(mechanism, rate, run)
             if not own:
                 continue
-            # Who will never have a run of that length keeps nobody waiting.
+            # Do not wait for a mechanism whose runs of this length fail.
             n_of_all = min(
                 len(self._found(name, rate, run))
                 for name in self.mechanisms
@@ -305,14 +305,14 @@ class Answer:
         return best
 
     def _found(self, mechanism: str, rate: int, run: RunLength) -> tuple[Reply, ...]:
-        """Return the replies of so long runs without a gap: the same seeds as a run of so many."""
+        """Return the replies of runs of this length up to the first missing seed."""
         asked = self._asked_of(mechanism, rate, run)
         return tuple(
             self._replies[each] for each in itertools.takewhile(self._replies.__contains__, asked)
         )
 
     def _is_hopeless(self, mechanism: str, rate: int, run: RunLength) -> bool:
-        """Return whether there will be no run of that length."""
+        """Return whether runs of this length fail."""
         return next(iter(self._asked_of(mechanism, rate, run))) in self._failed
 
     def _asked_of(self, mechanism: str, rate: int, run: RunLength) -> list[Question]:
@@ -325,27 +325,27 @@ class Answer:
         return self._questions[key]
 
     def rows(self, mechanism: str) -> list[Row]:
-        """Return what is known of *mechanism*, by ascending load."""
+        """Return the runs of *mechanism*, by ascending load."""
         found = (self.row(mechanism, load) for load in loads_of(self.view))
         return [row for row in found if row is not None]
 
     @property
     def chosen(self) -> list[Row]:
-        """What is known at the chosen load, a row a mechanism."""
+        """The runs at the chosen load, one row per mechanism."""
         found = (self.row(name, self.view.rate) for name in self.mechanisms)
         return [row for row in found if row is not None]
 
     def scenario(self) -> Scenario:
         """Return the scenario of the first mechanism that can be simulated at the chosen load.
 
-        Its runs are those that are shown there of all of them.
+        Its run length and seeds are those shown for all mechanisms there.
         """
         name = (self.mechanisms or self.view.mechanisms)[0]
         return self.view.alone(name, self.view.rate).scenario(self.run)
 
     @property
     def run(self) -> RunLength:
-        """The shortest of the runs that count at the chosen load, as many as all have."""
+        """The shortest run length shown at the chosen load, and the number of its runs."""
         rows = self.chosen
         if not rows:
             return self._runs[0] if self._runs else RunLength(1_000, 1)

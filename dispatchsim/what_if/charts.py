@@ -1,14 +1,14 @@
-"""The charts of the page: what each shows of an answer, drawn by Bokeh in the browser.
+"""The charts of the page, drawn by Bokeh in the browser.
 
-    OverLoad    a metric against load            a line a mechanism
-    OverTime    a queue over time, in one run    a line a mechanism
-    Stacked     shares at the chosen load        a bar a mechanism
+    OverLoad    a metric against load            one line per mechanism
+    OverTime    a queue over time, in one run    one line per mechanism
+    Stacked     shares at the chosen load        one bar per mechanism
 
     item ─► an empty chart, the same for all viewers ─► embed_item ─┐
     data ─► numbers, by source                       ─► browser ────┴─► chart
 
-A mechanism looks the same in every chart and report: colour, dashes and marker. Hollow markers are
-where the server does not keep up, whiskers are 95% intervals over replications.
+A mechanism has the same colour, dashes and marker in every chart and report. A hollow marker means
+that the server does not keep up. Whiskers are 95% intervals over replications.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ _SHORT_TIME = """
 
 
 def bokeh_dash(mechanism: str) -> list[int]:
-    """Return the dashes of *mechanism*'s line as Bokeh takes them; none: it is solid."""
+    """Return the dashes of *mechanism*'s line for Bokeh; an empty list is solid."""
     dashes = look_of(mechanism).dashes
     if dashes == "-":
         return []
@@ -100,7 +100,7 @@ def line_chart(
     Parameters
     ----------
     x, y:
-        What the axes are called, with units.
+        Names of the axes, with units.
     times:
         Whether y is a time in ms.
     log:
@@ -108,7 +108,7 @@ def line_chart(
     over_load:
         Whether x is a load, on a logarithmic axis, with a line at the chosen one.
     diagonal:
-        Whether to draw where y would be x.
+        Whether to draw the line y = x.
     """
     drawn = _plain_figure(x, y, "log" if over_load else "linear", "log" if log else "linear")
     drawn.x_range = Range1d(start=1, end=10, name="x")
@@ -126,7 +126,7 @@ def line_chart(
     drawn.yaxis.formatter = (
         CustomJSTickFormatter(code=_SHORT_TIME) if times else NumeralTickFormatter(format="0[.]0a")
     )
-    # One glyph for all mechanisms: a viewer's browser makes them, and each takes its time.
+    # One glyph for all mechanisms: each glyph costs time in the viewer's browser.
     if diagonal:
         source = ColumnDataSource({"x": [], "y": []}, name="diagonal")
         drawn.add_glyph(source, Line(x="x", y="y", line_color="#9aa5ae", line_dash=[2, 3]))
@@ -153,7 +153,7 @@ def line_chart(
 
 
 def lines(curves: Mapping[str, series.Curve]) -> dict[str, list[Any]]:
-    """Return the lines of the *curves* of mechanisms, a row each."""
+    """Return the lines of the *curves* of mechanisms, one row each."""
     return {
         "xs": [known.x for known in curves.values()],
         "ys": [known.y for known in curves.values()],
@@ -163,7 +163,7 @@ def lines(curves: Mapping[str, series.Curve]) -> dict[str, list[Any]]:
 
 
 def points(curves: Mapping[str, series.Curve]) -> dict[str, list[Any]]:
-    """Return the points of the *curves* of mechanisms with their intervals, a row each."""
+    """Return the points of the *curves* of mechanisms with their intervals, one row each."""
     found: dict[str, list[Any]] = {name: [] for name in _POINT_COLUMNS}
     for name, known in curves.items():
         n, ink = len(known.x), look_of(name).colour
@@ -198,12 +198,12 @@ def stack_chart(x: str) -> str:
 
 
 def _as_text(drawn: Any) -> str:
-    """Return a figure as Bokeh's `embed_item` takes it: made once, shown to all viewers."""
+    """Return a chart for Bokeh's `embed_item`: made once, shown to all viewers."""
     return json.dumps(json_item(drawn), allow_nan=False)
 
 
 def _plain_figure(x: str, y: str, x_type: Any, y_type: Any, **ranges: Any) -> Any:
-    """Return an empty figure without what nobody asked for."""
+    """Return an empty chart without toolbar, tools or outline."""
     if y_type is not None:
         ranges["y_axis_type"] = y_type
     drawn = figure(
@@ -226,13 +226,13 @@ def _plain_figure(x: str, y: str, x_type: Any, y_type: Any, **ranges: Any) -> An
 
 
 _NS_PER_MS = 1e6
-_OFFERED = "connections offered a second"
+_OFFERED = "connections offered per second"
 _ACCEPT_QUEUE, _READY = 1, 2
 
 
 @dataclass(frozen=True)
 class Panel(ABC):
-    """A chart with its words: *key* in the page, *title* above it, *about* in one sentence."""
+    """A chart: *key* in the page, *title* above it, *about* it in one sentence."""
 
     key: str
     title: str
@@ -252,12 +252,12 @@ class Panel(ABC):
         """Return the same as texts."""
 
     def colours(self, answer: Answer) -> list[list[str]]:
-        """Return [colour, name] of what bars are made of; nothing for lines."""
+        """Return [colour, name] of the parts of bars; empty for lines."""
         del answer
         return []
 
     def content(self, answer: Answer) -> dict[str, Any]:
-        """Return all that is shown of *answer*, for the browser."""
+        """Return the content for *answer*, for the browser."""
         return {
             **self.data(answer),
             "table": self.table(answer)._asdict(),
@@ -274,7 +274,7 @@ class OverLoad(Panel):
     metric:
         Its name in the table of metrics.
     axis, unit:
-        What the axis is called, and the unit in the table; a time is in ms.
+        Name of the axis, and unit in the table; times are in ms.
     is_time, log, diagonal:
         As for `line_chart`.
     """
@@ -288,7 +288,7 @@ class OverLoad(Panel):
 
     @property
     def scale(self) -> float:
-        """How many of the metric's base unit are one of the chart's."""
+        """The chart's unit in base units of the metric."""
         return _NS_PER_MS if self.is_time else 1.0
 
     @functools.cached_property
@@ -308,7 +308,7 @@ class OverLoad(Panel):
             sources["diagonal"] = {"x": list(loads), "y": list(loads)}
         return {
             "sources": sources,
-            # A little room, so that markers at the ends are whole.
+            # A margin, so that markers at the ends are whole.
             "x": [loads[0] / 1.06, loads[-1] * 1.06],
             "ticks": list(loads[::TICK_EVERY]),
             "chosen": answer.view.rate,
@@ -358,7 +358,7 @@ class Stacked(Panel):
         return stack_chart(f"share of the {self.whole}")
 
     def shares(self, answer: Answer) -> dict[str, list[float]]:
-        """Return the shares by part, a number a mechanism."""
+        """Return the shares by part, one number per mechanism."""
         return series.stack(answer, self.parts, self.share)
 
     def data(self, answer: Answer) -> dict[str, Any]:
@@ -388,17 +388,18 @@ class Stacked(Panel):
 PANELS: tuple[Panel, ...] = (
     OverLoad(
         "answered",
-        "How many are answered",
-        "Replies against load; the dotted line is all. Hollow: the server does not keep up.",
+        "How many requests are served",
+        "Replies per second against load. Dotted: one reply per connection. "
+        "Hollow: the server does not keep up.",
         metric="throughput_per_s",
-        axis="answered a second",
-        unit="a second",
+        axis="replies per second",
+        unit="per second",
         diagonal=True,
     ),
     OverLoad(
         "p99",
         "How long the slowest wait",
-        "99% of all who come have their reply within this time; none where 1% or more fail.",
+        "99% of all requests get their reply within this time; no point if 1% or more fail.",
         metric="p99_ns",
         axis="99% within",
         unit="ms",
@@ -408,7 +409,7 @@ PANELS: tuple[Panel, ...] = (
     OverLoad(
         "p50",
         "How long clients usually wait",
-        "Half of those who are answered have their reply within this time.",
+        "Half of the requests with a reply get it within this time.",
         metric="p50_answered_ns",
         axis="half within",
         unit="ms",
@@ -418,7 +419,7 @@ PANELS: tuple[Panel, ...] = (
     Stacked(
         "cpu",
         "Where the processor's time goes",
-        "At the chosen load, by system call; what is left of 100% is idle.",
+        "At the chosen load, by system call; the rest up to 100% is idle.",
         whole="processor's time",
         parts=series.CPU_PARTS,
         share=series.cpu_share,
@@ -426,16 +427,16 @@ PANELS: tuple[Panel, ...] = (
     OverLoad(
         "events",
         "Events per wait",
-        "The more one call brings, the less each event costs.",
+        "The more events one call returns, the less each event costs.",
         metric="events_per_wait",
-        axis="events a call",
-        unit="events a call",
+        axis="events per call",
+        unit="events per call",
         log=True,
     ),
     Stacked(
         "errors",
         "What becomes of the clients",
-        "At the chosen load, of all that came.",
+        "At the chosen load, as shares of all clients.",
         whole="clients",
         parts=series.FATE_PARTS,
         share=series.fate_share,
@@ -443,13 +444,13 @@ PANELS: tuple[Panel, ...] = (
     OverTime(
         "accepts",
         "Waiting to be accepted",
-        "New connections in the backlog over time, at the chosen load, in one run.",
+        "New connections in the backlog over time, in one run at the chosen load.",
         column=_ACCEPT_QUEUE,
     ),
     OverTime(
         "ready",
         "Ready, waiting to be served",
-        "Connections with something to do over time, at the chosen load, in one run.",
+        "Connections with work to do over time, in one run at the chosen load.",
         column=_READY,
     ),
 )

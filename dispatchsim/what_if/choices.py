@@ -1,10 +1,10 @@
-"""What can be set on the page: keys, bounds, steps of the sliders, and words.
+"""The settings of the page: keys, bounds, steps of the sliders, and texts.
 
     a key ─► Steps      a whole number between bounds; a slider stops at some of them
-          └► Options    one of some names, each with what it says in a scenario
+          └► Options    one of some names, each with the keys of a scenario that it sets
 
-The keys are those of the page's address. Whatever comes from a browser is read by `read` and by
-nothing else, so that what is not a number in bounds or one of the names goes no further.
+The keys are those of the page's address. All input from a browser is read by `read`, which accepts
+only numbers in bounds and known names.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..scenario.errors import UserError, nearest
 from ..scenario.quantities import shown
 
 MECHANISMS_MAX = 6
-"""Mechanisms beside each other: as many as a chart can show, and a view may cost."""
+"""Most mechanisms in one view: a limit of readability and of run time."""
 _WHOLE = re.compile(r"[0-9]{1,9}", re.A)
 _SERIES = (1.0, 1.25, 1.6, 2.0, 2.5, 3.15, 4.0, 5.0, 6.3, 8.0)
 
@@ -32,15 +32,15 @@ class Steps(NamedTuple):
     Attributes
     ----------
     key, label, about:
-        In the address; beside the slider; what it means.
+        Name in the address; text beside the slider; meaning.
     values:
-        Where the slider stops, ascending: the first and the last are the bounds.
+        Stops of the slider, ascending: the first and the last are the bounds.
     default:
-        If nothing is chosen.
+        Value if nothing is chosen.
     unit:
-        Behind the number, as in "/s".
+        Unit after the number, as in "/s".
     zero:
-        What is said instead of 0.
+        Text instead of 0.
     """
 
     key: str
@@ -69,14 +69,14 @@ class Steps(NamedTuple):
 
 
 class Option(NamedTuple):
-    """One of several: what it is called, and which keys of a scenario's sections it sets."""
+    """One choice: its label, and the keys of a scenario's sections that it sets."""
 
     label: str
     sets: Mapping[str, Mapping[str, Any]]
 
 
 class Options(NamedTuple):
-    """One of some names; see `Steps`."""
+    """A choice among names; see `Steps`."""
 
     key: str
     label: str
@@ -98,14 +98,14 @@ class Options(NamedTuple):
 def _one_of(key: str, text: str, names: Mapping[str, object]) -> str:
     if text not in names:
         known = ", ".join(names)
-        # What is near is searched in texts of a name's length only: it takes its time.
+        # The search for a near name is slow, so only texts of a name's length are searched.
         near = nearest(text, names) if len(text) <= 40 else ""
         raise UserError(f"{key}: must be one of {known}{near}, got {shown(text)}")
     return text
 
 
 def _decades(first: float, last: float) -> tuple[int, ...]:
-    """Return ten steps a decade from *first* to *last*, evenly by factors."""
+    """Return ten steps per decade from *first* to *last*, in equal ratios."""
     found, decade = [], first
     while decade <= last:
         found += [round(decade * each) for each in _SERIES if decade * each <= last]
@@ -116,7 +116,7 @@ def _decades(first: float, last: float) -> tuple[int, ...]:
 RATE = Steps(
     "rate",
     "New connections",
-    "How many clients come a second, at random, whatever the server does.",
+    "New clients per second, at random times, independent of the server.",
     _decades(100, 100_000),
     16_000,
     "/s",
@@ -124,7 +124,7 @@ RATE = Steps(
 IDLE = Steps(
     "idle",
     "Idle connections",
-    "Open and silent all the time: the server must still watch them.",
+    "Open and silent all the time; the server must still watch them.",
     (0, *_decades(10, 100_000)[::2]),
     4_000,
     "",
@@ -133,7 +133,7 @@ IDLE = Steps(
 REPLY = Steps(
     "reply",
     "Size of a reply",
-    "Header included.",
+    "Including the header.",
     tuple(2**power for power in range(7, 19)),
     4096,
     " B",
@@ -141,7 +141,7 @@ REPLY = Steps(
 ACCEPT = Steps(
     "accept",
     "Accepts in a row",
-    "How many new connections are accepted before others are served.",
+    "New connections accepted before other connections are served.",
     (0, 1, 2, 5, 10, 20, 50, 100),
     0,
     "",
@@ -150,19 +150,19 @@ ACCEPT = Steps(
 BACKLOG = Steps(
     "backlog",
     "Backlog",
-    "New connections that may wait to be accepted; more are dropped and try again after 1 s.",
+    "New connections that may wait to be accepted; others are dropped and retry after 1 s.",
     (16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 65535),
     4096,
 )
 STYLE = Options(
     "style",
     "Each connection",
-    "What clients do on a connection before they close it.",
+    "Requests of a client on a connection before it closes it.",
     {
-        "one": Option("asks once", {"load": {"requests": 1}}),
-        "ten": Option("asks 10 times in a row", {"load": {"requests": 10}}),
+        "one": Option("one request", {"load": {"requests": 1}}),
+        "ten": Option("10 requests in a row", {"load": {"requests": 10}}),
         "pauses": Option(
-            "asks 10 times, 10 ms apart", {"load": {"requests": 10, "think_time": "10 ms"}}
+            "10 requests, 10 ms apart", {"load": {"requests": 10, "think_time": "10 ms"}}
         ),
     },
     "one",
@@ -170,7 +170,7 @@ STYLE = Options(
 PATIENCE = Options(
     "patience",
     "Clients give up",
-    "A client that has waited so long counts as an error.",
+    "A client without a reply by then counts as an error.",
     {
         "short": Option("after 250 ms", {"load": {"timeout": "250 ms"}}),
         "second": Option("after 1 s", {"load": {"timeout": "1 s"}}),
@@ -182,15 +182,15 @@ PATIENCE = Options(
 OVERLOAD = Options(
     "overload",
     "Overload control",
-    "What the server does so as not to fall behind.",
+    "What the server does to avoid falling behind.",
     {
         "none": Option("none", {}),
         "events": Option(
-            "reset newcomers when many events come at once",
+            "reset new connections when many events come at once",
             {"server": {"limiter_gain": 0.1, "limiter_threshold": 18}},
         ),
         "waiting": Option(
-            "reset who has waited 20 ms to be accepted",
+            "reset connections not accepted within 20 ms",
             {"server": {"queue_deadline": "20 ms"}},
         ),
         "latency": Option(
@@ -207,23 +207,23 @@ DEFAULT_MECHANISMS = ("epoll_level", "poll", "select")
 
 @functools.cache
 def profiles() -> dict[str, Profile]:
-    """Return the profiles that can be chosen, those that are shipped, by name."""
+    """Return the shipped profiles, which can be chosen, by name."""
     paths = shipped_profiles() | period_profiles()
     return {name: Profile.read(path) for name, path in paths.items()}
 
 
 @functools.cache
 def prices_in(profile: str) -> Mapping[str, Prices]:
-    """Return whose prices each mechanism has in *profile*, of all that are known, by name.
+    """Return the source of each mechanism's costs in *profile*, by name.
 
-    Each takes a walk through the tables of all others, which every viewer would wait for.
+    Each search walks through the tables of all others, so the result is cached for all viewers.
     """
     return {name: profiles()[profile].prices(name) for name in CATALOGUE}
 
 
 @functools.cache
 def machines() -> Options:
-    """Return the machines that can be chosen: the shipped profiles, so no path is ever opened."""
+    """Return the machines to choose from: shipped profiles only, so no path is ever opened."""
 
     def label(profile: Profile) -> str:
         if profile.machine.get("reconstructed"):
@@ -231,10 +231,10 @@ def machines() -> Options:
         is_counted = profile.name.startswith("counted-")
         return f"{'counted' if is_counted else 'measured'}: {profile.name}"
 
-    about = "Where costs were measured, or put together from the literature."
+    about = "The machine on which costs were measured, or for which literature gives them."
     first, why = default_choice()
     if first in profiles():
-        about += f" At first {first}: {why}."
+        about += f" Default {first}: {why}."
     else:  # a file of the user's
         first = EXAMPLE
     known = {name: Option(label(profile), {}) for name, profile in profiles().items()}
@@ -242,7 +242,7 @@ def machines() -> Options:
 
 
 def read_mechanisms(text: str) -> tuple[str, ...]:
-    """Return the mechanisms named in *text*, with commas between.
+    """Return the mechanisms named in *text*, separated by commas.
 
     Raises
     ------
@@ -252,6 +252,6 @@ def read_mechanisms(text: str) -> tuple[str, ...]:
     names = [_one_of("mechanisms", named(name), CATALOGUE) for name in text[:1000].split(",")]
     if len(set(names)) != len(names) or len(names) > MECHANISMS_MAX:
         raise UserError(
-            f"mechanisms: must be 1 to {MECHANISMS_MAX} different ones, got {shown(text)}"
+            f"mechanisms: must be 1 to {MECHANISMS_MAX} different mechanisms, got {shown(text)}"
         )
     return tuple(names)

@@ -1,7 +1,7 @@
-"""What can be taken along: the scenario, the data, the figure.
+"""The downloads: the scenario, the data, the picture.
 
-The scenario runs with `dispatchsim run FILE` to the figures that are shown of its mechanism at the
-chosen load, and `dispatchsim compare` takes it to those of the others.
+`dispatchsim run FILE` gives the metrics shown for its mechanism at the chosen load, and
+`dispatchsim compare` those of the other mechanisms.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def scenario_toml(answer: Answer) -> str:
     content = answer.scenario().to_dict()
     lines = [
         f"# {names[0]} at {rate_text(view.rate)}, as on the page ?{view.query}",
-        "# Run it: dispatchsim run FILE --draws 0",
+        "# Run it: dispatchsim run FILE --cost-samples 0",
     ]
     if len(names) > 1:
         lines.append(f"# Compare: dispatchsim compare FILE --mechanisms {','.join(names)}")
@@ -36,13 +36,13 @@ def scenario_toml(answer: Answer) -> str:
 
 
 def _value(value: Any) -> str:
-    """Return *value* as TOML has it: views hold names, quantities and numbers only."""
+    """Return *value* as TOML: views hold names, quantities and numbers only."""
     assert isinstance(value, str | int | float)
     return f'"{value}"' if isinstance(value, str) else str(value)
 
 
 def frame_of(answer: Answer) -> pd.DataFrame:
-    """Return all that is known: a row a mechanism and load, mean and 95% half-width a metric."""
+    """Return all results: a row per mechanism and load, mean and 95% half-width per metric."""
     import pandas as pd
 
     rows = []
@@ -75,7 +75,7 @@ def figure_png(answer: Answer) -> bytes:
 
 
 def curves_figure(answer: Answer) -> Figure:
-    """Return the curves, in the looks of all reports."""
+    """Return the curves in the style of all reports."""
     from matplotlib.figure import Figure
 
     from ..validation.drawing.figures import legend, style
@@ -89,7 +89,7 @@ def curves_figure(answer: Answer) -> Figure:
                 known = series.curve(answer, name, panel.metric, panel.scale)
                 _draw(axes, known, look_of(name))
             words = f"{panel.title} ({panel.unit})"
-            axes.set(xlabel="connections offered a second", ylabel=words, xscale="log")
+            axes.set(xlabel="connections offered per second", ylabel=words, xscale="log")
             axes.axvline(answer.view.rate, color="0.6", linewidth=0.8)
             if panel.log:
                 axes.set_yscale("log")
@@ -99,7 +99,7 @@ def curves_figure(answer: Answer) -> Figure:
             axes.xaxis.set_minor_formatter(lambda value, _: "")
             axes.set_xticks(loads_of(answer.view)[::TICK_EVERY])
             if panel.log:
-                # Texts are drawn as they are, and powers of ten are mathematics.
+                # Texts are drawn literally (no mathematics), so ticks cannot be powers of ten.
                 axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
                 axes.yaxis.set_minor_formatter(lambda value, _: "")
         view = answer.view
@@ -112,7 +112,7 @@ def curves_figure(answer: Answer) -> Figure:
 
 
 def _draw(axes: Any, known: series.Curve, look: Any) -> None:
-    """Draw one curve; hollow markers are where the server does not keep up."""
+    """Draw one curve; at hollow markers the server does not keep up."""
     below = [y - low for y, low in zip(known.y, known.low, strict=True)]
     above = [high - y for y, high in zip(known.y, known.high, strict=True)]
     axes.errorbar(

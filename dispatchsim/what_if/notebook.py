@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 
 @functools.cache
 def _simulations() -> Simulations:
-    """Return what simulates for all cells of this process, and ends with it."""
+    """Return the simulations shared by all cells of this process."""
     return Simulations()
 
 
 class Exploration:
-    """A page in a cell: show it by being the cell's last value.
+    """The page as a cell's value; the cell shows it.
 
     Parameters
     ----------
     page:
-        With controls that have no address of their own.
+        A page without an address of its own.
     """
 
     def __init__(self, page: Page) -> None:
@@ -43,29 +43,29 @@ class Exploration:
 
     @property
     def view(self) -> View:
-        """What is chosen now."""
+        """The current choice."""
         return self._page.session.view
 
     @property
     def scenario(self) -> Scenario:
-        """The scenario of the first mechanism that is not left out, with runs as shown of it."""
+        """The scenario of the first mechanism that can be simulated, with the runs shown."""
         return self._page.session.answer.scenario()
 
     @property
     def frame(self) -> pd.DataFrame:
-        """What is known now: a row a mechanism and load, as in the downloaded data."""
+        """The results so far: a row per mechanism and load, as in the downloaded data."""
         self._page.session.collect()
         return frame_of(self._page.session.answer)
 
     def close(self) -> None:
-        """Simulate nothing more for this cell."""
+        """Stop simulating for this cell."""
         self._page.leave()
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
         return _laid_out(self._page)._repr_mimebundle_(include, exclude)
 
     def __repr__(self) -> str:
-        """Return in one line what it is: a page is no text."""
+        """Return one line, as a page is no text."""
         return f"<Exploration of {', '.join(self.view.mechanisms)}: .view, .frame, .scenario>"
 
 
@@ -75,8 +75,8 @@ def explore(**settings: int | str | Sequence[str]) -> Exploration:
     Parameters
     ----------
     settings:
-        What to begin with, by the keys of the page's address: profile, mechanisms, rate (1/s),
-        idle, reply (bytes), accept, backlog, style, patience, overload.
+        The first choice, by the keys of the page's address: profile, mechanisms, rate (1/s),
+        idle, reply (bytes), accept, backlog, style, `patience`, overload.
 
     Raises
     ------
@@ -95,7 +95,7 @@ def explore(**settings: int | str | Sequence[str]) -> Exploration:
         asyncio.get_running_loop()
     except RuntimeError:
         raise UserError(
-            "explore: must be called in a notebook; elsewhere `dispatchsim explore` serves the page"
+            "explore: must be called in a notebook; elsewhere use `dispatchsim explore`"
         ) from None
     import panel as pn
 
@@ -106,7 +106,7 @@ def explore(**settings: int | str | Sequence[str]) -> Exploration:
 
 
 def _laid_out(page: Page) -> Any:
-    """Return the parts of *page* as a notebook has room for them."""
+    """Return the parts of *page*, laid out for a notebook."""
     import panel as pn
 
     return pn.Column(

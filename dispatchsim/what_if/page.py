@@ -1,20 +1,20 @@
-"""The page: controls at the left, what is known at the right, kept up to date while one looks.
+"""The page: controls at the left, the answer at the right, updated while it is open.
 
     browser ─ chosen ─► choose ─► Session ─► simulations
-    browser ◄─ state, numbers ─ draw ◄─ told, at most every DRAW_S
+    browser ◄─ state, numbers ─ draw ◄─ notified, at most every DRAW_S
 
-The first answer is drawn at once, finer ones now and then: a drawing takes some milliseconds of
-the one thread that serves all viewers.
+The first answer is drawn at once, finer ones at intervals: a drawing takes some milliseconds of the
+one thread that serves all viewers.
 
 Its parts are made of native elements (browser/*.js):
 
     Controls     sliders, selects, boxes      chosen ─► a query string and its number
-    AnswerText   what the view says           wish   ─► what to download; file ─► it
+    AnswerText   the answer in words          wish   ─► what to download; file ─► it
     Charts       drawn by Bokeh, and their numbers as tables
 
-A canvas and the sliders of widget libraries say nothing to readers of screens; these do. All that
-is read of what a browser changes are the two values `chosen` and `wish`, by `page`, with suspicion.
-What goes there is JSON, as texts: Panel and Bokeh would walk through every number of a mapping.
+Screen readers can read native elements, but not a canvas or the sliders of widget libraries. From
+the browser only the two values `chosen` and `wish` are read, and both are checked. Data go to the
+browser as JSON texts: Panel and Bokeh would walk through every number of a mapping.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ PAGE = _FOLDER / "page.html"
 
 
 def _script(name: str) -> str:
-    """Return the script of a part: a part loads no other file, so what all share is put before."""
+    """Return the script of a part. A part loads no other file, so the shared one is prepended."""
     return "".join((_FOLDER / each).read_text(encoding="utf-8") for each in ("elements.js", name))
 
 
 class Part(JSComponent):
-    """What all have in common: they are as wide as there is room."""
+    """A part of the page, as wide as its place."""
 
     __abstract = True
 
@@ -61,17 +61,17 @@ class Part(JSComponent):
 
 
 class Controls(Part):
-    """What is chosen."""
+    """The settings."""
 
     spec = param.String(default="{}")
     state = param.String(default="{}")
-    live = param.Boolean(default=True, doc="Whether the address of the page follows.")
+    live = param.Boolean(default=True, doc="Whether the address of the page is updated.")
     chosen = param.Dict(default={})
     _esm = _script("controls.js")
 
 
 class AnswerText(Part):
-    """What the view says."""
+    """The answer in words."""
 
     answer = param.String(default="{}")
     live = param.Boolean(default=True)
@@ -81,56 +81,56 @@ class AnswerText(Part):
 
 
 class Charts(Part):
-    """All charts: empty ones for Bokeh, what they show, and the same as tables.
+    """All charts: empty ones for Bokeh, their data, and the same as tables.
 
-    One part and not one for each: Panel takes as long for a part as for all that is in it.
+    They are one part, as the time Panel takes for a part does not depend on its content.
     """
 
     panels = param.String(default="[]")
     contents = param.String(default="{}")
-    heading = param.String(default="h2", doc="Of what level: a notebook has its own.")
+    heading = param.String(default="h2", doc="Level of headings: a notebook has its own headings.")
     _esm = _script("charts.js")
 
 
 QUESTION = "How many connections, at what rate, before clients wait too long?"
 ABOUT = (
     "One server, one processor. Move a slider: the server is simulated down to each system call, "
-    "at the costs of the machine that is chosen."
+    "with the costs of the chosen machine."
 )
 FOOT = (
-    "Every mechanism meets the same clients. A server keeps up where it does not fall behind and "
-    "less than 1% of the clients fail. Whiskers are 95% intervals over runs that differ in "
-    "when clients come; they shrink while you look. What the costs themselves leave open is not "
-    "in them: dispatchsim run says it."
+    "All mechanisms serve the same clients. A server keeps up if it does not fall behind and less "
+    "than 1% of the clients fail. Whiskers are 95% intervals over runs with different arrival "
+    "times; they shrink as more runs finish. They exclude the uncertainty of the costs, which "
+    "dispatchsim run reports."
 )
 DRAW_S = 0.5
 DRAW_OF_EACH_S = 0.15
-"""Between two drawings of a finer answer: the more so the more viewers there are."""
+"""Pause between drawings of a finer answer; it grows with the number of viewers."""
 SILENT_S = 0.3
-"""After a choice: who has an answer sooner need not be told that it is being looked for."""
+"""After a choice: a view with an answer by then does not show "Simulating."."""
 CHOOSE_S = 0.06
-"""Between two choices of one viewer that are looked at; of those between, the last one counts."""
+"""Least time between two choices of one viewer; of those between, the last one counts."""
 
 
 class _Whole(pn.Template):
     """The page around the parts."""
 
     def __repr__(self) -> str:
-        """Return a name: Panel asks with each part that is added, and would write out all."""
+        """Return a name: Panel prints the page with each added part, by default in full."""
         return "<page>"
 
 
 class Page:
-    """What one viewer sees.
+    """The page of one viewer.
 
     Parameters
     ----------
     simulations:
         Shared with all others.
     view, notices:
-        What to begin with, and what could not be read of the address.
+        The first view, and the errors in the address.
     on_loop:
-        Has a function called where the page may be changed, from any thread.
+        Schedules, from any thread, a function where the page may be changed.
     live:
         Whether the page has an address of its own.
     """
@@ -178,12 +178,12 @@ class Page:
         return page
 
     def leave(self) -> None:
-        """Cost nothing any more."""
+        """Stop all work for this page."""
         self._gone = True
         self.session.leave()
 
     def draw(self) -> None:
-        """Show all that is known."""
+        """Show the answer so far."""
         self._is_due = False
         self._forget_later()
         if self._gone:
@@ -192,19 +192,19 @@ class Page:
         answer = self.session.answer
         self._drawn_s = time.monotonic()
         self._drawn = (self.session.turn, answer.is_first_known)
-        with hold(self._document):  # one message for all
+        with hold(self._document):  # one message for all changes
             self.answer.answer = json.dumps(self.session.answer_state())
             if answer.is_first_known:
                 contents = {each.key: each.content(answer) for each in PANELS}
                 self.charts.contents = json.dumps(contents)
 
     def _told(self) -> None:
-        """Have what was found looked at, soon; this is called from any thread."""
+        """Schedule `_consider`, from any thread."""
         if not self._gone:
             self._loop.call_soon_threadsafe(self._consider)
 
     def _consider(self) -> None:
-        """Draw now what somebody waits for, and later what is only finer."""
+        """Draw a first answer now, and a finer one later."""
         if self._gone or self._is_due:
             return
         self.session.collect()
@@ -236,7 +236,7 @@ class Page:
         return max(DRAW_S, DRAW_OF_EACH_S * self._simulations.n_viewers)
 
     def _choose(self, event: Any) -> None:
-        """Take what the browser has chosen; too many at a time, and only the last counts."""
+        """Take the browser's choice; of several in a short time only the last counts."""
         self._latest = event.new if isinstance(event.new, dict) else {}
         wait_s = self._chosen_s + CHOOSE_S - time.monotonic()
         if wait_s <= 0:
@@ -259,7 +259,7 @@ class Page:
         self._consider()
 
     async def _wish(self, event: Any) -> None:
-        """Send what the browser wants to download: one thing at a time."""
+        """Send the download that the browser asks for, one at a time."""
         what = event.new.get("what") if isinstance(event.new, dict) else None
         maker = _FILES.get(what) if isinstance(what, str) else None
         if maker is None or self._is_wishing:
@@ -267,7 +267,7 @@ class Page:
         number = event.new.get("n")
         self.session.collect()
         if not self.session.answer.chosen:
-            self.answer.file = {"n": number, "error": "There is nothing to take along yet."}
+            self.answer.file = {"n": number, "error": "There is nothing to download yet."}
             return
         self._is_wishing = True
         try:
@@ -285,7 +285,7 @@ class Page:
 
 @functools.cache
 def _html() -> Any:
-    """Return the page as Panel's templates have it: of a text it would make one a viewer."""
+    """Return the page as a template made once: from a text Panel makes one for each viewer."""
     return pn.Template(PAGE.read_text(encoding="utf-8")).template
 
 
@@ -296,7 +296,7 @@ def _spec() -> str:
 
 @functools.cache
 def charts_spec() -> str:
-    """Return the charts before they show anything, for the browser."""
+    """Return the empty charts for the browser."""
     names = ("key", "title", "about", "item")
     return json.dumps([{name: getattr(each, name) for name in names} for each in PANELS])
 

@@ -1,12 +1,12 @@
-"""What an answer says: the numbers of each chart, the same as a table, and two sentences.
+"""The content of an answer: the numbers of each chart, the same as a table, and two sentences.
 
-Answer ─┬─ curve   a figure against load, with its interval       a line a mechanism
-        ├─ stack   shares at the chosen load                      a bar a mechanism
-        └─ queue   a length over time, in the first of the runs   a line a mechanism
+Answer ─┬─ curve   a metric against load, with its interval       one line per mechanism
+        ├─ stack   shares at the chosen load                      one bar per mechanism
+        └─ queue   a length over time, in the first run           one line per mechanism
 
-All are plain numbers: nothing here draws.
+All are plain numbers, without any drawing.
 
-The sentences say which mechanism keeps up with which load, and how long clients wait.
+The sentences give the load that each mechanism keeps up with, and how long clients wait.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from .answers import Answer, Row
 
 
 class Part(NamedTuple):
-    """A part of a bar: its colour, and the figures that are summed up in it.
+    """A part of a bar: its colour, and the metrics summed in it.
 
-    Colours are of Paul Tol's scheme "muted", for people with any colour vision.
+    Colours are from Paul Tol's scheme "muted", for people with any colour vision.
     """
 
     colour: str
@@ -36,7 +36,7 @@ CPU_PARTS: Mapping[str, Part] = {
     "read": Part("#44AA99", ("read",)),
     "write": Part("#117733", ("write",)),
     "close": Part("#999933", ("close",)),
-    "changing what is watched": Part("#DDCC77", ("watch", "rewatch", "unwatch")),
+    "changing the watched set": Part("#DDCC77", ("watch", "rewatch", "unwatch")),
     "own code": Part("#CC6677", ("user",)),
     "falling asleep, waking up": Part("#882255", ("sleep", "wake")),
     "packets (interrupts)": Part(
@@ -45,28 +45,28 @@ CPU_PARTS: Mapping[str, Part] = {
     "threads and others": Part("#BBBBBB", ("spawn", "connect", "other")),
     "the host": Part("#7A0019", ("host", "host_other")),
 }
-"""What a processor's time goes to, by the activities that are counted."""
+"""Uses of a processor's time, by the activities that are counted."""
 FATE_PARTS: Mapping[str, Part] = {
-    "answered": Part("#C3CED6", ("replied",)),  # no news, and pale
+    "reply received": Part("#C3CED6", ("replied",)),  # the normal case, so pale
     "still waiting at the end": Part("#88CCEE", ("open",)),
     "gave up": Part("#882255", ("timeout",)),
     "refused": Part("#CC6677", ("refused",)),
     "reset by the server": Part("#332288", ("reset",)),
-    "never let in": Part("#117733", ("dropped",)),
-    "stranded: never noticed": Part("#DDCC77", ("stranded",)),
-    "without a descriptor of their own": Part("#999933", ("descriptors",)),
-    "without a port of their own": Part("#44AA99", ("ports",)),
+    "never accepted": Part("#117733", ("dropped",)),
+    "stranded (server not notified)": Part("#DDCC77", ("stranded",)),
+    "client out of descriptors": Part("#999933", ("descriptors",)),
+    "client out of ports": Part("#44AA99", ("ports",)),
 }
-"""What becomes of clients, by `Fate`."""
+"""Fates of clients, by `Fate`."""
 FATES = {fate: name for name, part in FATE_PARTS.items() for fate in part.of}
-"""What each fate is called here."""
+"""The name of each fate on the page."""
 
 
 class Curve(NamedTuple):
-    """A figure against load: `x` connections a second; all of the same length.
+    """A metric against load: `x` in connections per second; all lists have the same length.
 
-    `low` and `high` bound the 95% interval over replications, both the mean itself where there is
-    only one; `falls_behind` says where the server did not keep up.
+    `low` and `high` bound the 95% interval over replications; with a single run both are the mean.
+    `falls_behind` marks loads that the server does not keep up with.
     """
 
     x: list[float]
@@ -77,14 +77,14 @@ class Curve(NamedTuple):
 
 
 class Table(NamedTuple):
-    """A table of texts: what each column is, and the rows."""
+    """A table of texts: column heads and rows."""
 
     headings: list[str]
     rows: list[list[str]]
 
 
 def curve(answer: Answer, mechanism: str, figure: str, scale: float = 1.0) -> Curve:
-    """Return *figure* over *scale* of *mechanism*; loads at which it has none are left out."""
+    """Return *figure* over *scale* of *mechanism*, without loads where it has no value."""
     found = Curve([], [], [], [], [])
     for row in answer.rows(mechanism):
         known = row.estimate(figure)
@@ -101,7 +101,7 @@ def curve(answer: Answer, mechanism: str, figure: str, scale: float = 1.0) -> Cu
 
 
 def curve_table(answer: Answer, figure: str, scale: float, unit: str) -> Table:
-    """Return the same of all mechanisms: a row a load, a column a mechanism."""
+    """Return the same for all mechanisms: a row per load, a column per mechanism."""
     loads = sorted({row.rate for name in answer.mechanisms for row in answer.rows(name)})
     rows = []
     for load in loads:
@@ -127,9 +127,9 @@ def _cell(row: Row | None, figure: str, scale: float) -> str:
 def stack(
     answer: Answer, parts: Mapping[str, Part], share: Callable[[Row, str], float]
 ) -> dict[str, list[float]]:
-    """Return the shares of *parts* at the chosen load, by name, a number a mechanism.
+    """Return the shares of *parts* at the chosen load, by name, one number per mechanism.
 
-    *share* returns that of one figure in a row.
+    *share* returns the share of one metric in a row.
     """
     return {
         name: [sum(share(row, figure) for figure in part.of) for row in answer.chosen]
@@ -143,12 +143,12 @@ def cpu_share(row: Row, activity: str) -> float:
 
 
 def fate_share(row: Row, fate: str) -> float:
-    """Return the share of the clients that met *fate*."""
+    """Return the share of clients with this *fate*."""
     return row.fates.get(fate, 0.0)
 
 
 def stack_table(answer: Answer, shares: Mapping[str, Sequence[float]], what: str) -> Table:
-    """Return a stack as a table: a row a part, a column a mechanism."""
+    """Return a stack as a table: a row per part, a column per mechanism."""
     rows = [
         [name, *(share_text(value) for value in values)]
         for name, values in shares.items()
@@ -163,9 +163,9 @@ def queue(answer: Answer, mechanism: str, column: int) -> tuple[list[float], lis
     Parameters
     ----------
     answer, mechanism:
-        What is known, and of whom.
+        The answer and one of its mechanisms.
     column:
-        Of `Reply.queues`: 1 the accept queue, 2 the ready list.
+        Column of `Reply.queues`: 1 the accept queue, 2 the ready list.
     """
     row = answer.row(mechanism, answer.view.rate)
     samples = row.replies[0].queues if row else ()
@@ -173,7 +173,7 @@ def queue(answer: Answer, mechanism: str, column: int) -> tuple[list[float], lis
 
 
 def queue_table(answer: Answer, column: int) -> Table:
-    """Return mean and greatest length of a queue, a row a mechanism."""
+    """Return mean and largest length of a queue, one row per mechanism."""
     rows = []
     for name in answer.mechanisms:
         _, lengths = queue(answer, name, column)
@@ -185,24 +185,24 @@ def queue_table(answer: Answer, column: int) -> Table:
 
 _FAILED = frozenset(status.name.lower() for status in FAILURES)
 _ALIKE = 1.1
-"""Latencies within a tenth of each other are said to be about the same."""
+"""Latencies that differ by a tenth or less count as about the same."""
 
 
 def said(answer: Answer) -> str:
-    """Return what is known so far, for people: two sentences, or that it is too early."""
+    """Return the answer so far in two sentences, or the reason why there is none."""
     if not answer.mechanisms:
         return "None of the chosen mechanisms can be simulated here."
     if not answer.is_first_known:
         return "Simulating."
     if not answer.chosen:
-        return f"There is nothing to say of {listed(answer.mechanisms)}: its runs failed."
+        return f"There is no answer for {listed(answer.mechanisms)}: the runs failed."
     return f"{_capacities(answer)} {_latencies(answer)}"
 
 
 def bounds(answer: Answer, mechanism: str) -> tuple[int | None, int | None]:
-    """Return the highest load that *mechanism* keeps up with, and the next, which is too much.
+    """Return the highest load that *mechanism* keeps up with, and the next load, which is too high.
 
-    None where no load that was looked at is such a one.
+    None if there is none among the simulated loads.
     """
     kept = None
     for row in answer.rows(mechanism):
@@ -216,7 +216,7 @@ def _capacities(answer: Answer) -> str:
     who: dict[tuple[int | None, int | None], list[str]] = {}
     for name in answer.mechanisms:
         who.setdefault(bounds(answer, name), []).append(name)
-    # The best first, and each said once.
+    # The best first, equal ones together.
     ordered = sorted(who.items(), key=lambda each: -(each[0][0] or 0) - (each[0][1] is None))
     parts = []
     for (kept, lost), names in ordered:
@@ -235,7 +235,7 @@ def _capacities(answer: Answer) -> str:
 def _latencies(answer: Answer) -> str:
     found = []
     for row in answer.chosen:
-        p99_ns = row.estimate("p99_ns").mean  # who fails is one of the slowest
+        p99_ns = row.estimate("p99_ns").mean  # failed clients count as slowest
         if row.keeps_up and math.isfinite(p99_ns):
             found.append((p99_ns, row.mechanism))
     at = f"At {rate_text(answer.view.rate)}"
@@ -255,7 +255,7 @@ def _latencies(answer: Answer) -> str:
 
 
 def _troubles(answer: Answer, at: str) -> str:
-    """Return what becomes of the clients where no mechanism keeps up: not all of them wait."""
+    """Return the fate of clients if no mechanism keeps up."""
     who: dict[str, list[str]] = {}
     for row in answer.chosen:
         who.setdefault(_trouble(row), []).append(row.mechanism)
@@ -271,7 +271,7 @@ def _trouble(row: Row) -> str:
         most = max(failed, key=failed.__getitem__)
         return f"{sum(failed.values()):.0%} of the clients fail (mostly: {FATES[most]})"
     if not row.fates:
-        return "no client came while it was measured"
+        return "no client arrived in the measured time"
     if row.fates.get("stranded", 0.0) > waiting:
-        return "the server never notices some of the clients"
+        return "the server is never notified of some clients"
     return "clients wait longer and longer"

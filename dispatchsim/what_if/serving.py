@@ -1,12 +1,12 @@
-"""Serve the page: to this machine alone unless told otherwise, to so many and no more.
+"""Serve the page: by default to this machine only, and to at most `VIEWERS_MAX` viewers.
 
     browser ── GET ?rate=... ──► a page of its own (Bokeh session) ──► Session
             ◄─ websocket ──────►
 
-All that is read of what a browser sends are the settings of its address, and the two values of
-`controls`: no code and no path is taken from it. Bokeh lets it change whatever else is in its own
-page, too, and add to it: nobody else sees that, it is gone with the page, and one message of it has
-at most `MESSAGE_MAX_BYTES`, but nothing bounds how many there are.
+From a browser only the settings in its address and the two values of `controls` are read: no code
+and no path. Bokeh also lets a browser change its own page in other ways. Such changes are invisible
+to others and end with the page. A message has at most `MESSAGE_MAX_BYTES`, but their number is not
+limited.
 """
 
 from __future__ import annotations
@@ -38,29 +38,29 @@ from .session import read_query
 from .simulating import Simulations
 
 VIEWERS_MAX = 40
-"""Pages at a time, of some ten megabytes each; one that nobody looks at counts for seconds."""
+"""Pages at a time, of some ten megabytes each; an unused page counts for some seconds."""
 MESSAGE_MAX_BYTES = 65_536
 _ANY = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
-"""All addresses of this machine, and one of them: that of a browser on it."""
+"""Addresses that mean all of this machine, and the one for a browser on it."""
 _MAKES_A_PAGE = ("", "/", "/autoload.js", "/ws")
 _UNUSED_MS = 4_000
 _LOOK_MS = 1_000
 _FULL = (
     '<!DOCTYPE html><html lang="en"><title>dispatchsim: too many viewers</title>'
-    f"<h1>Too many viewers</h1><p>This page is shown to at most {VIEWERS_MAX} at a time. "
-    "Try again in a minute, or start one of your own: <code>dispatchsim explore</code>.</p>"
+    f"<h1>Too many viewers</h1><p>This server has at most {VIEWERS_MAX} viewers at a time. "
+    "Try again in a minute, or start your own: <code>dispatchsim explore</code>.</p>"
 )
 
 
 class Served:
-    """A page that is being served.
+    """A running server of the page.
 
     Attributes
     ----------
     address:
-        For a browser.
+        Address for a browser.
     simulations:
-        What simulates for all viewers.
+        The simulations of all viewers.
     """
 
     def __init__(self, server: Any, address: str, simulations: Simulations) -> None:
@@ -70,11 +70,11 @@ class Served:
 
     def run(self) -> None:
         """Serve until Ctrl-C, or until `stop` is called elsewhere."""
-        self._server.start()  # from now on pages that nobody looks at are dropped
+        self._server.start()  # from now on unused pages are dropped
         self._server.io_loop.start()
 
     def stop(self) -> None:
-        """Have `run` return; from any thread."""
+        """Make `run` return; from any thread."""
         self._server.io_loop.add_callback(self._server.io_loop.stop)
 
 
@@ -82,21 +82,21 @@ class Served:
 def serving(
     port: int = 0, address: str = "127.0.0.1", *, workers: int = 2, compiles: bool = True
 ) -> Iterator[Served]:
-    """Yield the page, ready to `run` in the thread that entered; all ends with the block.
+    """Yield the server, ready to `run` in this thread; it ends with the block.
 
     Parameters
     ----------
     port:
-        0: one that is free.
+        Port; 0: any free one.
     address:
-        Of this machine: who can reach it can look.
+        Address of this machine; all hosts that reach it can see the page.
     workers, compiles:
         As for `Simulations`.
 
     Raises
     ------
     UserError
-        If the port is taken, or the address not of this machine.
+        If the port is in use, or the address is not one of this machine.
     """
     check_place(port, address)
     with _interrupts_as_before():
@@ -105,7 +105,7 @@ def serving(
 
 @contextlib.contextmanager
 def _interrupts_as_before() -> Iterator[None]:
-    """Take back, behind the block, that Ctrl-C ends a server: Panel leaves it so for good."""
+    """Restore the handler of Ctrl-C after the block: Panel replaces it for good."""
     before = signal.getsignal(signal.SIGINT)
     try:
         yield
@@ -120,7 +120,7 @@ def _serving(port: int, address: str, workers: int, compiles: bool) -> Iterator[
     loop.asyncio_loop.set_exception_handler(_who_left_hears_nothing)
     try:
         simulations.prepare(machines().default, DEFAULT_MECHANISMS)
-        charts_spec()  # the charts are the same for all: nobody should wait for them
+        charts_spec()  # the charts are the same for all, so make them once, before the first viewer
         server = _server(simulations, loop, port, address)
         try:
             host = _ANY.get(address, address)
@@ -134,18 +134,18 @@ def _serving(port: int, address: str, workers: int, compiles: bool) -> Iterator[
 
 
 def _who_left_hears_nothing(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Pass on all that goes wrong but a page that was closed while it was being told something."""
+    """Report all errors except that of a page closed while a message was on its way."""
     if not isinstance(context.get("exception"), WebSocketClosedError):
         loop.default_exception_handler(context)
 
 
 def check_place(port: int, address: str) -> None:
-    """Refuse a port or an address at which nobody could listen, before anything is begun.
+    """Refuse a port or an address that cannot be listened on, before anything starts.
 
     Raises
     ------
     UserError
-        If the port is taken, or the address not of this machine.
+        If the port is in use, or the address is not one of this machine.
     """
     if not 0 <= port <= 65_535:
         raise UserError(f"--port: must be from 0 to 65,535, got {port}")
@@ -160,7 +160,7 @@ def check_place(port: int, address: str) -> None:
         if error.errno == errno.EADDRINUSE:
             raise UserError(
                 f"--port: must be free, got {port} (another program listens there); "
-                "--port 0 takes one that is"
+                "--port 0 takes a free one"
             ) from None
         if error.errno == errno.EACCES:
             raise UserError(
@@ -170,9 +170,9 @@ def check_place(port: int, address: str) -> None:
 
 
 def _server(simulations: Simulations, loop: IOLoop, port: int, address: str) -> Any:
-    """Return the server, which listens already."""
+    """Return the server, already listening."""
     for name in ("panel.io.document", "bokeh.server.views.ws"):
-        # A page that was closed while it was being told something is no warning.
+        # A page closed while a message is on its way is no cause for a warning.
         logging.getLogger(name).setLevel(logging.ERROR)
 
     def page() -> Any:
@@ -195,7 +195,7 @@ def _server(simulations: Simulations, loop: IOLoop, port: int, address: str) -> 
 
 
 def _let_in_so_many(server: Any) -> None:
-    """Have *server* make no page past `VIEWERS_MAX`: a page costs memory from its beginning."""
+    """Limit *server* to `VIEWERS_MAX` pages: a page takes memory from its creation."""
     (context,) = server._tornado.applications.values()
     make = context.create_session_if_needed
 
@@ -204,7 +204,7 @@ def _let_in_so_many(server: Any) -> None:
         return session_id in known or len(known) < VIEWERS_MAX
 
     def make_if_room(session_id: Any, *arguments: Any) -> Awaitable[Any]:
-        if not has_room(session_id):  # several came at the same moment
+        if not has_room(session_id):  # several arrived at the same moment
             raise ProtocolError("too many viewers")
         made: Awaitable[Any] = make(session_id, *arguments)
         return made
@@ -214,7 +214,7 @@ def _let_in_so_many(server: Any) -> None:
 
 
 class _WhenFull(Matcher):
-    """Whatever would make a page, when there is room for none."""
+    """Matches requests that would create a page while there is no room."""
 
     def __init__(self, has_room: Callable[[object], bool]) -> None:
         self._has_room = has_room
@@ -224,7 +224,7 @@ class _WhenFull(Matcher):
             return None
         session_id = None
         if request.path == "/ws":
-            # It makes a page, too, if that which it asks for is gone or never was.
+            # It creates a page, too, if the one that it names does not exist.
             with contextlib.suppress(Exception):
                 token = request.headers["Sec-WebSocket-Protocol"].split(",")[1]
                 session_id = get_session_id(token.strip())
@@ -232,7 +232,7 @@ class _WhenFull(Matcher):
 
 
 class _TooMany(RequestHandler):
-    """What somebody is told for whom there is no room."""
+    """The reply to a viewer beyond the limit."""
 
     def get(self) -> None:
         self.set_status(503)
@@ -241,14 +241,14 @@ class _TooMany(RequestHandler):
 
 
 def _new_page(simulations: Simulations) -> Any:
-    """Return a page of its own for whoever has come."""
+    """Return a new page for a new viewer."""
     document: Any = pn.state.curdoc
     context = document.session_context
     query = context.request.uri.partition("?")[2] if context and context.request else ""
     view, notices = read_query(query)
 
     def on_loop(change: Callable[[], None]) -> None:
-        # Where Bokeh holds the document's lock and sends what has changed.
+        # Runs where Bokeh holds the document's lock and sends the changes.
         document.add_next_tick_callback(change)
 
     shown = Page(simulations, view, notices, on_loop)

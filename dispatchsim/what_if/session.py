@@ -1,10 +1,10 @@
-"""What one viewer has on the page: a view, what is known of it, and the words for both.
+"""The page of one viewer without its widgets: a view, the answer, and the words for both.
 
     query ─► choose ─► View ─► ask ─► simulations
                                  collect ◄── found
     controls_state, answer_state: plain values for the browser
 
-It knows nothing of Panel, so that it can be tested without a browser.
+It does not use Panel, so it can be tested without a browser.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from .simulating import Simulations
 from .view import View, cautions, hindrances
 
 QUERY_MAX = 2_000
-"""Characters of an address that are read: all settings take some three hundred."""
+"""Most characters of an address: all settings together take some three hundred."""
 
 
 def read_query(query: str) -> tuple[View, list[str]]:
-    """Return the view of a query string and what could not be read of it."""
+    """Return the view of a query string, and the errors in it."""
     if len(query) > QUERY_MAX:
         view, _ = View.read({})
         return view, [
             f"the address: must have at most {QUERY_MAX:,} characters of settings, "
-            f"got {len(query):,}; all settings are taken as if none was given"
+            f"got {len(query):,}; all are ignored"
         ]
     try:
         said_keys = parse_qs(query, keep_blank_values=True, max_num_fields=100)
     except ValueError:
         view, _ = View.read({})
-        return view, ["the address: must have at most 100 settings, got more; none is taken"]
+        return view, ["the address: must have at most 100 settings, got more; all are ignored"]
     return View.read(said_keys)
 
 
@@ -53,7 +53,7 @@ class Session:
     told:
         Called, from any thread, when there is something to `collect`.
     view, notices:
-        What to begin with, and what could not be read of the address.
+        The first view, and the errors in the address.
     """
 
     def __init__(
@@ -73,13 +73,13 @@ class Session:
         self.show(view, notices)
 
     def choose(self, query: str, turn: int = 0) -> None:
-        """Look at what *query* says; *turn* is the browser's number of the choice."""
+        """Show the view of *query*; *turn* is the browser's number of the choice."""
         view, notices = read_query(query)
         self.turn = turn
         self.show(view, notices)
 
     def show(self, view: View, notices: Sequence[str] = ()) -> None:
-        """Look at *view* and ask what is to be known of it."""
+        """Show *view* and ask its questions."""
         self.view, self.notices = view, list(notices)
         self.hindrances, self._cautions = hindrances(view), cautions(view)
         names = [name for name in view.mechanisms if name not in self.hindrances]
@@ -87,22 +87,22 @@ class Session:
         self._viewer.ask(self.answer.asked)
 
     def collect(self) -> bool:
-        """Take what was found; return whether anything was."""
+        """Add new replies to the answer; return whether there were any."""
         n_before = self.answer.n_known
         for question, reply in self._viewer.take():
             self.answer.add(question, reply)
         return self.answer.n_known > n_before
 
     def leave(self) -> None:
-        """Cost nothing any more."""
+        """Stop all work for this viewer."""
         self._viewer.leave()
 
     def controls_state(self) -> dict[str, Any]:
-        """Return what the controls show of the view, and what is said beside mechanisms."""
+        """Return the state of the controls, and the notes beside mechanisms."""
         kinds = prices_in(self.view.profile)
         profile = profiles()[self.view.profile]
         lent = {
-            name: "prices lent by others" if profile.table(name) else "no prices of its own"
+            name: "some borrowed costs" if profile.table(name) else "borrowed costs"
             for name, kind in kinds.items()
             if kind == "lent"
         }
@@ -115,17 +115,17 @@ class Session:
         }
 
     def answer_state(self) -> dict[str, Any]:
-        """Return what is said of the view: plain texts, shown as such."""
+        """Return the texts about the view, shown as plain text."""
         answer = self.answer
         n_all = len(answer.asked)
         run = answer.run
         done = answer.n_known / n_all if n_all else 1.0
         compiling = self._simulations.is_compiling(answer.mechanisms)
-        left_out = [f"{name} is left out: {why}." for name, why in self.hindrances.items()]
+        left_out = [f"{name} is not simulated: {why}." for name, why in self.hindrances.items()]
         if compiling:
             left_out.append(
                 f"The fast engine for {listed(compiling)} is being compiled (once, about "
-                "2 seconds each): until then answers are coarse."
+                "2 seconds each); answers are coarse until then."
             )
         runs = "1 run" if run.replications == 1 else f"{run.replications} runs"
         progress = f"{runs} of {run.duration_ms / 1000:g} s at each load"
@@ -137,17 +137,17 @@ class Session:
             "legend": [{"name": name, "look": look(name)} for name in answer.mechanisms],
             "share": done,
             "is_first_known": answer.is_first_known,
-            "progress": ("All runs done: " if answer.is_finished else "Getting finer: ") + progress,
+            "progress": ("All runs done: " if answer.is_finished else "Refining: ") + progress,
         }
 
 
 def look(mechanism: str) -> dict[str, Any]:
-    """Return how *mechanism* looks, for the browser."""
+    """Return the style of *mechanism*, for the browser."""
     return {"colour": look_of(mechanism).colour, "dashes": bokeh_dash(mechanism)}
 
 
 def controls_spec() -> dict[str, Any]:
-    """Return what there is to choose, for the browser."""
+    """Return the settings to choose from, for the browser."""
     return {
         "most": MECHANISMS_MAX,
         "sliders": [each._asdict() for each in SLIDERS],

@@ -1,16 +1,16 @@
-"""Simulations for all viewers: two workers, fair turns, a memory of what was answered.
+"""Simulations for all viewers: two workers, fair turns, a memory of replies.
 
     viewer ─ ask ─► what it wants now ─┐            ┌─ worker ─┐
-    viewer ─ ask ─► what it wants now ─┼─ in turn ─►│          ├─► told, memory
+    viewer ─ ask ─► what it wants now ─┼─ in turn ─►│          ├─► notify, memory
     viewer ─ ask ─► what it wants now ─┘            └─ worker ─┘
 
-Workers are threads of this process where engines are compiled, and else processes
+Workers are threads of this process if engines are compiled, otherwise processes
 (sim/files/parallel.py).
 
-A viewer who asks anew drops what it had asked before, so nobody waits for what nobody wants. What
-is urgent for one comes before what is not for another; among equals viewers take turns. Until the
-engine of a mechanism is compiled, the reference engine answers: the same figures, later, and coarse
-ones only.
+New questions of a viewer replace its old ones, so no run is made for a view that has gone. Urgent
+questions of one viewer come before others of another; among equals viewers take turns. Until the
+engine of a mechanism is compiled, the reference engine gives the same results, more slowly and for
+coarse questions only.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from .answers import Asked, Question, Reply, prepare, reply_politely
 from .choices import profiles
 
 REMEMBERED_MAX = 6_000
-"""Replies that are kept, of some five kilobytes each."""
+"""Most replies kept, of some five kilobytes each."""
 REFERENCE_LEVEL_MAX = 1
-"""Up to which level the reference engine answers, which takes twenty times as long."""
+"""Highest level of questions for the reference engine, which takes twenty times as long."""
 _JOIN_S = 5.0
 Found = tuple[Question, Reply | None]
 
 
 class Viewer:
-    """One who looks: what it wants now, and what has been found for it.
+    """One viewer: its open questions, and the replies found for it.
 
     Parameters
     ----------
     simulations:
-        Where it asks.
+        Takes its questions.
     told:
         Called, from any thread, when there is something to `take`.
     """
@@ -56,7 +56,7 @@ class Viewer:
         self.turn = 0
 
     def ask(self, asked: Iterable[Asked]) -> None:
-        """Ask this and nothing else any more; what is known already is there to take at once."""
+        """Replace all questions by *asked*; replies in memory can be taken at once."""
         with self._simulations.changed:
             self.wanted.clear()
             self.found.clear()
@@ -71,13 +71,13 @@ class Viewer:
             self.told()
 
     def take(self) -> list[Found]:
-        """Return what was found since the last time; no reply: it could not be simulated."""
+        """Return the results since the last call; a reply of None means that the run failed."""
         with self._simulations.changed:
             found, self.found = self.found, []
             return found
 
     def leave(self) -> None:
-        """Want nothing any more."""
+        """Withdraw all questions."""
         with self._simulations.changed:
             self.wanted.clear()
             if self in self._simulations.viewers:
@@ -85,19 +85,19 @@ class Viewer:
 
 
 class Simulations:
-    """What simulates for all viewers; to be closed in the end.
+    """The simulations of all viewers; close it at the end.
 
     Parameters
     ----------
     workers:
-        How many runs are simulated at once.
+        Number of runs at once.
     compiles:
-        Whether engines that are missing are compiled; if not, the reference engine does it all.
+        Whether missing engines are compiled; if not, the reference engine makes all runs.
 
     Attributes
     ----------
     changed, viewers:
-        Those who look; a change of what they want or have is made with *changed* held.
+        The viewers; their questions and results change only with *changed* held.
     """
 
     def __init__(self, workers: int = 2, *, compiles: bool = True) -> None:
@@ -121,16 +121,16 @@ class Simulations:
             thread.start()
 
     def join(self, told: Callable[[], None]) -> Viewer:
-        """Return a new viewer, who is `told` when something was found."""
+        """Return a new viewer, which is notified through *told* of results."""
         viewer = Viewer(self, told)
         with self.changed:
             self.viewers.append(viewer)
         return viewer
 
     def prepare(self, profile: str, mechanisms: Iterable[str]) -> None:
-        """Have those engines of *mechanisms* that are compiled loaded before somebody asks.
+        """Load the compiled engines of *mechanisms* before the first question.
 
-        Only threads can have any, and they share what one of them loads.
+        Only threads use compiled engines, and they share what one of them loads.
         """
         with self.changed:
             ready = [name for name in mechanisms if self._is_compiled(profile, name)]
@@ -138,20 +138,20 @@ class Simulations:
             self._executor.submit(prepare, profile, ready)
 
     def is_compiling(self, mechanisms: Iterable[str]) -> list[str]:
-        """Return those of *mechanisms* whose engine is not compiled yet, but will be."""
+        """Return those of *mechanisms* whose engine waits to be compiled."""
         with self.changed:
             waiting = {name for _, name in self._to_compile}
             return [name for name in mechanisms if name in waiting]
 
     @property
     def n_viewers(self) -> int:
-        """How many look."""
+        """The number of viewers."""
         with self.changed:
             return len(self.viewers)
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is being simulated, nor waits for it."""
+        """Whether no run is under way or waiting."""
         with self.changed:
             return not self._running and not any(each.wanted for each in self.viewers)
 
@@ -173,7 +173,7 @@ class Simulations:
         return reply
 
     def _is_compiled(self, profile: str, mechanism: str) -> bool:
-        """Return whether *mechanism* has compiled code; if not, have it compiled."""
+        """Return whether *mechanism* has compiled code; if not, queue it for compiling."""
         if mechanism in self._compiled:
             return True
         if not self._compiles or mechanism in self._uncompilable:
@@ -188,16 +188,16 @@ class Simulations:
         return False
 
     def _work(self) -> None:
-        """Simulate what is wanted most, again and again, until all is closed."""
+        """Simulate the most urgent question, again and again, until closed."""
         while (next_one := self._next()) is not None:
             question, engine = next_one
             self._tell(question, self._reply(question, engine))
 
     def _next(self) -> tuple[Question, str] | None:
-        """Wait for the next question and return it with an engine; None when all is closed."""
+        """Wait for the next question and return it with an engine; None when closed."""
         with self.changed:
             while not self._closed:
-                # The most urgent; of these, of the viewer whose turn was longest ago.
+                # The most urgent question; among equals, the viewer whose turn was longest ago.
                 for viewer in sorted(self.viewers, key=_urgency):
                     found = self._first_of(viewer)
                     if found is not None:
@@ -229,13 +229,13 @@ class Simulations:
                 if not self._closed and self._executor is executor:
                     self._executor = self._new_executor()
         except StoppedError:
-            pass  # all is closed
+            pass  # closed
         except Exception:
             traceback.print_exc(file=sys.stderr)
         return None
 
     def _tell(self, question: Question, reply: Reply | None) -> None:
-        """Remember *reply* and give it to all who want it."""
+        """Keep *reply* and give it to all viewers that asked for it."""
         with self.changed:
             self.n_simulated += 1
             self._running.discard(question)
@@ -255,7 +255,7 @@ class Simulations:
             viewer.told()
 
     def _compile(self) -> None:
-        """Compile what is missing, one engine after the other."""
+        """Compile missing engines, one after the other."""
         while True:
             with self.changed:
                 while not self._to_compile and not self._closed:

@@ -1,10 +1,10 @@
-"""A view: what is chosen on the page, from and to its address, and the scenario it stands for.
+"""A view: the choices on the page, from and to its address, and the scenario that they give.
 
-?rate=16000&idle=1000 ─► View ─► one Scenario a mechanism and load
+?rate=16000&idle=1000 ─► View ─► one Scenario per mechanism and load
                           │
-                          └────► ?rate=16000&idle=1000   the link that shows the same
+                          └────► ?rate=16000&idle=1000   the link to the same view
 
-Nothing of a view is ever opened, run or sent back: it is numbers in bounds, and names of ours.
+A view holds only numbers in bounds and known names; none of it is opened, run or sent back.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from ..scenario.scenario import Scenario
 from . import choices
 
 NOTICES_MAX = 6
-"""Faults of one address that are told: somebody may have sent a thousand."""
+"""Most errors of one address that are shown: it may have a thousand."""
 
 
 class RunLength(NamedTuple):
-    """How long runs are, and how many differ in their seeds.
+    """The length of runs, and the number of seeds.
 
     Attributes
     ----------
@@ -42,9 +42,9 @@ class RunLength(NamedTuple):
 
 @dataclass(frozen=True)
 class View:
-    """What is chosen; every value is in its bounds, as `View.read` sees to.
+    """The choices; `View.read` keeps every value in its bounds.
 
-    `reply` is in bytes, `rate` in connections a second.
+    `reply` is in bytes, `rate` in connections per second.
     """
 
     profile: str
@@ -60,9 +60,9 @@ class View:
 
     @classmethod
     def read(cls, said: Mapping[str, Sequence[str]]) -> tuple[Self, list[str]]:
-        """Return the view that *said* asks for, and a sentence for each thing it cannot have.
+        """Return the view of *said*, and a sentence for each error in it.
 
-        Whatever is unknown, absurd or out of bounds leaves that setting at its default.
+        A setting that is unknown or out of bounds keeps its default.
 
         Parameters
         ----------
@@ -73,22 +73,20 @@ class View:
         for key, texts in said.items():
             reader = _READERS.get(key)
             if reader is None:
-                notices.append(
-                    f"{shown(key)}: must be one of {', '.join(_READERS)}; it is left out"
-                )
+                notices.append(f"{shown(key)}: must be one of {', '.join(_READERS)}; it is ignored")
                 continue
             try:
                 view = dataclasses.replace(view, **{key: reader(texts[-1] if texts else "")})
             except UserError as error:
                 default = view.texts()[key]
-                notices.append(f"{error}; {default} is taken instead")
+                notices.append(f"{error}; {default} is used instead")
         if len(notices) > NOTICES_MAX:
             more = len(notices) - NOTICES_MAX
             notices = [*notices[:NOTICES_MAX], f"{more} more settings could not be read"]
         return view, notices
 
     def texts(self) -> dict[str, str]:
-        """Return all settings as the address has them."""
+        """Return all settings as in the address."""
         values = {key: getattr(self, key) for key in _READERS}
         values["mechanisms"] = ",".join(self.mechanisms)
         return {key: str(value) for key, value in values.items()}
@@ -139,7 +137,7 @@ class View:
 
     @property
     def requests_per_s(self) -> float:
-        """Requests that are offered a second."""
+        """Requests offered per second."""
         requests = choices.STYLE.options[self.style].sets["load"]["requests"]
         return float(self.rate * requests)
 
@@ -148,21 +146,21 @@ _SHORTEST = RunLength(100, 1)
 
 
 def hindrances(view: View) -> dict[str, str]:
-    """Return why mechanisms of *view* cannot be simulated, those that can left out."""
+    """Return the mechanisms of *view* that cannot be simulated, each with the reason."""
     found = {}
     for name in view.mechanisms:
         if choices.prices_in(view.profile)[name] == "none":
-            found[name] = f"profile {view.profile} has no prices of it"
+            found[name] = f"profile {view.profile} has no costs for it"
             continue
         try:
             view.alone(name, choices.RATE.values[-1]).scenario(_SHORTEST)
         except ScenarioError as error:
-            found[name] = f"it cannot serve this: {rule_of(error)}"
+            found[name] = f"it cannot serve this load: {rule_of(error)}"
     return found
 
 
 def cautions(view: View) -> list[str]:
-    """Return what to know before one believes the view: where it leaves what was measured."""
+    """Return warnings where the view is outside the measured range."""
     profile = choices.profiles()[view.profile]
     said = [profile.outside_range(view.idle)]
     if profile.machine.get("reconstructed"):

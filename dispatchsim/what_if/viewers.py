@@ -1,13 +1,13 @@
-"""How long viewers wait: so many at once, each with another view, first to come and then to drag.
+"""How long viewers wait: many at once, each with its own view, on arrival and after a slider move.
 
-    GET ──► page ──► websocket ──► first answer       what a newcomer waits for
-    chosen ───────────────────────► its answer        what follows a slider
+    GET ──► page ──► websocket ──► first answer       the wait on arrival
+    chosen ───────────────────────► its answer        the wait after a slider move
 
     dispatchsim lab viewers --viewers 10
 
-The clock is the server's answer as it leaves the websocket, decoded; what a browser needs to load
-its scripts and to draw is not in it. Views differ in their idle connections, so that nobody is
-served from memory.
+The clock stops when the server's answer has left the websocket and is decoded. The time of a
+browser to load scripts and to draw is not included. Views differ in their idle connections, so none
+is served from memory.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from .view import View
 _PATIENCE_S = 120.0
 _STEPS = 5
 _PAUSE_S = 0.4
-"""Between two moves of a slider by one viewer."""
+"""Pause between two moves of a slider by one viewer."""
 _TOKEN = re.compile(r'"token":"([^"]+)"')
 
 
 class Waits(NamedTuple):
-    """Seconds of one viewer: until the first answer, and until that of each move of a slider."""
+    """Waits of one viewer in seconds: for the first answer, and for that of each slider move."""
 
     first_s: float
     moves_s: tuple[float, ...]
 
 
 class _Viewer:
-    """One who looks, through a websocket as a browser has it."""
+    """A viewer on a websocket like a browser's."""
 
     def __init__(self, address: str, number: int) -> None:
         self._address = address
@@ -52,7 +52,7 @@ class _Viewer:
         self._controls = ""
 
     async def look(self, n_moves: int) -> Waits:
-        """Come, wait for the first answer, then move a slider so many times."""
+        """Open the page, wait for the first answer, then move a slider *n_moves* times."""
         begun = time.perf_counter()
         await self._come()
         await self._answered(0)
@@ -69,7 +69,7 @@ class _Viewer:
         return Waits(first_s, tuple(moves))
 
     def _idle(self, move: int) -> int:
-        """Return a number of idle connections that nobody else has."""
+        """Return a number of idle connections that no other view has."""
         return 1_000 + 100 * self._number + move
 
     def _query(self, idle: int) -> str:
@@ -82,7 +82,7 @@ class _Viewer:
         page = reply.body.decode()
         token = _TOKEN.search(page)
         if token is None:
-            raise ConnectionError("the page is not one that can be looked at: too many viewers?")
+            raise ConnectionError("the page cannot be opened: too many viewers?")
         self._socket = await websocket_connect(
             HTTPRequest(
                 self._address.replace("http", "ws", 1) + "ws",
@@ -90,7 +90,7 @@ class _Viewer:
             ),
             subprotocols=["bokeh", token[1]],
         )
-        # A session takes no message before it has said that it is there.
+        # A session takes no message before its ACK.
         while '"ACK"' not in str(await self._socket.read_message()):
             pass
         await self._send("PULL-DOC-REQ", {})
@@ -116,7 +116,7 @@ class _Viewer:
         await self._send("PATCH-DOC", {"events": [event]})
 
     async def _answered(self, turn: int) -> None:
-        """Wait until the answer to that choice has come."""
+        """Wait for the answer to choice *turn*."""
         assert self._socket is not None
         while True:
             message = await asyncio.wait_for(
@@ -137,7 +137,7 @@ class _Viewer:
 
 
 def _answers(content: Any) -> list[dict[str, Any]]:
-    """Return what views say within *content*: texts of JSON with a sentence."""
+    """Return the answers within *content*: JSON texts that begin with a turn."""
     if isinstance(content, str):
         return [json.loads(content)] if content.startswith('{"turn"') else []
     values = content.values() if isinstance(content, dict) else content
@@ -164,7 +164,7 @@ def _model_with(content: Any, attribute: str) -> str | None:
 async def look_at(
     address: str, viewers: int, n_moves: int = _STEPS, *, first: int = 0
 ) -> list[Waits]:
-    """Return how long each of *viewers* at once waits for the page at *address*.
+    """Return the waits of *viewers* at once for the page at *address*.
 
     Their views are numbered from *first*, each different from all others.
     """
@@ -175,11 +175,11 @@ async def look_at(
 
 
 def report_of(waits: list[Waits]) -> str:
-    """Return how long viewers waited, in lines."""
+    """Return the waits of viewers as lines of text."""
     lines = []
     for what, seconds in (
         ("first answer", [each.first_s for each in waits]),
-        ("after a slider has moved", [s for each in waits for s in each.moves_s]),
+        ("after a slider move", [s for each in waits for s in each.moves_s]),
     ):
         p50, p90, most = np.quantile(seconds, (0.5, 0.9, 1.0))
         lines.append(
@@ -190,20 +190,20 @@ def report_of(waits: list[Waits]) -> str:
 
 
 def waits_at(address: str, viewers: int, n_moves: int = _STEPS) -> list[Waits]:
-    """Return how long each of *viewers* at once waits for the page that is served at *address*."""
+    """Return the waits of *viewers* at once for the page served at *address*."""
     return asyncio.run(look_at(address, viewers, n_moves))
 
 
 def waits_served(viewers: int, n_moves: int = _STEPS) -> list[Waits]:
-    """Serve the page, and return how long each of *viewers* at once waits for it."""
+    """Serve the page and return the waits of *viewers* at once for it."""
     found: list[list[Waits]] = []
     with serving() as served:
 
         def look() -> None:
             try:
-                # One who comes before all others waits for the engines to be loaded.
+                # A viewer before all others waits until the engines are loaded.
                 asyncio.run(look_at(served.address, 1, 1, first=viewers))
-                # In a process of their own: what viewers decode is not the server's work.
+                # In a separate process: the viewers' decoding is not the server's work.
                 with processes(1) as executor:
                     done = executor.submit(waits_at, served.address, viewers, n_moves)
                     found.append(done.result())
@@ -215,5 +215,5 @@ def waits_served(viewers: int, n_moves: int = _STEPS) -> list[Waits]:
         served.run()
         thread.join()
     if not found:
-        raise ConnectionError("the page was not answered: the error stands above")
+        raise ConnectionError("the page gave no answer: see the error above")
     return found[0]

@@ -1,4 +1,4 @@
-// What the view says, what to know of it, whose line is whose, and what can be taken along.
+// The answer in words, warnings, the legend, and the downloads.
 
 function save(file) {
   const bytes = Uint8Array.from(atob(file.content), (each) => each.charCodeAt(0));
@@ -15,8 +15,8 @@ export function render({ model, view }) {
   const notices = make("ul", { class: "notices" });
   const alert = make("div", { role: "alert" }, notices);
   const lost = make("p", { class: "lost" },
-    "The server has ended, or cannot be reached: nothing changes any more. " +
-    "Start it again, then load this page anew.");
+    "The server has ended or cannot be reached, so this page is no longer updated. " +
+    "Start the server again, then reload this page.");
   lost.hidden = true;
   alert.prepend(lost);
   view.model.document?.on_event("connection_lost", () => { lost.hidden = false; });
@@ -25,10 +25,10 @@ export function render({ model, view }) {
   const bar = make("progress", { max: 1, "aria-label": "Simulated" });
   const progress = make("span", { class: "progress" });
   const told = make("span", { class: "told", role: "status" });
-  const wishes = make("div", { class: "wishes", role: "group", "aria-label": "Take along" });
+  const wishes = make("div", { class: "wishes", role: "group", "aria-label": "Download" });
   let n = 0;
   for (const [what, label] of [
-    ["scenario", "Scenario (TOML)"], ["data", "Data (CSV)"], ["figure", "Figure (PNG)"],
+    ["scenario", "Scenario (TOML)"], ["data", "Data (CSV)"], ["figure", "Picture (PNG)"],
   ]) {
     const button = make("button", { type: "button" }, label);
     button.addEventListener("click", () => {
@@ -42,9 +42,9 @@ export function render({ model, view }) {
     button.addEventListener("click", async () => {
       try {
         await navigator.clipboard.writeText(location.href);
-        told.textContent = "The link is copied.";
+        told.textContent = "Link copied.";
       } catch {
-        told.textContent = "The link is in the address line of the browser.";
+        told.textContent = "Copy the link from the browser's address line.";
       }
     });
     wishes.append(button);
@@ -60,7 +60,7 @@ export function render({ model, view }) {
 
   function tell() {
     const now = JSON.parse(model.answer);
-    // A reader of screens is told when something has changed, and only then.
+    // A screen reader reads the sentence out only when it changes.
     if (sentence.textContent !== now.sentence) sentence.textContent = now.sentence;
     texts(notices, now.notices);
     texts(cautions, now.cautions);

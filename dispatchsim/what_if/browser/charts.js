@@ -1,9 +1,9 @@
-// Charts that Bokeh draws here; below each what its colours mean and its numbers as a table.
+// Charts, drawn by Bokeh; below each a legend of its colours and its numbers as a table.
 //
-//   panels     what each is called, and the empty chart: the same for all viewers
-//   contents   what they show now, by key: sources, axes, table, colours
+//   panels     names and empty charts, the same for all viewers
+//   contents   their current data, by key: sources, axes, table, colours
 
-// A canvas has nothing to say to who comes by the keyboard: the table below it has.
+// A canvas is useless with a keyboard, so it is skipped: the table below it is reachable.
 function unreachable(root) {
   for (const node of root.querySelectorAll("*")) {
     if (node.hasAttribute("tabindex")) node.setAttribute("tabindex", "-1");
@@ -55,7 +55,7 @@ function chart({ key, title, about, item }, heading) {
       show(content);
       return;
     }
-    // Not before there is something: an empty logarithmic axis has no range.
+    // Only once there are data: an empty logarithmic axis has no range.
     if (asked) return;
     asked = true;
     const views = await Bokeh.embed.embed_item(JSON.parse(item), box);

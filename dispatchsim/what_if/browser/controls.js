@@ -1,9 +1,9 @@
-// The controls: native and labelled, made from `spec`; what is chosen goes back as a query string.
+// The controls: native and labelled, made from `spec`; the choice is returned as a query string.
 //
 //   input ─► choose ─► address of the page
-//                └─► model.chosen = {turn, query}      at most every PAUSE_MS while one drags
+//                └─► model.chosen = {turn, query}      at most every PAUSE_MS during a drag
 //
-// Whatever comes from the server is written as text, never as markup.
+// Values from the server are written as text, never as markup.
 
 const PAUSE_MS = 120;
 
@@ -23,7 +23,7 @@ function shown(setting, value) {
 
 export function render({ model }) {
   const spec = JSON.parse(model.spec);
-  const form = make("form", { class: "controls", "aria-label": "What is simulated" });
+  const form = make("form", { class: "controls", "aria-label": "Settings of the simulation" });
   form.addEventListener("submit", (event) => event.preventDefault());
   const first = JSON.parse(model.state);
   const values = { ...first.values };
@@ -105,7 +105,7 @@ export function render({ model }) {
       if (ticked.length === 0 || full) {
         box.checked = !box.checked;
         limit.textContent = full
-          ? `At most ${spec.most} at once: take one away first.`
+          ? `At most ${spec.most} at once: remove one first.`
           : "At least one is needed.";
         return;
       }
@@ -125,10 +125,10 @@ export function render({ model }) {
     let late = 0;
     for (const [name, { box, note, line }] of boxes) {
       box.checked = chosen.includes(name);
-      note.textContent = notes[name] ?? (priced.includes(name) ? "" : "no prices in this profile");
+      note.textContent = notes[name] ?? (priced.includes(name) ? "" : "no costs in this profile");
       const home = measured.includes(name) || box.checked ? few : other;
       if (home === other) late += 1;
-      // A box that has the focus stays where it is.
+      // A box with the focus stays in its place.
       if (line.parentNode !== home && document.activeElement !== box) home.append(line);
       box.disabled = !priced.includes(name) && !box.checked;
     }

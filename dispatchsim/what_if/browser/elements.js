@@ -1,4 +1,4 @@
-// What all parts are made of; `page.py` puts it before each of them.
+// Functions that all parts use; `page.py` prepends this file to each of them.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -11,7 +11,7 @@ function make(tag, attributes = {}, ...children) {
   return node;
 }
 
-// How the line of a mechanism looks, beside its name.
+// A sample of a mechanism's line, beside its name.
 function swatch(look) {
   const svg = document.createElementNS(SVG, "svg");
   svg.setAttribute("viewBox", "0 0 34 12");

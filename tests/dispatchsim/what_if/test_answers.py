@@ -133,7 +133,7 @@ def test_a_run_that_failed_does_not_hold_up_the_rest() -> None:
     assert answer.is_finished
     assert answer.is_first_known
     assert answer.chosen == []
-    assert said(answer) == "There is nothing to say of poll: its runs failed."
+    assert said(answer) == "There is no answer for poll: the runs failed."
 
 
 def test_intervals_are_those_of_the_runs_that_count() -> None:
@@ -197,7 +197,7 @@ def test_curves_say_where_the_server_falls_behind() -> None:
 
 def test_shares_of_the_clients_add_up() -> None:
     shares = stack(known(VIEW), FATE_PARTS, fate_share)
-    assert shares["answered"] == pytest.approx([0.9] * 3)
+    assert shares["reply received"] == pytest.approx([0.9] * 3)
     assert [sum(column) for column in zip(*shares.values(), strict=True)] == [
         pytest.approx(1.0)
     ] * 3

@@ -154,7 +154,7 @@ def test_a_hostile_address_is_answered_in_sentences(look: Any) -> None:
     notices = looked.page.locator(".notices")
     expect(notices.locator("li")).to_have_count(5)
     for text in (
-        'backlog: must be a whole number from 16 to 65,535, got "1e99"; 4096 is taken instead',
+        'backlog: must be a whole number from 16 to 65,535, got "1e99"; 4096 is used instead',
         'style: must be one of one, ten, pauses, got "<script>alert(1)</script>',
         'got "../../etc/passwd"',
     ):
@@ -196,7 +196,7 @@ def test_the_scenario_the_data_and_the_figure_can_be_taken_along(look: Any, tmp_
     looked = look()
     looked.answered()
     content = {}
-    for label in ("Scenario (TOML)", "Data (CSV)", "Figure (PNG)"):
+    for label in ("Scenario (TOML)", "Data (CSV)", "Picture (PNG)"):
         with looked.page.expect_download() as waiting:
             looked.page.get_by_role("button", name=label).click()
         path = tmp_path / waiting.value.suggested_filename

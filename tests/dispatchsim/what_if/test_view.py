@@ -65,7 +65,7 @@ def test_what_cannot_be_is_said_in_a_sentence_and_left_at_its_default(
     assert view == View(profile="epyc-family26-2cpu-linux-6.18")
     (notice,) = notices
     assert notice.startswith(f"{key}: {rule}")
-    assert notice.endswith(f"; {view.texts()[key]} is taken instead")
+    assert notice.endswith(f"; {view.texts()[key]} is used instead")
     assert len(notice) < 800
 
 
@@ -109,7 +109,7 @@ def test_who_has_no_price_or_cannot_serve_is_named_with_the_reason() -> None:
     )
     found = hindrances(view)
     assert list(found) == ["dev_poll", "blocking"]
-    assert "has no prices of it" in found["dev_poll"]
+    assert "has no costs for it" in found["dev_poll"]
     assert "server.workers: must be at least" in found["blocking"]
 
 
@@ -132,5 +132,5 @@ def test_views_hold_nothing_that_toml_would_misread() -> None:
 def test_the_page_says_which_machine_is_chosen_at_first_and_why() -> None:
     assert machines().default == "epyc-family26-2cpu-linux-6.18"
     assert machines().about.endswith(
-        " At first epyc-family26-2cpu-linux-6.18: named by DISPATCHSIM_PROFILE."
+        " Default epyc-family26-2cpu-linux-6.18: named by DISPATCHSIM_PROFILE."
     )
