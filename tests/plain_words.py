@@ -83,11 +83,11 @@ def replaced(passage: Passage, rules: list[Word]) -> Iterator[tuple[int, str, st
 
 
 def _without_code(text: str) -> str:
-    """Blank out code: between backticks, after a colon of reStructuredText, paths and options."""
+    """Blank out code: blocks, text between backticks, tags, options, paths."""
     blank = lambda match: re.sub(r"[^\n]", " ", match.group())  # noqa: E731
     text = re.sub(r"^```.*?^```", blank, text, flags=re.DOTALL | re.MULTILINE)
     text = re.sub(r"`[^`]*`", blank, text)
-    return re.sub(r"--[\w.-]+|[\w-]*[/_.=][\w/.=-]*\w|\w+-far-end-\w+", blank, text)
+    return re.sub(r"</?\w+|--[\w.-]+|[\w-]*[/_.=][\w/.=-]*\w|\w+-far-end-\w+", blank, text)
 
 
 def passages(path: Path) -> Iterator[Passage]:
@@ -107,9 +107,9 @@ def passages(path: Path) -> Iterator[Passage]:
 
 def _of_python(text: str) -> Iterator[Passage]:
     for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            if " " in node.value.strip():
-                yield Passage(node.lineno, _without_parameters(node.value))
+        is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if is_text and " " in node.value.strip():
+            yield Passage(node.lineno, _without_parameters(node.value))
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT:
             yield Passage(token.start[0], token.string)

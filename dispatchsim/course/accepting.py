@@ -1,11 +1,11 @@
-"""Lesson 7: how many connections to accept for one notification, and who pays for it.
+"""Lesson 7: how many connections to accept per notification, and which clients wait for it.
 
-    accept queue ──► accept_limit a wait ──► connections in hand
-      too few: a scan for each, the queue overflows, SYNs are dropped: their clients wait 1 s
-      too many: those in hand wait while new ones are let in
+    accept queue ──► accept_limit per wait ──► accepted connections
+      too few: one scan each, the queue overflows, SYNs are dropped: their clients wait 1 s
+      too many: accepted connections wait while new ones are accepted
 
 Sources: Brecht, Pariag and Gammo 2004, "accept()able strategies for improving web server
-performance"; Chandra and Mosberger 2001, §4.3; RFC 6298 (the second that a lost SYN costs).
+performance"; Chandra and Mosberger 2001, §4.3; RFC 6298 (one second per lost SYN).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SCANNING, TOLD = "poll", "epoll_level"
 def limits(
     accept_limits: Sequence[int] = LIMITS, *, rate_per_s: float = 12_000, backlog: int = 512
 ) -> Experiment:
-    """Return what is answered, and what is dropped, by how many a wait lets in.
+    """Return throughput and drops by the number of accepts per wait.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def limits(
         Connections that may wait to be accepted.
     """
     return _by_limit(
-        f"{rate_per_s:,.0f} connections a second, 1,000 idle",
+        f"{rate_per_s:,.0f} connections per second, 1,000 idle",
         open_loop(rate_per_s),
         accept_limits,
         backlog,
@@ -47,14 +47,14 @@ def limits(
 def crowd(
     accept_limits: Sequence[int] = (1, 8, 64, 256), *, factor: int = 8, backlog: int = 512
 ) -> Experiment:
-    """Return what a flash crowd of 20 ms loses, by how many a wait lets in.
+    """Return the losses of a flash crowd of 20 ms, by the number of accepts per wait.
 
     Parameters
     ----------
     accept_limits:
         Accepts for one notification.
     factor:
-        How many times as many come in the crowd.
+        Factor by which the crowd multiplies the load.
     backlog:
         Connections that may wait to be accepted.
     """
@@ -82,7 +82,7 @@ def _by_limit(
     *,
     figures: Sequence[str],
 ) -> Experiment:
-    """Return an experiment on an open loop with 1,000 idle connections, by accepts for a notice."""
+    """Return an experiment on an open loop with 1,000 idle connections, by accepts per wait."""
 
     def asked(mechanism: str, limit: int) -> Scenario:
         return scenario(
@@ -101,10 +101,11 @@ def answer_for_backlog() -> HiddenAnswer:
     """Return the answer to "Is a longer backlog as good as more accepts?"."""
     short, long = (crowd((1, 256), backlog=backlog) for backlog in (512, 4_096))
     return answer(
-        "With a backlog of 512 epoll drops {few} SYNs with one accept and {many_short} with 256; "
-        "with one of 4,096 {none} and {none_too}. A queue takes any crowd that ends before it is "
-        "full; accepting faster only moves connections from one queue, which is bounded, to "
-        "another: the server's own, which is not. At lasting overload neither helps.",
+        "With a backlog of 512, epoll drops {few} SYNs with one accept per wait and {many_short} "
+        "with 256; with a backlog of 4,096 it drops {none} and {none_too}. A queue holds any crowd "
+        "that ends before the queue is full. Accepting faster only moves connections from a "
+        "bounded queue to the server's own, which is unbounded. In a lasting overload neither "
+        "helps.",
         shows=long,
         few=short.value("syn_drops", TOLD, 1),
         many_short=short.value("syn_drops", TOLD, 256),
@@ -117,9 +118,9 @@ def answer_for_low_load() -> HiddenAnswer:
     """Return the answer to "Does the limit matter at 2,000 connections a second?"."""
     of = limits((1, 64), rate_per_s=2_000)
     return answer(
-        "Hardly: poll's clients wait {one} µs in the median with one accept and {many} µs with up "
-        "to 64. At most waits there is one client to be let in, so there is nothing to choose. A "
-        "setting that makes no difference in a test of the ordinary day may decide the other one.",
+        "Hardly: poll's clients wait a median of {one} µs with one accept and {many} µs with up to "
+        "64. Most waits find one new client, so the limit has no effect. A setting that makes no "
+        "difference in a test at normal load may still decide the outcome at high load.",
         one=of.value("latency_p50_us", SCANNING, 1),
         many=of.value("latency_p50_us", SCANNING, 64),
     )

@@ -1,7 +1,7 @@
-"""Lesson 4: why a select server whose CPU is full keeps up with several times the load.
+"""Lesson 4: why a select server with a full CPU can keep up with several times the load.
 
-    load ──► longer queues ──► more events a wait ──► a scan is shared by more ──► cheaper requests
-                                        └── unless each wait lets one client in (accept_limit = 1)
+    load ──► longer queues ──► more events per wait ──► more share a scan ──► cheaper requests
+                                        └── unless each wait accepts one client (accept_limit = 1)
 
 Sources: Chandra and Mosberger 2001, §4.3 (multi-accept select); Brecht, Pariag and Gammo 2004.
 """
@@ -17,15 +17,15 @@ from .experiments import Experiment, cases_over, experiment, open_loop, scenario
 RATES_PER_S = (1_000, 2_000, 5_000, 10_000, 15_000, 20_000)
 ALL, ONE = "select, accepts all", "select, accepts one"
 FULL_PERCENT = 97.0
-"""CPU from which on people call a server saturated."""
+"""CPU use from which operators call a server saturated."""
 KEPT_UP = 0.97
-"""Share of what comes that a server answers which keeps up."""
+"""Share of the offered load that a server must serve to count as keeping up."""
 
 
 def rising_load(
     rates_per_s: Sequence[float] = RATES_PER_S, *, idle: int = 2_000, mechanism: str = "select"
 ) -> Experiment:
-    """Return what is answered, and what a request costs, by load; with all accepts and with one.
+    """Return throughput and cost per request by load, with all accepts and with one per wait.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def rising_load(
     idle:
         Connections that are open and silent.
     mechanism:
-        Of the server.
+        Mechanism of the server.
     """
     limits = {ALL: 0, ONE: 1} if mechanism == "select" else {mechanism: 0, f"{mechanism}, one": 1}
 
@@ -62,14 +62,14 @@ def full_at_per_s(of: Experiment, series: str = ALL) -> float:
 
 
 def keeps_up_to_per_s(of: Experiment, series: str = ALL) -> float:
-    """Return the highest load of which as many are answered as come; NaN if none is."""
+    """Return the highest load at which the server serves all requests; NaN if none."""
     answered = zip(of.places, of.values("answered_per_s", series), strict=True)
     kept = [rate for rate, per_s in answered if per_s >= KEPT_UP * rate]
     return max(kept, default=float("nan"))
 
 
 def cheaper(of: Experiment) -> float:
-    """Return how many times dearer a request is at the lowest load than at the highest."""
+    """Return the cost of a request at the lowest load over that at the highest."""
     costs_us = of.values("cpu_us_per_request", ALL)
     return times(costs_us[0], costs_us[-1])
 
@@ -80,14 +80,14 @@ def answer_for_monitoring(of: Experiment) -> HiddenAnswer:
     Parameters
     ----------
     of:
-        As of `rising_load`.
+        From `rising_load`.
     """
     full, kept = full_at_per_s(of), keeps_up_to_per_s(of)
     return answer(
-        "Its CPU is full from {full} connections a second on, and it keeps up with {kept}: "
-        "{factor} times as many. Busy is not saturated, if the work for a request shrinks when "
-        "more of them come together. A better sign is the number of events a wait: {few} where "
-        "the CPU is full first, {many} where it begins to matter.",
+        "Its CPU is full from {full} connections per second, yet it keeps up with {kept}: {factor} "
+        "times as many. A busy server is not saturated if the work per request shrinks when more "
+        "requests arrive together. A better sign is the number of events per wait: {few} where the "
+        "CPU first becomes full, {many} at the highest load that the server keeps up with.",
         full=full,
         kept=kept,
         factor=times(kept, full),
@@ -104,8 +104,8 @@ def answer_for_epoll() -> HiddenAnswer:
     costs_us = of.values("cpu_us_per_request", series)
     return answer(
         "A request costs {first} µs of CPU at 1,000/s and {last} µs at 20,000/s. There is little "
-        "to share: a wait that looks at nobody who is not ready is cheap by itself. What is left "
-        "are the way into the kernel, the sleep and the wake-up.",
+        "to share, as a wait that checks only ready descriptors is cheap. The rest is the entry "
+        "into the kernel, the sleep and the wake-up.",
         shows=of,
         first=costs_us[0],
         last=costs_us[-1],

@@ -1,14 +1,13 @@
-"""Lesson 10: what things cost on a machine, and what that says of runs which nobody has fitted.
+"""Lesson 10: the costs of a machine, and forecasts of runs that no fit has used.
 
-    microbenchmarks ──► prices of calls, packets, scans ─┐
-    one fit point   ──► what is unpriced, of a request  ─┴─► profile ──► held-out runs: forecast
-                                                                         beside measured, beside
-                                                                         what a formula says
+    microbenchmarks ──► costs of calls, packets, scans ─┐
+    one fit point   ──► the rest of a request's time   ─┴─► profile ──► held-out runs: forecast,
+                                                                        measured, and a formula
 
-The raw results are those that come with the project, of one machine; another one is measured by
-the commands at the end of the lesson.
+The raw results are those of one machine, shipped with the project; the commands at the end of the
+lesson measure another one.
 
-Sources: calibration/README.md; Banga and Mogul 1998, §2 (the formula of one wait a request).
+Sources: calibration/README.md; Banga and Mogul 1998, §2 (the formula of one wait per request).
 """
 
 from __future__ import annotations
@@ -48,13 +47,13 @@ ONE_WAIT = BASELINES[0]
 
 @dataclass(frozen=True, eq=False)
 class Judgement:
-    """Forecasts beside what was measured: points that no fit has seen.
+    """Forecasts beside measurements at points that no fit has used.
 
     Attributes
     ----------
     frame:
-        One row a point: replies a second, as measured, forecast and by a formula, and the errors of
-        both in percent.
+        One row per point: replies per second, measured, forecast and by a formula, and the errors
+        of both in percent.
     """
 
     frame: pd.DataFrame
@@ -80,7 +79,7 @@ class Judgement:
             title, "idle connections", "replies per second", lines,
             ticks={at: f"{at:,g}" for at in idle if at != 250}, without_line=["measured"],
         )  # fmt: skip
-        return Picture(drawing, f"{title}: the forecast is near what was measured, at each point")
+        return Picture(drawing, f"{title}: the forecast is close to the measurement at each point")
 
     def _repr_html_(self) -> str:
         names = self.frame["mechanism"].unique()
@@ -97,12 +96,12 @@ def raw_folder(machine: str = MACHINE) -> Path:
 
 @cache
 def fitted(*, replicates: int = 20) -> Profile:
-    """Return the profile of `MACHINE`, fitted here and now from its raw results.
+    """Return the profile of `MACHINE`, fitted from its raw results.
 
     Parameters
     ----------
     replicates:
-        Resampled rounds, of which the intervals are made.
+        Number of resampled rounds for the intervals.
     """
     folder = raw_folder()
     return fit_profile(
@@ -115,7 +114,7 @@ def fitted(*, replicates: int = 20) -> Profile:
 
 
 def prices(profile: Profile, keys: Sequence[str] = SHOWN) -> pd.DataFrame:
-    """Return some costs of *profile* with their intervals, in ns, and where they come from."""
+    """Return some costs of *profile* with their intervals, in ns, and their sources."""
     import pandas as pd
 
     rows = {}
@@ -128,14 +127,14 @@ def prices(profile: Profile, keys: Sequence[str] = SHOWN) -> pd.DataFrame:
 
 
 def judged(profile: Profile, mechanisms: Sequence[str] = ("poll", "epoll_level")) -> Judgement:
-    """Return forecasts of closed loops that no fit has seen, beside what was measured.
+    """Return forecasts of closed loops that no fit has used, beside the measurements.
 
     Parameters
     ----------
     profile:
-        What things cost.
+        The costs.
     mechanisms:
-        Of the servers.
+        Mechanisms of the servers.
     """
     import pandas as pd
 
@@ -157,7 +156,7 @@ def judged(profile: Profile, mechanisms: Sequence[str] = ("poll", "epoll_level")
 
 
 def with_changed_cost(profile: Profile, key: str, factor: float) -> Profile:
-    """Return *profile* with one cost so many times what it was."""
+    """Return *profile* with one cost multiplied by *factor*."""
     table, name = key.split(".")
     cost = profile.cost[table][name]
     changed = cost.model_copy(update={"value": tuple(factor * ns for ns in cost.value)})
@@ -166,14 +165,14 @@ def with_changed_cost(profile: Profile, key: str, factor: float) -> Profile:
 
 
 def answer_for_wrong_price() -> HiddenAnswer:
-    """Return the answer to "Which points tell that the price of a scan is wrong by half?"."""
+    """Return the answer to "Which points show that the cost of a scan is wrong by half?"."""
     wrong = with_changed_cost(fitted(), "poll.scan", 0.5)
     of = judged(wrong, ("poll",))
     errors = of.frame.set_index("idle")["error_percent"]
     return answer(
-        "With 6,000 idle connections the forecast is {many}% too high, without any {none}% off. "
-        "An error that grows with what a price is paid for names the price: this is how one finds "
-        "which cost is wrong.",
+        "With 6,000 idle connections the forecast is {many}% too high, without any it is {none}% "
+        "off. An error that grows with the number of uses of a cost points to that cost: this is "
+        "the way to find a wrong cost.",
         shows=of,
         many=errors[6_000],
         none=errors[0],
@@ -181,12 +180,12 @@ def answer_for_wrong_price() -> HiddenAnswer:
 
 
 def answer_for_unpriced() -> HiddenAnswer:
-    """Return the answer to "How much of a request has no price of its own?"."""
+    """Return the answer to "How much of a request has no measured cost of its own?"."""
     cost = fitted().cost["application"]["request_ns"]
     return answer(
-        "application.request_ns is {value} ns, between {low} and {high}: what the fit point takes "
-        "and no microbenchmark explains. It is one number, from one point, and everything else in "
-        "the forecasts was measured by itself.",
+        "application.request_ns is {value} ns, between {low} and {high}: the time at the fit point "
+        "that no microbenchmark explains. It is one number from one point; all other costs in the "
+        "forecasts were measured separately.",
         value=cost.value[0],
         low=cost.low[0],
         high=cost.high[0],

@@ -1,11 +1,11 @@
 """The pictures of the lessons: SVG, with a sentence for readers who cannot see them.
 
-    Figure ──► Picture ──► <figure role="img" aria-label="..."> <svg>
+    `Figure` ──► Picture ──► `<figure role="img" aria-label="..."> <svg>`
 
 Colours, markers and dashes are those of all pictures of the project (validation/drawing/looks.py).
 
-lines_figure        series that are no experiment's, on axes of their own
-stacked_figure      a bar a case, its parts stacked; shares_figure: a bar a share
+lines_figure        series outside an experiment, on axes of their own
+stacked_figure      one bar per case, its parts stacked; shares_figure: one bar per share
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from matplotlib.ticker import FuncFormatter, LogLocator
 from ..validation.drawing.figures import legend, style, to_svg
 from ..validation.drawing.looks import Look, look_of, nth_look
 
-# On a narrow page a picture is moved sideways rather than made too small to read.
+# On a narrow page a picture scrolls sideways rather than shrinks until it is unreadable.
 _STYLE = "margin: 0; overflow-x: auto"
 _SVG_STYLE = "max-width: 100%; min-width: 30em; height: auto"
-_N_LOOKS = 35  # that differ
+_N_LOOKS = 35  # distinct ones
 _PROLOGUE = re.compile(r"^.*?(?=<svg)", re.S)
 
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """A figure, and what it shows in a sentence."""
+    """A picture, and its content in a sentence."""
 
     figure: Figure
     says: str
@@ -50,7 +50,7 @@ class Picture:
 
 
 def looks_of(names: list[str]) -> dict[str, Look]:
-    """Return how each series looks: mechanisms as everywhere, others by number, as none of them."""
+    """Return the style of each series: mechanisms as everywhere, others distinct from these."""
     known = {name: look_of(name) for name in names if look_of(name) != look_of("")}
     taken = {look.colour for look in known.values()}
     left = [look for look in map(nth_look, range(_N_LOOKS)) if look not in known.values()]
@@ -60,15 +60,15 @@ def looks_of(names: list[str]) -> dict[str, Look]:
 
 COLUMNS, PANEL_WIDTH, PANEL_HEIGHT = 2, 3.7, 2.5
 _LABEL_SHARE = 0.17
-"""Of a panel's width, which a label takes."""
+"""Share of a panel's width that a label takes."""
 _LOG_FROM = 5
-"""A factor: values that span more get a logarithmic axis, where their figure may have one."""
+"""A factor: values with a wider span get a logarithmic axis, if their metric allows one."""
 _REST, _GREY = "rest", "#BBBBBB"
 HATCHES = ("", "//", "..", "xx", "\\\\", "oo", "++", "--")
 
 
 def place_labels(places: Sequence[float], is_log: bool) -> list[str]:
-    """Return what stands below each place, nothing where it would touch the one before."""
+    """Return the label below each place, empty if it would touch the one before."""
     at = np.log(places) if is_log else np.asarray(places, float)
     width = (at[-1] - at[0]) * _LABEL_SHARE if len(at) > 1 else 0.0
     labels, last = [], -math.inf
@@ -80,7 +80,7 @@ def place_labels(places: Sequence[float], is_log: bool) -> list[str]:
 
 
 def scale_values(axes: Axes, values: Sequence[float], *, is_log: bool, top: float | None) -> None:
-    """Set the vertical axis: logarithmic where the values are wide, else from 0 to *top*."""
+    """Set the vertical axis: logarithmic if the values span much, else from 0 to *top*."""
     found = np.asarray(values, float)
     found = found[np.isfinite(found)]
     if is_log and found.size and found.min() > 0 and found.max() > _LOG_FROM * found.min():
@@ -107,15 +107,15 @@ def lines_figure(
     Parameters
     ----------
     title, axis, label:
-        Of the picture and of its axes, with their units.
+        Title of the picture, and labels of its axes with their units.
     lines:
         Positions and values, by name.
     ticks:
-        What stands below some positions; None: the positions.
+        Labels below some positions; None: the positions.
     is_log:
         Whether values may have a logarithmic axis.
     without_line:
-        Series of which only the points are drawn.
+        Series drawn as points only.
     """
     with style():
         drawing = Figure(figsize=(7.0, 4.0), layout="constrained")
@@ -144,11 +144,11 @@ def stacked_figure(
     Parameters
     ----------
     title, label:
-        Of the picture, and of its axis, with the unit.
+        Title of the picture, and label of its axis with the unit.
     bars:
-        Parts by name, by the name of the bar.
+        Name of a bar -> its parts, by name.
     least:
-        Parts that are nowhere larger are summed up as "rest".
+        Parts that are larger in no bar are summed as "rest".
     """
     names = _large_parts(bars.values(), least)
     with style():
@@ -181,7 +181,7 @@ def _large_parts(bars: Iterable[Mapping[str, float]], least: float) -> list[str]
 
 
 def shares_figure(title: str, label: str, bars: Mapping[str, float], *, promised: float) -> Figure:
-    """Return a horizontal bar for each of *bars*, in percent, and a line at what was *promised*."""
+    """Return a horizontal bar for each of *bars*, in percent, and a line at *promised*."""
     with style():
         drawing = Figure(figsize=(7.0, 1.2 + 0.45 * len(bars)), layout="constrained")
         axes = drawing.subplots()
@@ -193,6 +193,6 @@ def shares_figure(title: str, label: str, bars: Mapping[str, float], *, promised
         axes.axvline(promised, color="black", linewidth=1, linestyle="--")
         axes.set_yticks(range(len(bars)), list(bars))
         axes.invert_yaxis()
-        axes.set(xlabel=f"{label}; dashed: {promised:g} as promised", title=title, xlim=(0, 108))
+        axes.set(xlabel=f"{label}; dashed: nominal {promised:g}", title=title, xlim=(0, 108))
         axes.grid(visible=False, axis="y")
     return drawing

@@ -1,10 +1,10 @@
-"""Lesson 6: told of states, or told of changes; and whom a forgetful server leaves behind.
+"""Lesson 6: notification of states or of changes, and clients that a forgetful server strands.
 
-    level   "there is something"      told again until there is not
-    edge    "something has come"      told once: go on until a call would block, or remember
+    level   "there is data"       notified again while there is
+    edge    "new data arrived"    notified once: continue until a call would block, or remember
 
-    two connect at once ─► one notice ─► accept one ─► wait ... the second is in the queue for ever,
-                                                        and whoever comes later is behind it
+    two connect at once ─► one notification ─► accept one ─► wait ... the second stays in the queue
+                                                              for ever, and later ones behind it
 
 Sources: epoll(7), "Level-triggered and edge-triggered", "Possible pitfalls"; Gammo et al. 2004,
 §3.2.
@@ -32,7 +32,7 @@ from .experiments import (
 RATES_PER_S = (50, 200, 1_000, 3_000)
 LEVEL, EDGE, FORGETFUL = "level, one accept", "edge, drains", "edge, one accept"
 _TESTS = 40
-"""As many as it takes to tell a fault that is seldom found from one that never is."""
+"""Enough tests to distinguish a fault that is rarely found from one that never is."""
 PROFILE = "epyc-family25-2cpu-linux-6.18"
 _SERVERS: dict[str, dict[str, Any]] = {
     LEVEL: {"mechanism": "epoll_level", "accept_limit": 1},
@@ -42,7 +42,7 @@ _SERVERS: dict[str, dict[str, Any]] = {
 
 
 def loads(rates_per_s: Sequence[float] = RATES_PER_S) -> Experiment:
-    """Return latency, and who is stranded, by load: three servers on epoll.
+    """Return latency and stranded connections by load: three servers on epoll.
 
     Parameters
     ----------
@@ -62,12 +62,12 @@ def loads(rates_per_s: Sequence[float] = RATES_PER_S) -> Experiment:
 def lengths(
     seconds: Sequence[float] = (0.25, 0.5, 1, 2), *, rate_per_s: float = 1_000
 ) -> Experiment:
-    """Return latency, and who is stranded, by the length of the run.
+    """Return latency and stranded connections by the length of the run.
 
     Parameters
     ----------
     seconds:
-        Of simulated time.
+        Lengths in simulated time.
     rate_per_s:
         Connections offered, one request each.
     """
@@ -76,7 +76,7 @@ def lengths(
         return _scenario(server, rate_per_s, f"{length_s} s")
 
     return experiment(
-        f"Servers on epoll, {rate_per_s:,.0f} connections a second",
+        f"Servers on epoll, {rate_per_s:,.0f} connections per second",
         cases_over(_SERVERS, seconds, asked),
         figures=["stranded", "latency_p50_us"],
         axis="length of the run (s)",
@@ -85,7 +85,7 @@ def lengths(
 
 
 def to_watch(rate_per_s: float = 3_000) -> Scenario:
-    """Return the forgetful server, whose accept queue can be watched by `ds.record`."""
+    """Return the forgetful server, to watch its accept queue with `ds.record`."""
     return _scenario(_SERVERS[FORGETFUL], rate_per_s, "500 ms")
 
 
@@ -99,13 +99,13 @@ def _scenario(server: dict[str, Any], rate_per_s: float, duration: str, **run: A
 
 
 def stranded_by_run(rate_per_s: float, runs: int = _TESTS) -> list[int]:
-    """Return how many the forgetful server has left behind at the end of each of some runs."""
+    """Return the number of clients that the forgetful server strands in each run."""
     asked = _scenario(_SERVERS[FORGETFUL], rate_per_s, "500 ms", replications=runs)
     return [sum(run.stranded.values()) for run in summaries(Case(FORGETFUL, rate_per_s, asked))]
 
 
 def found_percent(rate_per_s: float, runs: int = _TESTS) -> float:
-    """Return in how many percent of tests of half a second the forgetful server is found out."""
+    """Return the percentage of tests of half a second that find the forgetful server's fault."""
     return 100 * mean(n > 0 for n in stranded_by_run(rate_per_s, runs))
 
 
@@ -113,11 +113,11 @@ def answer_for_tests() -> HiddenAnswer:
     """Return the answer to "Would a test of 50 connections a second have found it?"."""
     seldom, sometimes, often = (stranded_by_run(rate) for rate in (50, 200, 1_000))
     return answer(
-        "Of {runs} such tests {found} find it at 50 connections a second, {found_some} at 200 and "
-        "{found_most} at 1,000. Two must come at nearly the same time: five times the load, from "
-        "200 to 1,000, leaves {times} times as many behind in the mean. A fault like this passes "
-        "most short tests at a low load, and waits for a busy hour. A longer test finds it, too: "
-        "who is left behind once stays behind.",
+        "In {runs} such tests, {found} find it at 50 connections per second, {found_some} at 200 "
+        "and {found_most} at 1,000. Two clients must connect at nearly the same time: five times "
+        "the load, from 200 to 1,000, strands {times} times as many on average. Such a fault "
+        "passes most short tests at low load and appears in a busy hour. A longer test finds it, "
+        "too: a stranded client stays stranded.",
         runs=len(seldom),
         found=sum(n > 0 for n in seldom),
         found_some=sum(n > 0 for n in sometimes),
@@ -127,13 +127,13 @@ def answer_for_tests() -> HiddenAnswer:
 
 
 def answer_for_drained() -> HiddenAnswer:
-    """Return the answer to "What does it cost to drain?"."""
+    """Return the answer to "What does draining cost?"."""
     of = loads((3_000,))
     return answer(
-        "At 3,000 connections a second the CPU is busy for {edge}% of the time with an edge that "
-        "is drained and for {level}% with a level. To drain takes one accept and one read more "
-        "that fail (EAGAIN), and saves the calls that change an interest: it is nearly even. The "
-        "reason to be told of changes is not that it is cheap.",
+        "At 3,000 connections per second the CPU is {edge}% busy with a drained edge and {level}% "
+        "busy with a level. Draining takes one more accept and one more read, which fail (EAGAIN), "
+        "and saves the calls that change an interest: the two nearly cancel. Low cost is not the "
+        "reason to use edges.",
         edge=of.value("cpu_busy_percent", EDGE, 3_000),
         level=of.value("cpu_busy_percent", LEVEL, 3_000),
     )

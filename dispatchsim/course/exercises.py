@@ -1,20 +1,19 @@
-"""The exercises: a prediction with the run beside it, and the answer, folded away.
+"""The exercises: a prediction beside the run, and a folded answer.
 
     predict(question, value) ──► experiment ──► prediction.beside(measured)
-      what I think                what is        both, and the factor between them
+      what I expect               what happens     both, and the factor between them
 
-Whoever has committed to a number is surprised by another one, and remembers why. Nothing here
-judges: a prediction that is far off shows which idea of the machine is to be replaced.
+A student who has committed to a number is surprised by another one, and remembers the reason.
+Nothing here judges: a wrong prediction shows which idea of the machine needs to be replaced.
 
 Source: Crouch, Fagen, Callan and Mazur 2004, "Classroom demonstrations: Learning tools or
 entertainment?", American Journal of Physics 72(6) (students who predicted learned more).
 
 An answer stays folded until the student opens it:
 
-    answer(text, figures ...) ──► <details>  ► Answer        one click, by mouse or by keyboard
+    answer(text, numbers ...) ──► <details>  ► Answer        one click, by mouse or by keyboard
 
-Numbers in a text are not written but filled in from runs: an answer cannot contradict the
-simulator that the student has at hand.
+Numbers in a text are filled in from runs, so an answer cannot contradict the student's simulator.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ from ..scenario.errors import UserError
 from ..scenario.formats import number_text
 
 _NEAR = 1.25
-"""A factor within which a guess from first principles is as good as it can be."""
+"""The factor within which a guess from first principles counts as close."""
 
 
 @dataclass(frozen=True)
 class Beside:
-    """A prediction and what was measured, in the same unit."""
+    """A prediction and the measured value, in the same unit."""
 
     question: str
     predicted: float
@@ -43,7 +42,7 @@ class Beside:
 
     @property
     def factor(self) -> float:
-        """How many times the larger of the two is the smaller; infinite where only one is 0."""
+        """The larger of the two over the smaller; infinite if only one is 0."""
         low, high = sorted((abs(self.predicted), abs(self.measured)))
         if low == high:
             return 1.0
@@ -52,16 +51,16 @@ class Beside:
 
     @property
     def remark(self) -> str:
-        """What to do with the difference."""
+        """A remark on the difference."""
         if math.isnan(self.measured):
-            return "The run has no such figure: nobody was answered."
+            return "The run has no such value, as it has no reply."
         if self.factor <= _NEAR:
-            return "Close. Can you say why, in one sentence, before you read on?"
-        said = f"{self.source[0].upper()}{self.source[1:]} says"
+            return "Close. Can you explain why, in one sentence, before you read on?"
+        given = f"{self.source[0].upper()}{self.source[1:]} gives"
         way = "more" if self.measured > self.predicted else "less"
         if math.isinf(self.factor):
-            return f"{said} {way}. What did you leave out?"
-        return f"{said} {way}, by a factor of {number(self.factor)}. What did you leave out?"
+            return f"{given} {way}. What did you leave out?"
+        return f"{given} {way}, by a factor of {number(self.factor)}. What did you leave out?"
 
     def _repr_html_(self) -> str:
         both = [("your prediction", self.predicted), (self.source, self.measured)]
@@ -82,14 +81,14 @@ class Beside:
 
 @dataclass(frozen=True)
 class Prediction:
-    """An answer that was given before the experiment."""
+    """The student's answer before the experiment."""
 
     question: str
     value: float
     unit: str
 
     def beside(self, measured: float, *, source: str = "the run") -> Beside:
-        """Return the prediction beside what was *measured*, in its unit, and who says so."""
+        """Return the prediction beside the value *measured* by *source*, in its unit."""
         return Beside(self.question, self.value, float(measured), self.unit, source)
 
     def _repr_html_(self) -> str:
@@ -98,16 +97,16 @@ class Prediction:
 
 
 def predict(question: str, value: float, *, unit: str = "") -> Prediction:
-    """Write a prediction down.
+    """Record a prediction.
 
     Parameters
     ----------
     question:
-        What is to be predicted.
+        The quantity to predict.
     value:
-        The answer, a number: in a notebook there is one to be replaced.
+        The answer, a number; notebooks hold one for the student to replace.
     unit:
-        Of the answer.
+        Unit of the answer.
 
     Raises
     ------
@@ -132,14 +131,14 @@ def number(value: float, unit: str = "") -> str:
 
 
 class Shown(Protocol):
-    """What a notebook can show."""
+    """A value that a notebook can show."""
 
     def _repr_html_(self) -> str: ...
 
 
 @dataclass(frozen=True)
 class HiddenAnswer:
-    """Text with the figures of runs in it, and perhaps the runs."""
+    """Text with numbers from runs, and perhaps the runs."""
 
     text: str
     shows: Shown | None = None
@@ -150,19 +149,19 @@ class HiddenAnswer:
         return f"<details><summary>Answer</summary>{paragraphs}{shown}</details>"
 
     def __repr__(self) -> str:
-        """Return where to look: whoever prints it has not asked for the answer yet."""
-        return "<the answer is folded away: show it in a notebook, or read its .text>"
+        """Return where to find the answer, but not the answer."""
+        return "<a folded answer: show it in a notebook, or read its .text>"
 
 
 def answer(text: str, /, *, shows: Shown | None = None, **figures: float) -> HiddenAnswer:
-    """Return a hidden answer; `{name}` in *text* becomes the figure of that name.
+    """Return a hidden answer; `{name}` in *text* becomes the number of that name.
 
     Parameters
     ----------
     text:
         Paragraphs, with an empty line between two of them.
     shows:
-        What stands below the text: an experiment, or a picture.
+        An experiment or a picture below the text.
     figures:
         Numbers, each shown with three digits.
 

@@ -1,12 +1,11 @@
-"""An experiment of a lesson: cases that differ in what is asked about, run, tabled and drawn.
+"""An experiment of a lesson: cases that differ in one respect, with a table and a picture.
 
-    Case(series, at, scenario) ─┐   same seeds, so that all series meet the same arrivals
-    Case(series, at, scenario) ─┼─► runs ─► mean ± 95% of each figure ─► table, picture
+    Case(series, at, scenario) ─┐   same seeds, so all series have the same arrivals
+    Case(series, at, scenario) ─┼─► runs ─► mean ± 95% of each metric ─► table, picture
     ...                        ─┘
 
-Runs take the fast engine; without a compiler they take the reference engine, with equal outcomes. A
-figure that is a metric of the library's table has its words and its value from there
-(scenario/metrics.py); the others are of the lessons alone.
+Runs use the fast engine or, without a compiler, the reference engine, with equal outcomes. Metrics
+of the library have their heading and value from scenario/metrics.py; others belong to the lessons.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ _SHOWN_IN: dict[str, Callable[[float], float]] = {
 
 
 class CourseFigure(NamedTuple):
-    """A figure of a run: what it is called, its unit included, and where it comes from."""
+    """A metric of a run: its label with the unit, and its computation."""
 
     label: str
     of: Callable[[Summary], float]
@@ -72,7 +71,7 @@ class CourseFigure(NamedTuple):
 def _metric(
     name: str, unit: str = "", *, is_log: bool = False, top: float | None = None
 ) -> CourseFigure:
-    """Return a metric of the library's table as lessons have it, in *unit*."""
+    """Return a metric of the library for lessons, in *unit*."""
     metric = METRICS[name]
     label = f"{metric.heading} ({unit})" if unit else metric.heading
     return CourseFigure(label, lambda s: _SHOWN_IN[unit](metric.of(s)), is_log, top)
@@ -106,11 +105,11 @@ FIGURES: dict[str, CourseFigure] = {
     "latency_p50_ms": _metric("p50_answered_ns", "ms", is_log=True),
     "latency_p99_ms": _metric("p99_answered_ns", "ms", is_log=True),
     "request_p50_us": _metric("p50_answered_ns", "µs"),
-    "answered_per_s": CourseFigure("answered (requests/s)", _answered_per_s),
+    "answered_per_s": CourseFigure("requests served (1/s)", _answered_per_s),
     "cpu_busy_percent": _metric("cpu_busy", "%", top=105),
-    "cpu_us_per_request": CourseFigure("CPU time for a request (µs)", _cpu_us_per_request),
+    "cpu_us_per_request": CourseFigure("CPU time per request (µs)", _cpu_us_per_request),
     "events_per_wait": _metric("events_per_wait", is_log=True),
-    "scanned_per_wait": CourseFigure("descriptors looked at per wait", _each("scanned", "waits")),
+    "scanned_per_wait": CourseFigure("descriptors checked per wait", _each("scanned", "waits")),
     "registered_per_wait": CourseFigure(
         "wait queues joined per wait", _each("registered", "waits")
     ),
@@ -118,30 +117,30 @@ FIGURES: dict[str, CourseFigure] = {
     "syn_drops": CourseFigure("connection requests dropped", _count("syn_drops")),
     "packet_drops": CourseFigure("packets dropped", _count("packet_drops")),
     "interrupts": CourseFigure("interrupts", _count("interrupts")),
-    "recoveries": CourseFigure("recoveries by a poll of all", _count("overflows")),
+    "recoveries": CourseFigure("recoveries by polling all", _count("overflows")),
     "stranded": CourseFigure(
         "connections stranded at the end", lambda s: float(sum(s.stranded.values()))
     ),
     "failed_percent": _metric("failed_share", "%", top=105),
 }
-"""By name; the last word of a name is the unit."""
+"""The metrics of the course, by name; the last word of a name is the unit."""
 
 
 def figure_called(name: str) -> CourseFigure:
-    """Return the figure called *name*.
+    """Return the metric called *name*.
 
     Raises
     ------
     UserError
-        With what was perhaps meant.
+        With the nearest name.
     """
     if name not in FIGURES:
-        raise UserError(f"figure: {unknown_key(name, FIGURES)}, got {name}")
+        raise UserError(f"metric: {unknown_key(name, FIGURES)}, got {name}")
     return FIGURES[name]
 
 
 RUN = {"duration": "240 ms", "warm_up": "60 ms", "replications": 3}
-"""Of a lesson's runs, unless a lesson says otherwise."""
+"""The section [run] of a lesson's scenarios, unless the lesson sets another."""
 
 
 class Case(NamedTuple):
@@ -150,13 +149,13 @@ class Case(NamedTuple):
     Attributes
     ----------
     series, at:
-        The line it is on, and where.
+        Its line, and its place on the axis.
     scenario:
-        What is run.
+        The scenario to run.
     profile:
-        What things cost; None: what the scenario names.
+        The costs; None: the profile that the scenario names.
     mechanism:
-        One of the student's own, in place of the scenario's; it has that one's costs.
+        A student's own, in place of the scenario's; it has that mechanism's costs.
     """
 
     series: str
@@ -167,18 +166,18 @@ class Case(NamedTuple):
 
 
 class Point(NamedTuple):
-    """A case and what its runs were."""
+    """A case and the summaries of its runs."""
 
     case: Case
     summaries: tuple[Summary, ...]
 
     @property
     def verdict(self) -> Verdict:
-        """How the server coped, in the middle one of the runs."""
+        """The middle one of the verdicts of the runs."""
         return middle_verdict(summary.verdict for summary in self.summaries)
 
     def estimate(self, figure: str) -> Estimate:
-        """Return the mean of a figure over the runs, and its 95% interval."""
+        """Return the mean of a metric over the runs, and its 95% interval."""
         of = figure_called(figure).of
         return estimate([of(summary) for summary in self.summaries])
 
@@ -202,7 +201,7 @@ class Experiment:
 
     @property
     def places(self) -> list[float]:
-        """Where the points are, ascending."""
+        """The places of the points, ascending."""
         return sorted({point.case.at for point in self.points})
 
     def point(self, series: str, at: float) -> Point:
@@ -222,16 +221,16 @@ class Experiment:
         )
 
     def value(self, figure: str, series: str, at: float) -> float:
-        """Return the mean of a figure at one point: a number to hold a prediction against."""
+        """Return the mean of a metric at one point, to compare a prediction with."""
         return self.point(series, at).estimate(figure).mean
 
     def values(self, figure: str, series: str) -> list[float]:
-        """Return the means of a figure along a series."""
+        """Return the means of a metric along a series."""
         return [p.estimate(figure).mean for p in self.points if p.case.series == series]
 
     @property
     def frame(self) -> pd.DataFrame:
-        """One row a point: the mean of each figure, and half of its 95% interval."""
+        """One row per point: the mean of each metric, and half of its 95% interval."""
         import pandas as pd
 
         rows = []
@@ -244,12 +243,12 @@ class Experiment:
         return pd.DataFrame(rows)
 
     def plot(self) -> Figure:
-        """Return the picture: a panel a figure, a line a series, bars of 95%."""
+        """Return the picture: one panel per metric, one line per series, bars of 95%."""
         return _figure(self)
 
     @property
     def says(self) -> str:
-        """The picture in a sentence, for who cannot see it."""
+        """The picture in a sentence, for readers who cannot see it."""
         shown = ", ".join(figure_called(figure).label for figure in self.figures)
         return f"{self.title}: {shown} against {self.axis}, for {', '.join(self.names)}"
 
@@ -282,25 +281,25 @@ def experiment(
     series: str = "mechanism",
     is_log: bool = False,
 ) -> Experiment:
-    """Run *cases* and return what came of them.
+    """Run *cases* and return the experiment.
 
     Parameters
     ----------
     title:
-        Of the picture.
+        Title of the picture.
     cases:
-        In the order of the table.
+        The points, in the order of the table.
     figures:
         Names in `FIGURES`: columns of the table, panels of the picture.
     axis, series:
-        What `Case.at` and `Case.series` are, with their unit.
+        Names of `Case.at` and `Case.series`, with the unit.
     is_log:
         Whether the axis is logarithmic.
 
     Raises
     ------
     UserError, ScenarioError, ProfileError
-        If a figure is unknown, there is no case, or a case cannot be run.
+        If a metric is unknown, there is no case, or a case cannot be run.
     """
     for figure in figures:
         figure_called(figure)
@@ -316,7 +315,7 @@ def experiment(
 
 
 def summaries(case: Case) -> tuple[Summary, ...]:
-    """Return the figures of the runs of *case*, one a seed."""
+    """Return the summaries of the runs of *case*, one per seed."""
     profile = case.profile or profile_of(case.scenario)
     jobs = [job_of(case.scenario, profile, seed) for seed in case.scenario.seeds]
     if case.mechanism is None:
@@ -339,24 +338,24 @@ def cases_over(
 ) -> list[Case]:
     """Return a case for each of *series* at each of *places*, whose scenario *asked* returns.
 
-    *series* names what *asked* takes first: a mechanism, the keys of a section.
+    The values of *series* are the first argument of *asked*: a mechanism, the keys of a section.
     """
     return [Case(name, at, asked(own, at)) for name, own in series.items() for at in places]
 
 
 def open_loop(rate_per_s: float, **more: Any) -> dict[str, Any]:
-    """Return the section [load] of clients that come at *rate_per_s*, whatever the server does."""
+    """Return the section [load] of an open loop: clients arrive at *rate_per_s* in any case."""
     return {"loop": "open", "rate": f"{rate_per_s}/s", **more}
 
 
 def stalling(at: str, length_ms: float) -> dict[str, Any]:
-    """Return the sections of a scenario whose server stands still once; none for a length of 0."""
+    """Return the sections of a scenario whose server stalls once; none for a length of 0."""
     stall = {"kind": "stall", "at": at, "length": f"{length_ms} ms"}
     return {"fault": [stall]} if length_ms > 0 else {}
 
 
 def scenario(**sections: Any) -> Scenario:
-    """Return a scenario of these sections, of the lessons' profile and as long as their runs.
+    """Return a scenario of these sections, with the profile and run length of the lessons.
 
     Raises
     ------
@@ -369,7 +368,7 @@ def scenario(**sections: Any) -> Scenario:
 
 
 def times(later: float, earlier: float) -> float:
-    """Return how many times *earlier* is *later*; NaN where there is nothing to compare.
+    """Return *later* over *earlier*; NaN if the ratio is undefined.
 
     >>> times(30.0, 10.0)
     3.0
@@ -413,7 +412,7 @@ def _figure(experiment: Experiment) -> Figure:
 
 
 def _bars(axes: Axes, experiment: Experiment, figure: str, looks: Mapping[str, Look]) -> None:
-    """Draw a bar a series of the figure at the one place that there is: a line needs two."""
+    """Draw one bar per series at the only place, as a line needs two places."""
     known = figure_called(figure)
     found = [point.estimate(figure) for point in experiment.points]
     for row, (point, value) in enumerate(zip(experiment.points, found, strict=True)):

@@ -1,7 +1,7 @@
-"""Lesson 2: what thousands of silent connections cost a scan, and what they cost a ready list.
+"""Lesson 2: the cost of thousands of silent connections for a scan and for a ready list.
 
-    idle connections ──► poll: looks at each, at every call ──► latency, CPU
-                    └──► epoll: told of those that are ready
+    idle connections ──► poll: checks each at every call ──► latency, CPU
+                    └──► epoll: returns only the ready ones
 
 Sources: Banga and Mogul 1998, §2; Gammo et al. 2004, §2; Chandra and Mosberger 2001, §4.
 """
@@ -32,9 +32,9 @@ def idle_connections(
     rate_per_s:
         Connections offered by the others, one request each.
     idle:
-        How many are open and silent.
+        Numbers of connections that are open and silent.
     mechanisms:
-        Of the servers.
+        Mechanisms of the servers.
     accept_limit:
         Accepts for one notification; 0: until none is left.
     """
@@ -49,15 +49,15 @@ def idle_connections(
     cases = cases_over({name: name for name in mechanisms}, idle, asked)
     figures = ["latency_p50_us", "cpu_busy_percent", "events_per_wait", "answered_per_s"]
     return experiment(
-        f"{rate_per_s:,.0f} connections a second", cases, figures=figures, axis="idle connections"
+        f"{rate_per_s:,.0f} connections per second", cases, figures=figures, axis="idle connections"
     )
 
 
 def growth(of: Experiment, mechanism: str) -> float:
-    """Return how many times the median latency is longer with most idle connections than without.
+    """Return the median latency with most idle connections over that with fewest.
 
-    >>> told = idle_connections(1000, idle=(0, 100), mechanisms=["epoll_level"])
-    >>> growth(told, "epoll_level") < 1.1
+    >>> of = idle_connections(1000, idle=(0, 100), mechanisms=["epoll_level"])
+    >>> growth(of, "epoll_level") < 1.1
     True
     """
     first, last = of.places[0], of.places[-1]
@@ -67,12 +67,12 @@ def growth(of: Experiment, mechanism: str) -> float:
 
 
 def answer_at_higher_rate(slow: Experiment) -> HiddenAnswer:
-    """Return the answer to "What becomes of difference and ratio at three times the rate?".
+    """Return the answer to "How do difference and ratio change at three times the rate?".
 
     Parameters
     ----------
     slow:
-        As of `idle_connections`, at 5,000 connections a second.
+        From `idle_connections`, at 5,000 connections per second.
     """
     fast = idle_connections(15_000, idle=(0, 3_000))
     (scan, told), (scan_fast, told_fast) = (
@@ -80,12 +80,12 @@ def answer_at_higher_rate(slow: Experiment) -> HiddenAnswer:
         for of in (slow, fast)
     )
     return answer(
-        "With 3,000 idle connections the difference was {gap} µs at 5,000/s and is {gap_fast} µs "
-        "at 15,000/s. The ratio was {ratio} and is {ratio_fast}: three times as many come, poll's "
-        "clients wait {scan_times} times as long as before, and epoll's {told_times} times. "
-        "A scan takes as long as it did and is shared by more events ({few} a wait before, {many} "
-        "now); epoll's clients begin to queue for the CPU. Whoever says which of two mechanisms "
-        "gains has to say of what: of the difference, or of the ratio.",
+        "With 3,000 idle connections the difference is {gap} µs at 5,000/s and {gap_fast} µs at "
+        "15,000/s. The ratio is {ratio} at 5,000/s and {ratio_fast} at 15,000/s: at three times "
+        "the rate poll's clients wait {scan_times} times as long, and epoll's {told_times} times. "
+        "A scan takes as long as before, but more events share it ({few} per wait before, {many} "
+        "now). epoll's clients begin to queue for the CPU. A claim that one of two mechanisms "
+        "gains must name the measure: the difference or the ratio.",
         shows=fast,
         gap=scan - told,
         gap_fast=scan_fast - told_fast,
@@ -99,12 +99,12 @@ def answer_at_higher_rate(slow: Experiment) -> HiddenAnswer:
 
 
 def answer_with_one_accept() -> HiddenAnswer:
-    """Return the answer to "What if poll's server accepts one connection a call?"."""
+    """Return the answer to "What if poll's server accepts one connection per call?"."""
     one = idle_connections(idle=(0, 6_000), mechanisms=(SCANNING,), accept_limit=1)
     return answer(
-        "With 6,000 idle connections {replies} a second are answered of the 5,000 that come. "
-        "A scan of 6,000 descriptors now lets in a single client: nothing is shared, and the "
-        "server is as slow as the naive formula says. Batching was what kept it alive (lesson 4).",
+        "With 6,000 idle connections the server serves {replies} of 5,000 requests per second. "
+        "Each scan of 6,000 descriptors now accepts a single client: nothing is shared, and the "
+        "server is as slow as the naive formula predicts. Batching kept it up before (lesson 4).",
         shows=one,
         replies=one.value("answered_per_s", SCANNING, 6_000),
     )

@@ -1,10 +1,10 @@
-"""Lesson 8: a kernel that does nothing but receive, and four ways to share its CPU out.
+"""Lesson 8: a kernel that only receives packets, and four ways to share its CPU.
 
     packet ──► interrupt ──► queue ──► protocol ──► socket ──► server
-    interrupts   each packet comes before all that was begun: at last nothing is finished
-    softirq      the interrupt handles what there is, together
-    ksoftirqd    after some packets a thread takes over, and has to share the CPU
-    polling      packets are polled for, in a share of the time: the rest is the server's
+    interrupts   each packet preempts all other work: in the end nothing is finished
+    softirq      one interrupt handles all packets that have arrived
+    ksoftirqd    after some packets a thread takes over, which must share the CPU
+    polling      the kernel polls for packets in a share of the time; the server has the rest
 
 Sources: Mogul and Ramakrishnan 1997, "Eliminating receive livelock in an interrupt-driven kernel",
 ACM Transactions on Computer Systems 15(3), §§4 to 7; Linux kernel/softirq.c, net/core/dev.c.
@@ -47,12 +47,12 @@ def floods(
     floods_per_s: Sequence[float] = FLOODS_PER_S,
     kernels: Mapping[str, Mapping[str, Any]] = KERNELS,
 ) -> Experiment:
-    """Return what a web server still answers, by how many datagrams come that nobody reads.
+    """Return the throughput of a web server by the rate of datagrams that no process reads.
 
     Parameters
     ----------
     floods_per_s:
-        Datagrams a second.
+        Datagrams per second.
     kernels:
         Keys of a scenario's section [machine], by the name of the kernel.
     """
@@ -67,7 +67,7 @@ def floods(
         )
 
     return experiment(
-        f"{RATE_PER_S:,} requests a second, and a flood",
+        f"{RATE_PER_S:,} requests per second, and a flood",
         cases_over(kernels, floods_per_s, asked),
         figures=["answered_per_s", "latency_p50_ms", "packet_drops"],
         axis="datagrams per second",
@@ -76,7 +76,7 @@ def floods(
 
 
 def cpu_shares(of: Experiment, flood_per_s: float) -> dict[str, dict[str, float]]:
-    """Return who had the CPU at one flood, in percent, by kernel."""
+    """Return the use of the CPU at one flood, in percent, by kernel."""
     shares = {}
     for name in of.names:
         by = of.point(name, flood_per_s).summaries[0].cpu.by_activity_ns
@@ -88,17 +88,17 @@ def cpu_shares(of: Experiment, flood_per_s: float) -> dict[str, dict[str, float]
 
 def who_had_the_cpu(of: Experiment, flood_per_s: float) -> Picture:
     """Return the picture of `cpu_shares`."""
-    title = f"Who had the CPU, at {flood_per_s:,.0f} datagrams a second"
+    title = f"Use of the CPU at {flood_per_s:,.0f} datagrams per second"
     shares = cpu_shares(of, flood_per_s)
-    said = "; ".join(
+    text = "; ".join(
         f"{name}: " + ", ".join(f"{part} {share:.0f}%" for part, share in parts.items())
         for name, parts in shares.items()
     )
-    return Picture(stacked_figure(title, "CPU time (%)", shares, least=0.5), f"{title}. {said}")
+    return Picture(stacked_figure(title, "CPU time (%)", shares, least=0.5), f"{title}. {text}")
 
 
 def drops(of: Experiment, flood_per_s: float) -> pd.DataFrame:
-    """Return how many packets each kernel dropped at one flood, and how many interrupts it had."""
+    """Return the packets that each kernel dropped at one flood, and its interrupts."""
     import pandas as pd
 
     named = {"packets dropped": "packet_drops", "interrupts": "interrupts"}
@@ -110,30 +110,30 @@ def drops(of: Experiment, flood_per_s: float) -> pd.DataFrame:
 
 
 def answer_for_where(of: Experiment) -> HiddenAnswer:
-    """Return the answer to "Where is what is dropped dropped, and why does that matter?".
+    """Return the answer to "Where are packets dropped, and why does the place matter?".
 
     Parameters
     ----------
     of:
-        As of `floods`.
+        From `floods`.
     """
     return answer(
-        "With interrupts {dropped} packets were dropped. {paid} of them had interrupted, which "
-        "took all of the CPU, and found the queue before the protocol full, because it was never "
-        "emptied; the others found no room on the device, which could not interrupt any faster. "
-        "Requests of the server's own clients were among them: {answered} a second were answered. "
-        "The kernel that polls drops, too ({polled} packets), but only on the device, before any "
-        "work was done, and answers {replies} a second. Drop early, or not at all.",
+        "With interrupts {dropped} packets were dropped. {paid} of them had raised an interrupt, "
+        "which took all of the CPU, and found the protocol's queue full, because it was never "
+        "emptied. The others found no room on the device, which could not interrupt any faster. "
+        "Requests of the server's own clients were among them: {served} per second were served. "
+        "The polling kernel drops packets, too ({polled}), but only on the device, before any work "
+        "is spent on them, and serves {replies} requests per second. Drop early, or not at all.",
         dropped=of.value("packet_drops", INTERRUPTS, 800_000),
         paid=of.value("interrupts", INTERRUPTS, 800_000),
-        answered=of.value("answered_per_s", INTERRUPTS, 800_000),
+        served=of.value("answered_per_s", INTERRUPTS, 800_000),
         polled=of.value("packet_drops", POLLING, 800_000),
         replies=of.value("answered_per_s", POLLING, 800_000),
     )
 
 
 def answer_for_share() -> HiddenAnswer:
-    """Return the answer to "Is it better to poll for 95% of the time, or for 50?"."""
+    """Return the answer to "Is polling for 95% of the time better than for 50%?"."""
     shares = {
         f"polling, {percent}%": {**KERNELS[POLLING], "polling_share": percent / 100}
         for percent in (50, 75, 95)
@@ -144,10 +144,10 @@ def answer_for_share() -> HiddenAnswer:
         for percent in (50, 75, 95)
     }
     return answer(
-        "At 800,000 datagrams a second {at_50}, {at_75} and {at_95} requests a second are answered "
-        "with 50, 75 and 95%. A request needs both: its packets must get through, among those "
-        "of the flood, and then the server needs the CPU. What is best depends on which of the two "
-        "runs out first, so a quota is a guess about the load.",
+        "At 800,000 datagrams per second the server serves {at_50}, {at_75} and {at_95} requests "
+        "per second with 50, 75 and 95% polling. A request needs both: its packets must get "
+        "through the flood, and then the server needs the CPU. The best share depends on which of "
+        "the two runs out first, so a quota is a guess about the load.",
         shows=of,
         **figures,
     )

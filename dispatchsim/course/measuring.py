@@ -1,9 +1,10 @@
-"""Lesson 9: three ways to fool oneself with a benchmark, and what helps.
+"""Lesson 9: three ways to mislead oneself with a benchmark, and the remedies.
 
-    whom does it ask?      a closed loop waits with the server that stands still, and does not count
-                           those who would have come meanwhile (coordinated omission)
-    from when on?          what began empty, or in a crowd, is not yet in its steady state: MSER-5
-    how sure is it?        neighbours in a queue are alike: n of them say less than n
+    which clients?         a closed loop waits while the server stalls, and does not count clients
+                           that would have arrived meanwhile (coordinated omission)
+    from when on?          a run that begins empty, or in a crowd, is not in steady state: MSER-5
+    how certain?           neighbours in a queue are correlated: n of them hold less information
+                           than n independent ones
 
 Sources: Tene, "How not to measure latency" (2013), and the README of wrk2; Schroeder, Wierman and
 Harchol-Balter 2006, "Open versus closed: a cautionary tale"; Law 2015, "Simulation Modeling and
@@ -45,7 +46,7 @@ _RHO, _LENGTH = 0.7, 20_000
 
 @dataclass(frozen=True)
 class Report:
-    """What load generators printed, by their names."""
+    """The output of load generators, by their names."""
 
     texts: dict[str, str]
 
@@ -56,14 +57,14 @@ class Report:
 
 
 def generator_of(loop: str, *, stall_ms: float = 100) -> Scenario:
-    """Return a server that stands still once in a second, under a load generator of one kind.
+    """Return a server that stalls once per second, under a load generator of one kind.
 
     Parameters
     ----------
     loop:
         `CLOSED`, whose users wait for each reply, or `OPEN`, at about the same rate.
     stall_ms:
-        How long it stands still.
+        Length of the stall.
     """
     load = {"loop": "closed", "users": _USERS, "think_time": f"{_THINK_MS} ms"}
     if loop == OPEN:
@@ -77,7 +78,7 @@ def generator_of(loop: str, *, stall_ms: float = 100) -> Scenario:
 
 
 def quantiles_ms(loop: str, *, stall_ms: float = 100) -> list[float]:
-    """Return the quantiles that a generator of that kind reports, in ms, as in `QUANTILES`."""
+    """Return the quantiles that a generator of this kind reports, in ms, as in `QUANTILES`."""
     asked = generator_of(loop, stall_ms=stall_ms)
     _, outcome = record_job(job_of(asked, profile_of(asked), asked.run.seed))
     known = (outcome.intended_ns >= outcome.mark_ns) & (outcome.status == Status.REPLIED)
@@ -86,13 +87,13 @@ def quantiles_ms(loop: str, *, stall_ms: float = 100) -> list[float]:
 
 
 def closed_beside_open(*, stall_ms: float = 100) -> Picture:
-    """Return the picture of what both generators say of the same server."""
+    """Return the picture of the latencies that both generators report of the same server."""
     at = [-math.log10(1 - q) for q in QUANTILES]
     lines = {name: (at, quantiles_ms(name, stall_ms=stall_ms)) for name in (CLOSED, OPEN)}
     drawing = lines_figure(
-        f"A server that stands still for {stall_ms:g} ms in a second",
+        f"A server that stalls for {stall_ms:g} ms in a second",
         "share of the clients (%)",
-        "latency that they, or fewer, had (ms)",
+        "highest latency among this share (ms)",
         lines,
         ticks={x: f"{100 * q:g}" for x, q in zip(at, QUANTILES, strict=True)},
         is_log=True,
@@ -103,7 +104,7 @@ def closed_beside_open(*, stall_ms: float = 100) -> Picture:
 
 
 def reports(*, stall_ms: float = 100) -> Report:
-    """Return what wrk (a closed loop) and wrk2 (an open one) print of that server."""
+    """Return the reports of wrk (a closed loop) and wrk2 (an open one) about that server."""
     texts = {}
     for tool, loop in (("wrk", CLOSED), ("wrk2", OPEN)):
         asked = generator_of(loop, stall_ms=stall_ms)
@@ -115,7 +116,7 @@ def reports(*, stall_ms: float = 100) -> Report:
 
 
 def begun_in_a_crowd(*, runs: int = 5) -> Steady:
-    """Return whether a server that a crowd meets at the beginning settles, and from when on."""
+    """Return whether a server that starts in a crowd reaches a steady state, and when."""
     asked = scenario(
         server={"mechanism": "poll"},
         load=open_loop(
@@ -133,37 +134,37 @@ def begun_in_a_crowd(*, runs: int = 5) -> Steady:
 
 @dataclass(frozen=True)
 class Coverage:
-    """How often intervals that promise 95% held the truth, in percent, by how they were made."""
+    """Coverage of nominal 95% intervals in percent, by the method that made them."""
 
     experiments: int
     percent: dict[str, float]
 
     @property
     def figure(self) -> Figure:
-        """The picture: a bar each, and what was promised."""
+        """The picture: one bar per method, and the nominal coverage."""
         return shares_figure(
-            f"Of {self.experiments} experiments with known truth",
-            "intervals that held the truth (%)",
+            f"{self.experiments} experiments with a known true mean",
+            "intervals that hold the true mean (%)",
             self.percent,
             promised=95.0,
         )
 
     def _repr_html_(self) -> str:
-        said = ", ".join(f"{name}: {share:.0f}%" for name, share in self.percent.items())
-        return Picture(self.figure, f"Intervals of 95% that held the truth. {said}")._repr_html_()
+        text = ", ".join(f"{name}: {share:.0f}%" for name, share in self.percent.items())
+        return Picture(self.figure, f"95% intervals that hold the true mean. {text}")._repr_html_()
 
 
 def coverage(experiments: int = 200, *, load: float = _RHO, length: int = _LENGTH) -> Coverage:
-    """Return how often intervals of the mean wait in M/D/1 hold the true one.
+    """Return the coverage of intervals of the mean wait in M/D/1.
 
     Parameters
     ----------
     experiments:
-        Each with a run of its own, or ten of a tenth of its length.
+        Number of experiments, each with one run, or ten of a tenth of its length.
     load:
-        Of the server.
+        Load of the server.
     length:
-        Customers of a run.
+        Customers in a run.
     """
     rng, truth = generator(1, "course coverage"), mean_wait(Queue.M_D_1, load)
     hits = dict.fromkeys((NAIVE, BATCHES, REPLICATIONS), 0)
@@ -177,7 +178,7 @@ def coverage(experiments: int = 200, *, load: float = _RHO, length: int = _LENGT
 
 
 def taken_for_independent(values: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> Interval:
-    """Return the interval of the mean that would be right if no value depended on another one."""
+    """Return the interval of the mean that would be right for independent values."""
     error = float(values.std(ddof=1)) / values.size**0.5
     return t_interval(
         float(values.mean()), error, degrees=values.size - 1, level=0.95, how="taken as independent"
@@ -185,12 +186,12 @@ def taken_for_independent(values: np.ndarray[tuple[int, ...], np.dtype[np.float6
 
 
 def answer_for_no_stall() -> HiddenAnswer:
-    """Return the answer to "What do both say of the server if it never stands still?"."""
+    """Return the answer to "What do both report if the server never stalls?"."""
     closed, opened = (quantiles_ms(name, stall_ms=0) for name in (CLOSED, OPEN))
     return answer(
         "The closed loop reports a p99 of {closed} ms, the open one {opened} ms: nearly the same. "
-        "As long as nobody waits for long it does not matter who asks, which is why the fault "
-        "stays unnoticed until the day that one measures for.",
+        "As long as no client waits for long, the kind of loop does not matter. So the fault stays "
+        "unnoticed until the server stalls, the very case that the benchmark is for.",
         closed=closed[2],
         opened=opened[2],
     )
@@ -200,10 +201,10 @@ def answer_for_more_customers() -> HiddenAnswer:
     """Return the answer to "Does the naive interval get better with ten times the customers?"."""
     short, long = coverage(100, length=2_000), coverage(100)
     return answer(
-        "With 2,000 customers it holds the truth in {short}% of the experiments, with 20,000 in "
-        "{long}%. A longer run makes it narrower as fast as the error shrinks, so it stays as "
-        "wrong as it was. What is missing is the likeness of neighbours: who comes to a long "
-        "queue leaves a long queue behind.",
+        "With 2,000 customers it holds the true mean in {short}% of the experiments, with 20,000 "
+        "in {long}%. In a longer run it narrows as fast as the error shrinks, so it stays as wrong "
+        "as before. It ignores the correlation of neighbours: a customer that joins a long queue "
+        "leaves a long queue behind.",
         short=short.percent[NAIVE],
         long=long.percent[NAIVE],
     )

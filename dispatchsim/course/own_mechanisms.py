@@ -1,19 +1,18 @@
-"""A mechanism of the student's own, in the event loop of all others, at prices that another lends.
+"""A mechanism of the student's own, in the common event loop, with the costs of another mechanism.
 
                interrupt          own wait: a generator that yields nanoseconds
     NIC ──────────► ready ──────────────► hand_over(...) ──────────► read, write
-                               sleep(...) where nobody is ready
+                               sleep(...) if none is ready
 
-Only the wait is written; what the kernel notes of each descriptor, and what declaring an interest
-costs, are those of the mechanism it is based on. Level-triggered: whoever is handed over stays
-ready until a look finds that it no longer is. It runs on the reference engine, as plain Python.
+The student writes only the wait. The kernel's records of each descriptor, and the cost of declaring
+an interest, are those of the base mechanism. It is level-triggered: a descriptor handed over stays
+ready until a check finds that it is not. It runs on the reference engine, as plain Python.
 
 It races against others under the same arrivals:
 
     names and own mechanisms ──► same seeds, same load ──► experiment: latency, CPU, by load
 
-One's own mechanism has the prices of its base, so that the race is about the idea and not about
-who was priced by whom.
+The mechanism has the costs of its base, so the race compares ideas and not measurements of costs.
 """
 
 from __future__ import annotations
@@ -38,26 +37,26 @@ _BASES = {mechanism.name: mechanism for mechanism in (EPOLL_LEVEL, POLL)}
 
 
 def own_mechanism(name: str, wait: Wait, *, base: str = "epoll_level") -> Mechanism:
-    """Return a mechanism that waits as *wait* says, and is another one in all else.
+    """Return a mechanism with this *wait*; everything else is as in *base*.
 
     Parameters
     ----------
     name:
-        As in tables and pictures; not that of a mechanism there is.
+        Name in tables and pictures; not that of an existing mechanism.
     wait:
         A generator of the CPU time, in ns, of each step of one wait, that ends with `hand_over`.
     base:
-        "epoll_level" or "poll": whose interest set it has, and whose prices.
+        "epoll_level" or "poll": the mechanism whose interest set and costs it has.
 
     Raises
     ------
     UserError
-        If the name is taken, or the base is none of these.
+        If the name is in use, or the base is none of these.
     """
     from ..models.catalogue import MECHANISMS
 
     if name in MECHANISMS:
-        raise UserError(f'name: must not be that of a mechanism there is, got "{name}"')
+        raise UserError(f'name: must not be that of an existing mechanism, got "{name}"')
     if base not in _BASES:
         raise UserError(f'base: must be one of {", ".join(_BASES)}, got "{base}"')
 
@@ -75,7 +74,7 @@ def own_mechanism(name: str, wait: Wait, *, base: str = "epoll_level") -> Mechan
 
 
 def base_of(mechanism: Mechanism) -> str:
-    """Return the name of the mechanism that lends *mechanism* its prices.
+    """Return the name of the mechanism whose costs *mechanism* has.
 
     Raises
     ------
@@ -85,11 +84,13 @@ def base_of(mechanism: Mechanism) -> str:
     for name, base in _BASES.items():
         if mechanism.watch is base.watch:
             return name
-    raise UserError(f"{mechanism.name}: must be made by own_mechanism, whose base lends its prices")
+    raise UserError(
+        f"{mechanism.name}: must be made by own_mechanism, which gives it the costs of its base"
+    )
 
 
 def ready(world: World, worker: Worker) -> list[int]:
-    """Return the descriptors that are ready, in the order in which they became so."""
+    """Return the ready descriptors, in the order in which they became ready."""
     interests = worker.interests
     found = []
     for _ in range(interests.n_ready):
@@ -105,7 +106,7 @@ def ready(world: World, worker: Worker) -> list[int]:
 
 
 def sleep(world: World, worker: Worker) -> Iterator[int]:
-    """Yield what it takes to block until a descriptor becomes ready, and to run again."""
+    """Block until a descriptor becomes ready; yield the CPU times of sleeping and waking."""
     return sleep_of_servers(world, worker)
 
 
@@ -115,11 +116,11 @@ def hand_over(world: World, worker: Worker, fds: Sequence[int]) -> None:
     Raises
     ------
     UserError
-        If one is not ready, or twice among them.
+        If one is not ready, or listed twice.
     """
     known = set(ready(world, worker))
     if len(set(fds)) < len(fds) or not known.issuperset(fds):
-        raise UserError(f"fds: must be of those that are ready, each once, got {list(fds)}")
+        raise UserError(f"fds: must be ready descriptors, each once, got {list(fds)}")
     for i, fd in enumerate(fds):
         worker.event_fd[i] = fd
     worker.n_events = len(fds)
@@ -127,7 +128,7 @@ def hand_over(world: World, worker: Worker, fds: Sequence[int]) -> None:
 
 
 RATES_PER_S = (2_000, 10_000, 18_000)
-"""Connections a second, up to nine tenths of what an epoll server of the lessons' profile takes."""
+"""Connections per second, up to 0.9 of the capacity of an epoll server in the lessons' profile."""
 
 
 def race(
@@ -138,25 +139,25 @@ def race(
     figures: Sequence[str] = ("latency_p50_us", "latency_p99_us", "cpu_busy_percent"),
     **sections: Any,
 ) -> Experiment:
-    """Return how *mechanisms* do at each of some loads.
+    """Return the performance of *mechanisms* at several loads.
 
     Parameters
     ----------
     mechanisms:
-        Names of mechanisms there are, or those that `own_mechanism` made.
+        Names of mechanisms, or mechanisms made by `own_mechanism`.
     rates_per_s:
         Connections offered, one request each.
     idle:
         Connections that are open and silent.
     figures:
-        Of the table and the picture.
+        Metrics in the table and the picture.
     sections:
-        Anything else of a scenario: `load={"requests": 4}`.
+        Further sections of the scenario: `load={"requests": 4}`.
 
     Raises
     ------
     UserError, ScenarioError
-        If there is nobody to race, two have one name, or the scenario breaks a rule.
+        If there is no mechanism, two have one name, or the scenario breaks a rule.
     """
     names = [m if isinstance(m, str) else m.name for m in mechanisms]
     if not names or len(set(names)) < len(names):

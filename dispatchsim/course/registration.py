@@ -1,7 +1,7 @@
-"""Lesson 3: why a blocking scan cares who is ready first.
+"""Lesson 3: why the first ready descriptor matters to a blocking scan.
 
-    slot   0         1 ... n            who is ready first?
-         listener  idle connections     listener: joins no wait queue, may not sleep any more
+    slot   0         1 ... n            which is ready first?
+         listener  idle connections     listener: joins no wait queue, cannot sleep any more
            scan + register ──► first ready ──► scan only       active: joined all before it
 
 A poll that may block joins the wait queue of every descriptor it passes, until it finds the first
@@ -25,10 +25,10 @@ _FIGURES = ("request_p50_us", "scanned_per_wait", "registered_per_wait", "cpu_bu
 
 
 def kept_connections(rate_per_s: float = 4_000, *, idle: int = 3_000) -> Experiment:
-    """Return what a wait looks at and joins, by how long clients keep their connections.
+    """Return descriptors checked and wait queues joined per wait, by requests per connection.
 
-    As many requests a second, of connections that are kept for more and more of them: fewer and
-    fewer waits find the listener ready.
+    The request rate is the same for all. With more requests on each connection, fewer waits find
+    the listener ready.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def kept_connections(rate_per_s: float = 4_000, *, idle: int = 3_000) -> Experim
         for case in cases_over(servers, REQUESTS, asked)
     ]
     return experiment(
-        f"{rate_per_s:,.0f} requests a second, {idle:,} idle connections",
+        f"{rate_per_s:,.0f} requests per second, {idle:,} idle connections",
         cases,
         figures=_FIGURES,
         axis="requests on each connection",
@@ -63,19 +63,19 @@ def kept_connections(rate_per_s: float = 4_000, *, idle: int = 3_000) -> Experim
 
 
 def joined_percent(of: Experiment, requests: int) -> float:
-    """Return the share of the descriptors looked at whose wait queue was joined, in percent."""
+    """Return the share of the descriptors checked whose wait queue was joined, in percent."""
     joined = of.value("registered_per_wait", BLOCKING, requests)
     return 100 * times(joined, of.value("scanned_per_wait", BLOCKING, requests))
 
 
 def share_of_latency_percent(of: Experiment, requests: int) -> float:
-    """Return what joining costs of the median latency of a request, in percent."""
+    """Return the share of joining in the median latency of a request, in percent."""
     with_it, without = (of.value("request_p50_us", name, requests) for name in (BLOCKING, FREE))
     return 100 * (with_it - without) / with_it
 
 
 def to_watch(idle: int = 6) -> Scenario:
-    """Return a server on poll with a few idle connections, whose scans can be watched."""
+    """Return a server on poll with a few idle connections, to watch its scans."""
     return scenario(
         server={"mechanism": "poll"},
         load=open_loop(16_000),
@@ -92,29 +92,29 @@ def answer_for_epoll() -> HiddenAnswer:
         )
 
     cases = cases_over({name: name for name in ("poll", "epoll_level")}, [3_000], asked)
-    of = experiment("4,000 requests a second", cases, figures=_FIGURES, axis="idle connections")
+    of = experiment("4,000 requests per second", cases, figures=_FIGURES, axis="idle connections")
     return answer(
-        "poll joins {poll} wait queues in a call, epoll {epoll}: it joined that of each descriptor "
-        "once, when EPOLL_CTL_ADD was called, and stays there. That is the whole idea: what poll "
-        "does at every call is done once a connection.",
+        "poll joins {poll} wait queues per call, epoll {epoll}: it joined that of each descriptor "
+        "once, in EPOLL_CTL_ADD, and stays there. This is the whole idea: epoll does once per "
+        "connection what poll does at every call.",
         poll=of.value("registered_per_wait", "poll", 3_000),
         epoll=of.value("registered_per_wait", "epoll_level", 3_000),
     )
 
 
 def answer_for_busy(of: Experiment) -> HiddenAnswer:
-    """Return the answer to "What does a server pay that never blocks, and who would do so?".
+    """Return the answer to "What does a server that never blocks cost, and when is it worth it?".
 
     Parameters
     ----------
     of:
-        As of `kept_connections`.
+        From `kept_connections`.
     """
     return answer(
-        "It joins no queue ({joined} a wait), and a request waits {busy} µs instead of {blocking} "
-        "µs in the median, at one request a connection. The price is a CPU that is never idle, "
-        "even if nobody comes. Who has a CPU for it, and counts microseconds, does just that "
-        "(a time-out of 0, busy polling).",
+        "It joins no queue ({joined} per wait), and the median latency is {busy} µs instead of "
+        "{blocking} µs, at one request per connection. In return the CPU is never idle, even "
+        "without clients. Operators with a CPU to spare who need every microsecond do this (a "
+        "timeout of 0, busy polling).",
         joined=of.value("registered_per_wait", BUSY, 1),
         busy=of.value("request_p50_us", BUSY, 1),
         blocking=of.value("request_p50_us", BLOCKING, 1),

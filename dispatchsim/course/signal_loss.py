@@ -1,12 +1,11 @@
-"""Lesson 5: what is lost when a queue of signals is full, and what one signal a descriptor changes.
+"""Lesson 5: events lost when a signal queue is full, and the effect of one signal per descriptor.
 
-    events ──► queue of signals, bounded ──► sigwaitinfo ──► server
-                 └─ full: SIGIO, and nobody knows whom it was about
-                      nothing done: who was meant waits for ever      poll all: nobody is lost
-    one signal a descriptor: never more in the queue than descriptors, whatever they do
+    events ──► bounded queue of signals ──► sigwaitinfo ──► server
+                 └─ full: SIGIO, which names no descriptor
+                      no recovery: its client waits for ever      poll all: no event is lost
+    one signal per descriptor: the queue never holds more signals than there are descriptors
 
-The machine is an emulated one that has both mechanisms in its kernel (no stock Linux has the
-second).
+The machine is emulated and has both mechanisms in its kernel (no stock Linux has the second).
 
 Sources: Chandra and Mosberger 2001, §4.1 to 4.3 (overflow, signal-per-fd); Provos, Lever and
 Tweedie 2000, §2.
@@ -22,7 +21,7 @@ from .exercises import HiddenAnswer, answer
 from .experiments import Experiment, cases_over, experiment, scenario, stalling
 
 STALLS_MS = (0, 10, 40)
-LOST, RECOVERED = "rt_signals, nothing done", "rt_signals, then poll"
+LOST, RECOVERED = "rt_signals, no recovery", "rt_signals, then poll"
 PER_FD = "signal_per_fd"
 QUEUE, USERS = 256, 150
 PROFILE = "counted-linux-6.1-unmerged"
@@ -40,19 +39,19 @@ def stalled(
     pieces: int = 4,
     servers: Sequence[str] = tuple(_SERVERS),
 ) -> Experiment:
-    """Return who is stranded, by how long the server stood still.
+    """Return the stranded connections by the length of a stall.
 
-    As many users as fit the queue send requests in pieces, each of which is an event; the server's
-    CPU stands still, as in a collection of garbage, and events queue up.
+    Users that fit the queue send requests in pieces, each of which is an event. The server's CPU
+    stalls, as in a garbage collection, and events queue up.
 
     Parameters
     ----------
     stalls_ms:
-        How long it stands still.
+        Lengths of the stall.
     queue:
-        Signals that may be queued.
+        Length of the signal queue.
     pieces:
-        Of a request.
+        Pieces of a request.
     servers:
         Some of `LOST`, `RECOVERED` and `PER_FD`.
     """
@@ -75,7 +74,7 @@ def stalled(
         f"{USERS} users, {queue} signals, requests in {pieces} piece{'s' * (pieces > 1)}",
         cases_over({name: _SERVERS[name] for name in servers}, stalls_ms, asked),
         figures=["stranded", "recoveries", "answered_per_s"],
-        axis="server stood still (ms)",
+        axis="stall (ms)",
         series="server",
     )
 
@@ -84,9 +83,9 @@ def answer_for_whole_requests() -> HiddenAnswer:
     """Return the answer to "What if requests come in one piece?"."""
     of = stalled((40,), pieces=1, servers=(LOST,))
     return answer(
-        "Then {stranded} are stranded after 40 ms: {users} users have at most one event each "
-        "waiting, besides those of the listener, and {queue} signals are enough. The queue must "
-        "hold events, of which a client may cause as many as it likes, and not clients.",
+        "Then {stranded} are stranded after 40 ms: each of {users} users has at most one event "
+        "waiting, besides those of the listener, so {queue} signals are enough. The queue must "
+        "hold events, not clients, and a client may cause any number of events.",
         stranded=of.value("stranded", LOST, 40),
         users=USERS,
         queue=QUEUE,
@@ -94,13 +93,13 @@ def answer_for_whole_requests() -> HiddenAnswer:
 
 
 def answer_for_short_queue() -> HiddenAnswer:
-    """Return the answer to "Does one signal a descriptor help with a queue of 64?"."""
+    """Return the answer to "Does one signal per descriptor help with a queue of 64?"."""
     of = stalled((40,), queue=64, servers=(LOST, PER_FD))
     return answer(
         "With {queue} signals for {users} users {per_fd} are stranded (rt_signals: {plain}). The "
-        "promise holds if the queue is at least as long as there are descriptors, and "
-        "RLIMIT_SIGPENDING is the administrator's to set. The list of epoll needs no "
-        "promise: its entries are in the descriptors themselves.",
+        "guarantee holds only if the queue has room for a signal of every descriptor, and the "
+        "administrator sets its length (RLIMIT_SIGPENDING). epoll's list needs no such limit: its "
+        "entries are part of the descriptors themselves.",
         shows=of,
         queue=64,
         users=USERS,

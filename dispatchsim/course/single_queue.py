@@ -1,10 +1,10 @@
-"""Lesson 1: an event loop is a queue with one server, and what the kernel adds to it.
+"""Lesson 1: an event loop is a queue with one server, plus the work of the kernel.
 
     arrivals ──► queue ──► one CPU, 50 µs each ──► latency
-      M/D/1 in theory │ a SimPy process of the student's │ ds at costs of 0 │ ds at real costs
+      M/D/1 in theory │ the student's SimPy process │ ds at costs of 0 │ ds at real costs
 
-The three first agree: the event loop is that queue. In the fourth each request pays for calls,
-packets and wake-ups besides.
+The first three agree: the event loop is that queue. In the fourth, calls, packets and wake-ups add
+to the cost of each request.
 
 Sources: Kleinrock 1975, "Queueing Systems", volume 1, §5.6 (Pollaczek and Khinchine).
 """
@@ -35,7 +35,7 @@ from .exercises import HiddenAnswer, answer, number
 from .experiments import open_loop, scenario
 
 SERVICE_NS = 50_000
-"""Of the server's own code for a request."""
+"""CPU time of the server's own code per request."""
 LOADS = (0.1, 0.2, 0.3, 0.4, 0.5)
 _N = 4_000
 _BARE = Costs(
@@ -55,7 +55,7 @@ _NAMES = {
 
 @dataclass(frozen=True)
 class Agreement:
-    """Mean times in the system of the same customers, in µs, by who says so."""
+    """Mean times in the system of the same customers, in µs, by source."""
 
     mean_us: dict[str, float]
 
@@ -68,12 +68,12 @@ class Agreement:
 
 
 def arrivals_ns(load: float, n: int = _N, *, seed: int = 1) -> NDArray[np.int64]:
-    """Return when *n* customers come, in ns, shape (n,): at random, and at *load* of one server.
+    """Return random arrival times of *n* customers in ns, shape (n,), at *load* of one server.
 
     Raises
     ------
     UserError
-        If the load is not above 0, or there is nobody.
+        If the load is not above 0, or there is no customer.
     """
     if not load > 0:
         raise UserError(f"load: must be above 0, got {load}")
@@ -89,63 +89,63 @@ def theory_us(load: float, service_ns: float = SERVICE_NS) -> float:
     Parameters
     ----------
     load:
-        Of the server's own code, as everywhere in the lesson: it says how often customers come.
+        Load of the server's own code, as in the whole lesson: it sets the arrival rate.
     service_ns:
-        What each takes. One that takes longer than `SERVICE_NS` fills more of the server, with the
-        same arrivals.
+        Service time of each customer. Above `SERVICE_NS` it fills more of the server with the same
+        arrivals.
 
     Raises
     ------
     UserError
-        If the server were full.
+        If the server would be full.
 
     >>> theory_us(0.5), theory_us(0.25, service_ns=100_000)
     (75.0, 150.0)
     """
     busy = load * service_ns / SERVICE_NS
     if not 0 < busy < 1:
-        rule = "must fill more than nothing and less than the whole of the server"
+        rule = "must fill more than 0 and less than the whole of the server"
         raise UserError(f"load, service_ns: {rule}, got {load} and {service_ns}, which fill {busy}")
     return service_ns * (1 + mean_wait(Queue.M_D_1, busy)) / 1e3
 
 
 def event_loop_us(at_ns: ArrayLike) -> float:
-    """Return the mean latency of an event loop in which only own code takes time, in µs."""
+    """Return the mean latency, in µs, of an event loop whose only cost is its own code."""
     return summarise(_outcome(at_ns, _BARE)).latency_ns.mean / 1e3
 
 
 def agreement(at_ns: ArrayLike, latencies_ns: ArrayLike) -> Agreement:
-    """Return theory, the student's own server and the event loop at costs of 0 side by side.
+    """Return the means of theory, the student's server and the event loop at costs of 0.
 
     Parameters
     ----------
     at_ns:
-        When each customer came, shape (n,).
+        Arrival time of each customer, shape (n,).
     latencies_ns:
-        How long each was in the student's system, shape (n,).
+        Time of each in the student's system, shape (n,).
 
     Raises
     ------
     UserError
-        If they are not as many.
+        If their shapes differ.
     """
     came, took = np.asarray(at_ns), np.asarray(latencies_ns, dtype=float)
     if came.shape != took.shape:
         raise UserError(
-            f"latencies_ns: must be one of each of the {came.size} customers, got {took.size}"
+            f"latencies_ns: must be one for each of the {came.size} customers, got {took.size}"
         )
     load = SERVICE_NS * came.size / float(came[-1])
     return Agreement(
         {
-            f"theory (M/D/1 at the load that came, {number(load)})": theory_us(load),
-            "the server of your own": float(took.mean()) / 1e3,
-            "dispatchsim, all costs but own code 0": event_loop_us(came),
+            f"theory (M/D/1 at the actual load, {number(load)})": theory_us(load),
+            "your own server": float(took.mean()) / 1e3,
+            "dispatchsim, all costs 0 except own code": event_loop_us(came),
         }
     )
 
 
 def real_loop(load: float, mechanism: str = "epoll_level") -> Summary:
-    """Return the figures of the event loop at the costs of the lessons' profile.
+    """Return the summary of the event loop at the costs of the lessons' profile.
 
     *load* is that of the server's own code alone, as in `theory_us`.
     """
@@ -165,15 +165,16 @@ def latency_by_load(loads: Sequence[float] = LOADS) -> Picture:
     """Return the picture of `mean_by_load`."""
     lines = {name: (loads, values) for name, values in mean_by_load(loads).items()}
     drawing = lines_figure(
-        "The same customers", "load of the server's own code", "mean latency (µs)", lines,
+        "One queue, theory and event loop", "load of the server's own code", "mean latency (µs)",
+        lines,
         is_log=True, without_line=["event loop, own code only"],
     )  # fmt: skip
-    said = "Mean latency against load: the event loop at costs of 0 lies on the line of theory"
-    return Picture(drawing, f"{said}; at real costs it is far above, and rises sooner.")
+    text = "Mean latency against load: the event loop at costs of 0 lies on the line of theory"
+    return Picture(drawing, f"{text}; at real costs it is far above, and rises sooner.")
 
 
 def cpu_us_per_request(load: float, mechanism: str = "epoll_level") -> dict[str, float]:
-    """Return the CPU time of a request, in µs, by what it is spent on."""
+    """Return the CPU time of a request, in µs, by activity."""
     summary = real_loop(load, mechanism)
     parts: dict[str, float] = {}
     for activity, ns in summary.cpu.by_activity_ns.items():
@@ -184,31 +185,31 @@ def cpu_us_per_request(load: float, mechanism: str = "epoll_level") -> dict[str,
 
 
 def where_time_goes(load: float = 0.3) -> Picture:
-    """Return the picture of what the CPU does for a request: in theory, and in a server."""
+    """Return the picture of the CPU time of a request by activity: in theory, and in a server."""
     bars = {
         "theory": {"own code": SERVICE_NS / 1e3},
         "epoll_level": cpu_us_per_request(load),
         "poll": cpu_us_per_request(load, "poll"),
     }
-    drawing = stacked_figure("What a request takes", "CPU time (µs)", bars, least=1.0)
-    said = "; ".join(f"{name}: {number(sum(parts.values()), 'µs')}" for name, parts in bars.items())
-    return Picture(drawing, f"CPU time of a request by what it is spent on. {said}")
+    drawing = stacked_figure("CPU time of one request", "CPU time (µs)", bars, least=1.0)
+    text = "; ".join(f"{name}: {number(sum(parts.values()), 'µs')}" for name, parts in bars.items())
+    return Picture(drawing, f"CPU time of a request by activity. {text}")
 
 
 def to_watch() -> Scenario:
-    """Return a server on epoll whose run can be watched, step by step, by `ds.record`."""
+    """Return a server on epoll, to watch its run step by step with `ds.record`."""
     return scenario(server={"mechanism": "epoll_level"}, load=open_loop(12_000))
 
 
 def answer_for_utilisation() -> HiddenAnswer:
-    """Return the answer to "From which load of its own code on does the server fall behind?"."""
+    """Return the answer to "At which load of its own code does the server fall behind?"."""
     parts = cpu_us_per_request(0.5)
     whole, own = sum(parts.values()), parts["own code"]
     return answer(
-        "At a load of 0.5 a request takes {whole} µs of CPU (at one of 0.3, as in the picture "
-        "above, {calm} µs: who sleeps less is woken less), of which {own} µs are the server's own "
-        "code. The CPU is full when the own code alone would fill {share}% of it: a profiler that "
-        "sees only the program says that there is room.",
+        "At a load of 0.5 a request takes {whole} µs of CPU, of which {own} µs are the server's "
+        "own code. (At a load of 0.3, as in the picture above, it takes {calm} µs: a busier server "
+        "sleeps and wakes less often.) The CPU is full when the own code alone would fill {share}% "
+        "of it: a profiler that sees only the program reports free capacity.",
         whole=whole,
         calm=sum(cpu_us_per_request(0.3).values()),
         own=own,
@@ -221,17 +222,17 @@ def answer_for_corrected_theory() -> HiddenAnswer:
     load = 0.3
     summary = real_loop(load)
     service_us = sum(cpu_us_per_request(load).values())
-    said_us = theory_us(load, service_us * 1e3)
+    predicted_us = theory_us(load, service_us * 1e3)
     return answer(
-        "With a service of {service} µs the customers of a load of 0.3 fill {busy}% of the CPU; "
-        "theory says {said} µs, the simulator {seen} µs. That is much nearer, and not the same: "
-        "packets are handled before everything else, a wake-up is needed only by who finds the "
-        "server asleep, and what several share is paid once. For an estimate on paper it will do; "
-        "for the mechanisms of the next lessons, whose service depends on who else is there, it "
-        "will not.",
+        "With a service time of {service} µs the customers of a load of 0.3 fill {busy}% of the "
+        "CPU. Theory gives {theory} µs, the simulator {seen} µs. This is much closer, but not "
+        "equal: packets are handled before everything else, only a request that finds the server "
+        "asleep needs a wake-up, and several requests share some costs. This is good enough for an "
+        "estimate on paper. It is not for the mechanisms of the next lessons, whose service time "
+        "depends on the other connections.",
         service=service_us,
         busy=100 * load * service_us * 1e3 / SERVICE_NS,
-        said=said_us,
+        theory=predicted_us,
         seen=summary.latency_ns.mean / 1e3,
     )
 

@@ -80,11 +80,11 @@ def test_a_prediction_that_is_close_is_asked_for_its_reason() -> None:
 def test_who_says_otherwise_is_named() -> None:
     beside = course.predict("?", 10).beside(75, source="the formula")
     assert "<th scope='row'>the formula</th>" in beside._repr_html_()
-    assert beside.remark.startswith("The formula says more, by a factor of 7.5.")
+    assert beside.remark.startswith("The formula gives more, by a factor of 7.5.")
 
 
 def test_a_run_without_the_figure_says_so() -> None:
-    assert "no such figure" in course.predict("?", 1).beside(float("nan")).remark
+    assert "no such value" in course.predict("?", 1).beside(float("nan")).remark
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), "ten", True])
@@ -186,14 +186,14 @@ def test_a_wait_must_hand_over_what_is_ready() -> None:
     def returns_nothing(world: World, worker: Worker) -> Iterator[int]:
         yield 100
 
-    with pytest.raises(UserError, match="must be of those that are ready"):
+    with pytest.raises(UserError, match="must be ready descriptors"):
         small_race(course.own_mechanism("makes one up", makes_one_up))
     with pytest.raises(UserError, match="a wait must end with hand_over"):
         small_race(course.own_mechanism("returns nothing", returns_nothing))
 
 
 def test_names_and_bases_are_checked() -> None:
-    with pytest.raises(UserError, match="name: must not be that of a mechanism there is"):
+    with pytest.raises(UserError, match="name: must not be that of an existing mechanism"):
         course.own_mechanism("poll", oldest_first)
     with pytest.raises(UserError, match="base: must be one of epoll_level, poll, got"):
         course.own_mechanism("mine", oldest_first, base="select")
@@ -203,7 +203,7 @@ def test_names_and_bases_are_checked() -> None:
 
 def test_a_students_server_is_held_against_as_many_customers() -> None:
     at_ns = course.single_queue.arrivals_ns(0.5, 100)
-    with pytest.raises(UserError, match="must be one of each of the 100 customers, got 3"):
+    with pytest.raises(UserError, match="must be one for each of the 100 customers, got 3"):
         course.single_queue.agreement(at_ns, np.ones(3))
     with pytest.raises(UserError, match="load: must be above 0"):
         course.single_queue.arrivals_ns(0)
