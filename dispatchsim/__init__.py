@@ -55,8 +55,8 @@ if TYPE_CHECKING:
 
     __version__: str
 
-# Imported when first asked for: the command line must be able to take Ctrl-C before the compiler
-# and the like are read in.
+# Imported at first use: the command line must handle Ctrl-C before slow imports such as the
+# compiler.
 _HOMES = {
     ".calibration.profiles.cost_profile": "Profile ProfileError shipped_profiles",
     ".calibration.profiles.choosing": "default_profile example_profile",

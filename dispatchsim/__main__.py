@@ -1,4 +1,4 @@
-"""Where the command line begins: before anything that takes time, be ready for Ctrl-C."""
+"""The start of the command line: handle Ctrl-C before any slow import."""
 
 from __future__ import annotations
 

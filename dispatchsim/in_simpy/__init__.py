@@ -1,1 +1,1 @@
-"""Servers as components of somebody's SimPy environment."""
+"""Servers as components of a user's SimPy environment."""

@@ -1,9 +1,9 @@
-"""The time of a SimPy environment, which has no unit of its own, in ns of a run.
+"""The time of a SimPy environment, which has no unit, in ns of a run.
 
-    unit "ns"            whole numbers; a fraction is refused, as it comes from another unit
+    unit "ns"            whole numbers; a fraction is refused, as it belongs to another unit
     unit "us", "ms", "s" numbers of any kind, rounded to the nanosecond
 
-All servers of an environment have one unit: two would mean two speeds of time.
+All servers of an environment have the same unit: two would mean two speeds of time.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ _REGISTERED: WeakKeyDictionary[simpy.Environment, _Registered] = WeakKeyDictiona
 
 
 def register(env: simpy.Environment, unit: str) -> int:
-    """Return the number of a new server of *env*: how many it has already.
+    """Return the number of a new server of *env*: the number of servers so far.
 
     Raises
     ------
     UserError
-        If those have another unit.
+        If these have another unit.
     """
     known = _REGISTERED.get(env, _Registered(unit, 0))
     if known.unit != unit:
         raise UserError(
-            f'unit: must be "{known.unit}" as of the other servers of this environment, '
+            f'unit: must be "{known.unit}" as for the other servers of this environment, '
             f'got "{unit}"'
         )
     _REGISTERED[env] = _Registered(unit, known.n_servers + 1)
@@ -56,14 +56,14 @@ class HostClock:
     env:
         The environment.
     unit:
-        Of its time: a key of `NS_PER`.
+        Unit of its time: a key of `NS_PER`.
     duration_ns:
-        How long the run is.
+        Length of the run.
 
     Raises
     ------
     UserError
-        If the environment's time is a fraction of a nanosecond, or too late to tell two apart.
+        If the environment's time is a fraction of a nanosecond, or too large to resolve one.
     """
 
     def __init__(self, env: simpy.Environment, unit: str, duration_ns: int) -> None:
@@ -78,8 +78,8 @@ class HostClock:
         step_ns = math.ulp(float(env.now) + duration_ns / self._per) * self._per
         if step_ns > 0.5 and not (self._per == 1 and isinstance(env.now, int)):
             raise UserError(
-                f"env.now: must be small enough for floating point to tell nanoseconds apart "
-                f"until the end of the run, got {env.now} {unit}: begin at 0, or take whole ns"
+                f"env.now: must be small enough for floating point to resolve nanoseconds "
+                f"until the end of the run, got {env.now} {unit}: begin at 0, or use whole ns"
             )
 
     def now_ns(self) -> int:
@@ -89,14 +89,14 @@ class HostClock:
         return round((self.env.now - self.start) * self._per)
 
     def next_ns(self) -> int:
-        """Return when the next event of the environment is due, at the earliest."""
+        """Return a time at or before the next event of the environment."""
         next_at = self.env.peek()
         if next_at == math.inf:
             return NEVER_NS
         return math.floor((next_at - self.start) * self._per)
 
     def delay(self, at_ns: int) -> float:
-        """Return how long it is until *at_ns*, in the unit of the environment."""
+        """Return the time until *at_ns*, in the unit of the environment."""
         return max(0, self.time_of(at_ns) - self.env.now)
 
     def time_of(self, at_ns: int) -> float:
@@ -104,12 +104,12 @@ class HostClock:
         return self.start + (at_ns if self._per == 1 else at_ns / self._per)
 
     def duration_ns(self, name: str, value: Any) -> int:
-        """Return the duration *value* of the environment's unit in ns.
+        """Return the duration *value*, in the environment's unit, in ns.
 
         Raises
         ------
         UserError
-            With *name*, unless it is a number above 0, and in ns a whole one.
+            With *name*, unless it is a number above 0, and a whole one if the unit is ns.
         """
         is_number = isinstance(value, Real) and not isinstance(value, bool)
         if not (is_number and 0 < value < math.inf):
@@ -125,7 +125,7 @@ class HostClock:
     def _whole(self, value: float, name: str) -> int:
         if value != int(value):
             raise UserError(
-                f"{name}: must be a whole number of ns, got {value}: round() what you draw, or say "
+                f"{name}: must be a whole number of ns, got {value}: round() random times, or give "
                 f'the unit of the environment, e.g. unit="s"'
             )
         return int(value)

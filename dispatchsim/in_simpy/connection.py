@@ -1,12 +1,11 @@
-"""Connections and requests of SimPy processes: events, what they yield, and how they fail.
+"""Connections and requests of SimPy processes: events, their values, and their failures.
 
     connection = yield server.connect()        ─► Connection, or RequestError
     reply = yield connection.request(size=64)  ─► Reply, or RequestError
-    reply = yield server.request(size=64)      connects, asks and closes
+    reply = yield server.request(size=64)      connects, sends a request and closes
 
-An event that fails throws its exception into the process that waits for it. As with all events of
-SimPy, a failure that no process waits for ends the simulation; after `cancel` or `close` it does
-not.
+An event that fails throws its exception into the process that waits for it. As with all SimPy
+events, a failure without a waiting process ends the simulation, except after `cancel` or `close`.
 """
 
 from __future__ import annotations
@@ -26,15 +25,15 @@ class RequestError(Exception):
 
 
 class RequestTimeoutError(RequestError, TimeoutError):
-    """Its time was over, or no connection request was answered: the client has given up."""
+    """The client gave up: its timeout expired, or no connection request had a reply."""
 
 
 class RequestRefusedError(RequestError, ConnectionRefusedError):
-    """The server's kernel has answered the connection request with a reset."""
+    """The server's kernel refused the connection request with a reset."""
 
 
 class RequestResetError(RequestError, ConnectionResetError):
-    """The server has closed or reset the connection before the whole reply was there."""
+    """The server closed or reset the connection before the whole reply arrived."""
 
 
 class ClientExhaustedError(RequestError):
@@ -42,8 +41,8 @@ class ClientExhaustedError(RequestError):
 
 
 _FAILURES: dict[int, tuple[type[RequestError], str]] = {
-    status.TIMEOUT: (RequestTimeoutError, "the client has given up"),
-    status.DROPPED: (RequestTimeoutError, "no connection request was answered"),
+    status.TIMEOUT: (RequestTimeoutError, "the client gave up"),
+    status.DROPPED: (RequestTimeoutError, "no connection request had a reply"),
     status.REFUSED: (RequestRefusedError, "the server refused the connection"),
     status.RESET: (RequestResetError, "the server closed or reset the connection"),
     status.DESCRIPTORS: (ClientExhaustedError, "the clients have no descriptor (load.descriptors)"),
@@ -59,12 +58,12 @@ class Reply(NamedTuple):
     size:
         Its bytes.
     data:
-        What the server's `work` has left in `Request.reply_data`.
+        The value that the server's `work` left in `Request.reply_data`.
     asked, received:
-        When the client wanted to send the request (to connect, for `Server.request`), and when it
-        had the whole reply; in the unit of the environment.
+        The time at which the client wanted to send the request (to connect, for `Server.request`),
+        and that of the whole reply; in the unit of the environment.
     latency_ns:
-        From the one to the other.
+        The time between the two.
     """
 
     size: int
@@ -82,10 +81,10 @@ class Request:
     size:
         Its bytes.
     data:
-        What the process that sent it gave along; None for the scenario's own clients.
+        The sender's data; None for the scenario's own clients.
     reply_size, reply_data:
-        What is sent back: bytes, as the client asked for unless `work` sets another number; and
-        anything at all.
+        The reply: its bytes, as the client requested unless `work` sets another number, and any
+        data.
     """
 
     __slots__ = ("data", "reply_data", "reply_size", "size")
@@ -98,16 +97,16 @@ class Request:
 
 
 class Pending(simpy.Event):
-    """The event of a connection or a reply that is to come."""
+    """The event of a future connection or reply."""
 
     def __init__(self, env: simpy.Environment, connection: Connection) -> None:
         super().__init__(env)
         self.connection = connection
 
     def cancel(self) -> None:
-        """Give up: the client closes the connection, and the event never comes.
+        """Give up: the client closes the connection, and the event never succeeds.
 
-        A process that waits for it all the same is thrown `RequestTimeoutError`.
+        A process that still waits for it gets `RequestTimeoutError`.
         """
         self.connection.close()
 
@@ -129,7 +128,7 @@ class Connection:
 
     @property
     def is_open(self) -> bool:
-        """Whether a request can be sent, once the reply to the one before has come."""
+        """Whether a request can be sent, after the reply to the one before."""
         return self._client.is_connected and self._client.status == status.OPEN
 
     @property
@@ -138,7 +137,7 @@ class Connection:
         return self._client.c
 
     def take(self, request: Request) -> None:
-        """Keep the reply that `work` has made of the request."""
+        """Take the reply that `work` made from the request."""
         self._size, self.reply_data = request.reply_size, request.reply_data
 
     def open(self, only: tuple[int, int] | None = None, data: Any = None) -> Pending:
@@ -170,17 +169,17 @@ class Connection:
         data:
             Anything, for the server's `work`.
         timeout:
-            How long the client waits before it gives up and closes, in the unit of the
+            Time after which the client gives up and closes, in the unit of the
             environment; None: the scenario's load.timeout.
         last:
-            Whether it is the last one: the connection ends with its reply, as the scenario's do
+            Whether it is the last one: the connection ends with its reply, as in the scenario
             (load.close).
 
         Raises
         ------
         UserError
-            For a size or a time out of bounds, on a connection that this process has closed, before
-            the reply to the last request has come, or after the end of the server's run.
+            If a size or a time is out of bounds, the connection is closed by this process, the
+            last request has no reply yet, or the server's run has ended.
         """
         terms = self._terms
         terms.check_runs("request")
@@ -188,8 +187,8 @@ class Connection:
         timeout_ns = terms.timeout_ns(timeout)
         if self._pending is not None:
             raise UserError(
-                "request: must wait for the reply to the one before on its connection, got another "
-                "one: connect() once more to have two at a time"
+                "request: must wait for the reply to the one before on its connection: connect() "
+                "once more to have two at a time"
             )
         if self._client.status in (status.REPLIED, status.TIMEOUT):
             raise UserError("request: must not be on a connection that its process has closed")
@@ -204,7 +203,7 @@ class Connection:
         return pending
 
     def close(self) -> None:
-        """Close the connection as the scenario's clients do; a reply to come is given up."""
+        """Close the connection as the scenario's clients do, without waiting for a reply."""
         if self._terms.run.has_ended or self._client.status != status.OPEN:
             return
         self._client.close()
@@ -220,7 +219,7 @@ class Connection:
         )
 
     def on_connected(self) -> None:
-        """Send the only request, or hand the connection to its process."""
+        """Send the only request, or give the connection to its process."""
         if self._only is not None:
             self._ask(self._only, is_last=True)
         else:
@@ -229,10 +228,10 @@ class Connection:
             pending.succeed(self)
 
     def on_reply(self, read_ns: int) -> None:
-        """Hand over the whole reply, which the client has at *read_ns*: now or soon."""
+        """Deliver the whole reply, which the client has at *read_ns*: now or soon."""
         clock, env = self._terms.clock, self._terms.env
         delay = clock.delay(read_ns)
-        if delay > 0:  # the client's CPU is at something else
+        if delay > 0:  # the client's CPU is busy
             env.timeout(delay).callbacks.append(lambda _: self._deliver(read_ns))
         else:
             self._deliver(read_ns)
@@ -253,7 +252,7 @@ class Connection:
         )
 
     def on_failed(self, why: int) -> None:
-        """Let the pending event fail: the connection has ended as in `Status` *why*."""
+        """Fail the pending event: the connection has ended with `Status` *why*."""
         if self._pending is not None:
             self._fail(why)
 

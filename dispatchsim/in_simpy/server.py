@@ -1,9 +1,9 @@
-"""A scenario's server as a component of somebody's SimPy environment.
+"""A scenario's server as a component of a user's SimPy environment.
 
     env ─┬─ processes ── request, connect ──► Server ── work ──► processes, resources, servers
          └─ the scenario's own clients ─────────┘
 
-Sources: SimPy 4.1, "Process interaction" and "Shared resources" (what a component yields).
+Sources: SimPy 4.1, "Process interaction" and "Shared resources" (events that components yield).
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ from .connection import Connection, Pending, Request
 from .terms import REPLY_MIN, Terms, check_bytes
 
 Work = Callable[[Request], Generator[simpy.Event, Any, Any]]
-"""What a request needs besides CPU time: a generator function, run as a process."""
+"""The work of a request besides CPU time: a generator function, run as a process."""
 _CONNECTIONS_MAX = 1_000_000
 
 
 class Server:
     """The server of *scenario* in *env*, from now until the scenario's run ends.
 
-    It is the run of the reference engine: with nobody else in the environment its outcome is that
-    of `run`, to the nanosecond. Processes connect to it as further clients of the scenario: over
-    its network, on its clients' CPU, closing as they do. They take part in no retries, and their
-    first request never rides on a SYN.
+    It runs on the reference engine: alone in the environment, its outcome equals that of `run` to
+    the nanosecond. Processes connect to it as further clients of the scenario: over its network, on
+    its clients' CPU, with the same way of closing. They do not retry, and their first request is
+    never part of a SYN.
 
-    Several servers in one environment have networks of their own. At one nanosecond all events of
+    Several servers in one environment have separate networks. Within one nanosecond all events of
     the environment come first, then the servers in the order in which they were made.
 
     Parameters
@@ -60,39 +60,39 @@ class Server:
     env:
         A `simpy.Environment`, or a subclass, such as one that keeps real time.
     scenario:
-        What is run: one replication, that ends after run.duration. A reply that has not come by
-        then never comes.
+        The scenario: one replication, which ends after run.duration. A reply that has not arrived
+        by then never arrives.
     unit:
-        Of the environment's time: "ns" (whole numbers), "us", "ms" or "s" (numbers of any kind,
-        rounded to the nanosecond). All servers of an environment have the same.
+        Unit of the environment's time: "ns" (whole numbers), "us", "ms" or "s" (numbers of any
+        kind, rounded to the nanosecond). All servers of an environment have the same unit.
     work:
-        A generator function, called with each `Request` when it has been read and its CPU time is
-        spent; it runs as a process, and the worker sleeps until it has ended. It may yield any
+        A generator function, called with each `Request` after the server has read it and spent its
+        CPU time. It runs as a process, and the worker sleeps until it ends. It may yield any
         event: a timeout, the request of a `simpy.Resource`, the request to another server.
     clients:
-        Whether the scenario's own clients come; otherwise only processes do, and idle connections.
+        Whether the scenario's own clients run; otherwise only processes and idle connections.
     connections:
-        How many connections of processes may be open at the server at once.
+        Most connections of processes open at the server at once.
     seed:
-        Of the run; None: the scenario's first.
+        Seed of the run; None: the scenario's first.
     profile:
-        What things cost; None: what the scenario names.
+        The costs; None: the profile that the scenario names.
 
     Attributes
     ----------
     env, scenario:
         As given.
     world:
-        The state of the run, to be read.
+        The state of the run, read-only.
 
     Raises
     ------
     TypeError
-        If *env* is no environment of SimPy, *scenario* no scenario, or *work* cannot be called.
-        The simulation ends with it if *work* is no generator function.
+        If *env* is no SimPy environment, *scenario* no scenario, or *work* cannot be called. The
+        simulation ends with this error if *work* is no generator function.
     UserError
-        For another unit than that of the other servers of *env*, a scenario that asks for the fast
-        engine or is of a client, or any other value that breaks its rule.
+        If the unit differs from that of the other servers of *env*, the scenario requires the fast
+        engine or is that of a client, or another value breaks its rule.
     ScenarioError, ProfileError, TraceError
         If the scenario cannot be run.
     """
@@ -148,22 +148,22 @@ class Server:
     ) -> Pending:
         """Connect, send one request and close; the event yields a `Reply`.
 
-        Parameters are those of `Connection.request`. The time-out includes the handshake.
+        Parameters are those of `Connection.request`. The timeout includes the handshake.
 
         Raises
         ------
         UserError
-            For a size or a time out of bounds, when `connections` are open already, or after the
-            end of the run.
+            If a size or a time is out of bounds, `connections` are open already, or the run has
+            ended.
         """
         self._terms.check_runs("request")
         sizes = self._terms.sizes(size, reply_size)
         return self._connect(timeout).open(sizes, data)
 
     def connect(self, *, timeout: float | None = None) -> Pending:
-        """Open a connection; the event yields a `Connection`, once the handshake is over.
+        """Open a connection; the event yields a `Connection` after the handshake.
 
-        *timeout* is that of the handshake. Errors are those of `request`.
+        *timeout* applies to the handshake. Errors are those of `request`.
         """
         self._terms.check_runs("connect")
         return self._connect(timeout).open()
@@ -171,12 +171,12 @@ class Server:
     def outcome(self) -> Outcome:
         """Return the record until now, or until the end of the run, as `simulate` does.
 
-        The connections of processes are among those of the scenario's clients.
+        Connections of processes are included with those of the scenario's clients.
         """
         return self._run.outcome()
 
     def summary(self) -> Summary:
-        """Return the figures of `outcome`, from the end of the scenario's warm-up on."""
+        """Return the metrics of `outcome`, from the end of the scenario's warm-up on."""
         return summarise(self.outcome())
 
     def _connect(self, timeout: float | None) -> Connection:
@@ -193,7 +193,7 @@ class Server:
         if len(self._open) >= self._most:
             raise UserError(
                 f"connections: must be at least as many as processes have open at once, got "
-                f"{self._most}, which are open: close some, or give Server more connections="
+                f"{self._most}, all in use: close some, or raise connections= of Server"
             )
 
     def _is_at_server(self, c: int) -> bool:
@@ -207,7 +207,7 @@ class Server:
         return self.env.process(self._work_on(self.world.connection_of[fd]))
 
     def _work_on(self, c: int) -> Generator[simpy.Event, Any, None]:
-        """Run the user's generator for the request of *c*, and take the reply that it makes."""
+        """Run the user's generator for the request of *c*, and take its reply."""
         world, connection = self.world, self._connection_of.get(c)
         data = None if connection is None else connection.data
         request = Request(world.request_bytes[c], world.reply_bytes[c], data)
@@ -225,17 +225,17 @@ class Server:
 def _check(env: object, scenario: Scenario, work: object, connections: int, seed: object) -> None:
     if not isinstance(env, simpy.Environment):
         raise TypeError(
-            f"env: must be a simpy.Environment, got {shown(env)}: simpy.Environment() makes one"
+            f"env: must be a simpy.Environment, got {shown(env)}: use simpy.Environment()"
         )
     check_scenario(scenario)
     if scenario.run.engine == "fast":
         raise UserError(
-            'run.engine: must be "reference" or "auto" in an environment of SimPy, got "fast"'
+            'run.engine: must be "reference" or "auto" in a SimPy environment, got "fast"'
         )
     if scenario.machine.role == "client":
-        raise UserError('machine.role: must be "server" to be asked by processes, got "client"')
+        raise UserError('machine.role: must be "server" to serve processes, got "client"')
     if scenario.clients:
-        raise UserError("clients: must be absent where processes are clients, got classes of them")
+        raise UserError("clients: must be absent, as processes are the clients, got classes")
     if work is not None and not callable(work):
         raise TypeError(f"work: must be a generator function, got {shown(work)}")
     is_whole = isinstance(connections, int) and not isinstance(connections, bool)

@@ -1,4 +1,4 @@
-"""What processes may ask of a server: sizes, times, and until when."""
+"""Bounds of requests from processes: sizes, timeouts, and the end of the run."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from .clock import HostClock
 REQUEST_MIN, REPLY_MIN = 1, REPLY_BYTES_MIN
 """Bytes of the smallest request, and of the smallest reply: its header."""
 REQUEST_MAX = 65_536
-"""Bytes of the largest request, as of load.request_size."""
+"""Bytes of the largest request, as in load.request_size."""
 BYTES_MAX = 1 << 40
-"""Of a reply: 1 TiB."""
+"""Bytes of the largest reply: 1 TiB."""
 
 
 class Terms:
@@ -33,12 +33,12 @@ class Terms:
         self._load = scenario.load.workload
 
     def check_runs(self, what: str) -> None:
-        """Refuse *what* a process calls after the end of the run.
+        """Refuse the call *what* of a process after the end of the run.
 
         Raises
         ------
         UserError
-            With *what*, the end and the time now, after the end.
+            After the end, with *what*, the end and the current time.
         """
         now_ns, end_ns = self.clock.now_ns(), self.run.duration_ns
         if self.run.has_ended or now_ns > end_ns:
@@ -53,7 +53,7 @@ class Terms:
         Raises
         ------
         UserError
-            For one out of bounds.
+            If one is out of bounds.
         """
         if size is None:
             size = self._load.request_bytes
@@ -65,12 +65,12 @@ class Terms:
         )
 
     def timeout_ns(self, timeout: float | None) -> int:
-        """Return how long a client waits, the scenario's load.timeout for None; 0: for ever.
+        """Return the timeout of a client, the scenario's load.timeout for None; 0: for ever.
 
         Raises
         ------
         UserError
-            For one that is no duration.
+            If it is no duration.
         """
         if timeout is None:
             return self.run.world.client.timeout_ns

@@ -1,1 +1,1 @@
-"""What a run did, one by one: recordings, the timeline, traces, the step-through."""
+"""The events of one run: recordings, the timeline, traces, the step-through."""

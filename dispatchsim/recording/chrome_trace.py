@@ -1,16 +1,16 @@
 """A recording as a trace that Perfetto and chrome://tracing read: Trace Event Format, JSON.
 
     process            tracks                               events
-    1 CPUs             CPU k: what it did                   slices (X)
-    2 server           a track a thread of the program      slices
+    1 CPUs             activities of CPU k                  slices (X)
+    2 server           one track per thread of the program  slices
     3 kernel           ksoftirqd, stalls, other processes   slices
-    4 interrupts       one a CPU: by what set them off      slices
+    4 interrupts       one track per CPU, by cause          slices
     5 clients          each request, from due to its end     async (b, e), occurrences (i)
     6 queues           the length of each                   counters (C)
 
-Times are in microseconds from the start of the run, with the nanoseconds behind the point. The
-number of events is bounded by that of the recording's entries, and the file by `BYTES_MAX`.
-Source: "Trace Event Format" of the Chromium project; Perfetto's documentation of what it imports.
+Times are in microseconds from the start of the run, with nanoseconds as decimals. The number of
+entries of the recording limits the number of events, and `BYTES_MAX` the size of the file.
+Source: "Trace Event Format" of the Chromium project; Perfetto's documentation of its imports.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ..sim.state.kinds import NONE, Activity, Occurrence
 from .recorded import IN_INTERRUPT, Recorded
 
 BYTES_MAX = 64_000_000
-"""Of a trace file: what the viewers take without complaint."""
+"""Largest trace file that the viewers open without trouble."""
 CPUS, SERVER, KERNEL, INTERRUPTS, CLIENTS, QUEUES = range(1, 7)
 _PROCESSES = {
     CPUS: "CPUs",
@@ -52,13 +52,13 @@ def write_trace(recording: Recorded, path: Path) -> None:
     if len(text) > BYTES_MAX:
         raise UserError(
             f"trace: must be at most {BYTES_MAX:_} bytes, got {len(text):_}: "
-            "ask for a shorter length"
+            "record a shorter length"
         )
     write_whole(path, text)
 
 
 def to_json(recording: Recorded) -> str:
-    """Return *recording* as the JSON object of a trace, one event a line."""
+    """Return *recording* as the JSON object of a trace, one event per line."""
     events = ",\n".join(json.dumps(event, allow_nan=False) for event in trace_events(recording))
     head = json.dumps(
         {
@@ -148,7 +148,7 @@ def _thread_slices(recording: Recorded) -> Iterator[Fields]:
 
 
 def _requests(recording: Recorded) -> Iterator[Fields]:
-    """Yield the beginning and the end of each request; what the window cuts, ends with it."""
+    """Yield the beginning and the end of each request; the window ends those that it cuts."""
     for request in recording.requests:
         event = {
             "pid": CLIENTS, "tid": 1, "cat": "request",

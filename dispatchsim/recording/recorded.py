@@ -1,7 +1,7 @@
-"""What a recorded run did, as data: spans of CPUs, occurrences, queues, states, requests.
+"""The data of a recorded run: spans of CPUs, occurrences, queues, states, requests.
 
-A state is what a server knows at one moment, read off its world: queues, the interest set, the
-batch. A request says when a client wanted it, and when its reply was there.
+A state is a snapshot of a server, read from its world: queues, the interest set, the batch. A
+request has the time at which its client wanted to send it, and that of its reply.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from ..sim.state.kinds import NONE, Activity, Occurrence, Status
 from ..sim.state.world import InterestSet, World
 
 IN_INTERRUPT = frozenset({Activity.INTERRUPT, Activity.INTERRUPT_IDLE, Activity.INTERRUPT_OTHER})
-"""What a CPU does for packets that interrupt it, whomever it takes the time from."""
+"""Work of a CPU for packets that interrupt it, no matter which thread loses the time."""
 SHOWN_MAX = 64
-"""Descriptors, or connections of a queue, that a state lists; of further ones it has the number."""
+"""Most descriptors, or connections of a queue, listed in a state; others are only counted."""
 
 
 class Watched(NamedTuple):
-    """One descriptor in an interest set: whose it is, and whether the server would find it ready.
+    """One descriptor in an interest set: its connection, and whether it is ready.
 
-    The listener has no connection: NONE.
+    The connection of the listener is NONE.
     """
 
     fd: int
@@ -43,22 +43,22 @@ class Watched(NamedTuple):
 
 
 class State(NamedTuple):
-    """What the server and its kernel know.
+    """A snapshot of the server and its kernel.
 
     Attributes
     ----------
     accept_queue:
-        Connections that wait to be accepted, the first one first.
+        Connections that wait to be accepted, in order.
     watched:
-        The descriptors of the interest sets, in the order of a scan, idle connections left out.
+        The descriptors of the interest sets, in the order of a scan, without idle connections.
     n_idle:
-        How many idle connections are watched besides.
+        Number of idle connections that are watched, too.
     first_idle:
-        How many of `watched` come before the idle ones in the order of a scan.
+        Number of `watched` before the idle ones in the order of a scan.
     ready:
-        Descriptors on the ready list, the first one first.
+        Descriptors on the ready list, in order.
     queued:
-        Descriptors that the queue of signals, or of completions, tells of; the first one first.
+        Descriptors in the queue of signals, or of completions, in order.
     batch:
         Descriptors that the last wait of the first worker returned.
     """
@@ -73,7 +73,7 @@ class State(NamedTuple):
 
 
 def state_of(world: World) -> State:
-    """Return what the server knows now."""
+    """Return the state of the server now."""
     connection_of = world.connection_of
     assert isinstance(connection_of, NotedColumn)
     listeners = {fd for listener in world.listeners for fd in listener.fds[: listener.n_fds]}
@@ -107,7 +107,7 @@ def _told(world: World) -> int:
 
 
 TOLD: Mapping[str, Measure] = {"told": _told}
-"""The length of the queue that a mechanism has of its own: of signals, or of completions."""
+"""The length of the mechanism's own queue: of signals, or of completions."""
 
 
 def _n_queued(interests: InterestSet) -> int:
@@ -118,7 +118,7 @@ def _n_queued(interests: InterestSet) -> int:
 
 
 def queued_of(interests: InterestSet) -> list[int]:
-    """Return the descriptors that the mechanism's own queue tells of, the first one first."""
+    """Return the descriptors in the mechanism's own queue, in order."""
     own = interests.own
     if isinstance(own, SignalMemory):
         return _signals(own.queue)
@@ -154,29 +154,29 @@ def _listed(world: World, interests: InterestSet) -> list[int]:
 
 
 def _place(world: World, fd: int) -> int:
-    """Return where *fd* is in the order of a scan: that of the array, or of descriptors."""
+    """Return the place of *fd* in the order of a scan: that of the array, or of descriptors."""
     number = _peek(world.watched_by, fd)
     own = world.sets[number].own if number != NONE else None
     return own.slot_of[fd] if isinstance(own, PollArray) else fd
 
 
 def _peek(column: list[int], fd: int) -> int:
-    """Return an entry without having it noted."""
+    """Return an entry without recording the access."""
     return list.__getitem__(column, fd)
 
 
 class Request(NamedTuple):
-    """One request of a connection, of several attempts the first.
+    """One request of a connection: the first of its attempts.
 
     Attributes
     ----------
     connection, number:
-        Which one of which connection, from 0; of none (NONE) while it waits at its client.
+        Its connection and its number there, from 0; NONE while it waits at its client.
     due_ns, end_ns:
-        When its client wanted to send it, and when it had the whole reply or gave up; the latter
-        NONE if neither came within the window.
+        The time at which its client wanted to send it, and that at which it had the whole reply or
+        gave up; NONE if neither is in the window.
     status:
-        How it ended; OPEN if it did not within the window.
+        Its end; OPEN if it did not end within the window.
     """
 
     connection: int
@@ -187,17 +187,17 @@ class Request(NamedTuple):
 
     @property
     def replied(self) -> bool:
-        """Whether the whole reply came within the window."""
+        """Whether the whole reply arrived within the window."""
         return self.status is Status.REPLIED
 
 
 def requests_of(world: World, begin_ns: int, end_ns: int) -> tuple[Request, ...]:
-    """Return the requests that were due or under way within the window, in order of their due.
+    """Return the requests that were due or under way within the window, in order of due times.
 
-    Those that had ended before it, with a reply or without one, are none of it.
+    Requests that ended before it, with or without a reply, are not included.
     """
     first, each = world.n_idle, world.rows_each
-    asked = known_requests(world, end_ns - 1)  # what lies beyond the window has not happened
+    asked = known_requests(world, end_ns - 1)  # events after the window have not happened
     is_near = (asked.due_ns < end_ns) & ((asked.ended_ns == NONE) | (asked.ended_ns >= begin_ns))
     # The attempts of a connection share its number, and the requests of one follow each other.
     connection = first + (asked.row - first) // each * each
@@ -221,31 +221,31 @@ if TYPE_CHECKING:
     import pandas as pd
 
 STATES = 600
-"""Of the server that are kept, for the step-through."""
+"""Number of states of the server that are kept, for the step-through."""
 
 
 @dataclass(frozen=True, repr=False)
 class Recorded:
-    """What a run of *scenario* did from *begin_ns* until *end_ns*.
+    """A run of *scenario* from *begin_ns* until *end_ns*.
 
     Attributes
     ----------
     scenario, seed, profile:
-        What was run: the profile by its name.
+        The run; the profile by its name.
     begin_ns, end_ns:
-        The window of which all was recorded, in ns from the start of the run.
+        The window that was recorded in full, in ns from the start of the run.
     asked_end_ns:
-        The end of the window that was asked for; later than *end_ns* if there was too much to keep.
+        The end of the requested window; later than *end_ns* if there were too many entries.
     spans, events, lengths:
-        As of `sim.recording.Recorder`.
+        As in `sim.recording.Recorder`.
     queue_names:
         The columns of *lengths*.
     states:
-        What the server knew from when on, at the beginning of the window: the first `STATES`.
+        The first `STATES` states of the server in the window, each with its beginning.
     requests:
-        Of clients, that were due or under way in the window.
+        Requests of clients that were due or under way in the window.
     n_cpus, n_workers:
-        CPUs of the server, and threads of its program; the others are numbered behind these.
+        CPUs of the server, and threads of its program; other threads have higher numbers.
     outcome:
         The record of the run until *asked_end_ns*.
     """
@@ -268,7 +268,7 @@ class Recorded:
 
     @property
     def frame(self) -> pd.DataFrame:
-        """One row a span of a CPU, in order of its beginning; -1 where there is no such thing."""
+        """One row per span of a CPU, by its beginning; -1 means none."""
         import pandas as pd
 
         frame = pd.DataFrame(self.spans, columns=list(Span._fields))
@@ -278,7 +278,7 @@ class Recorded:
 
     @property
     def queues(self) -> pd.DataFrame:
-        """One row a change: the length of each queue from *at_ns* on."""
+        """One row per change: the length of each queue from *at_ns* on."""
         import pandas as pd
 
         rows = [(at_ns, *lengths) for at_ns, lengths in self.lengths]
@@ -286,7 +286,7 @@ class Recorded:
 
     @property
     def occurrences(self) -> pd.DataFrame:
-        """One row an occurrence: when, what, to which connection (-1: none)."""
+        """One row per occurrence: time, kind, connection (-1: none)."""
         import pandas as pd
 
         frame = pd.DataFrame(self.events, columns=list(Event._fields))
@@ -294,13 +294,13 @@ class Recorded:
         return frame
 
     def name_of(self, activity: int) -> str:
-        """Return what a CPU or a thread does in *activity*, in the words of the mechanism."""
+        """Return the name of *activity*, with the call of the mechanism for waits."""
         if activity == Activity.WAIT:
             return CATALOGUE[self.scenario.server.mechanism].wait_call
         return str(Activity(activity).name).lower().replace("_", " ")
 
     def thread_name(self, thread: int) -> str:
-        """Return what the thread of that number is."""
+        """Return the name of the thread with this number."""
         other = thread - self.n_workers
         if other < 0:
             return f"worker {thread}"
@@ -311,7 +311,7 @@ class Recorded:
         return f"other process {other - 2 * self.n_cpus}"
 
     def steps_of_threads(self) -> list[Span]:
-        """Return each step of a thread as one span, with the interrupts that cut it."""
+        """Return each step of a thread as one span, including interrupts within it."""
         steps: dict[int, Span] = {}
         for span in self.spans:
             if span.step == NONE:
@@ -322,5 +322,5 @@ class Recorded:
 
     @property
     def states_end_ns(self) -> int:
-        """Until when what the server knew is known."""
+        """The time until which states of the server are known."""
         return self.states[-1][0] if len(self.states) == STATES else self.end_ns

@@ -1,13 +1,12 @@
-"""Record a window of a scenario's run, and look at it: as tables, a picture, a trace, a page.
+"""Record a window of a scenario's run, to view as tables, a picture, a trace or a page.
 
     Scenario ─► reference engine ─► Recorder ─► Recording ─┬─ frame, queues    pandas
                 until the window ends                      ├─ timeline()       matplotlib
                                                            ├─ write_trace()    Perfetto
                                                            └─ steps()          a page
 
-The run is the first of those that `run` makes of the scenario, or that of another seed, at the
-central costs; it is simulated on the reference engine, which can be looked into, and ends where the
-window does.
+The run is the first of those that `run` makes of the scenario, or one with another seed, at central
+costs. It is simulated on the reference engine, which can be observed, and ends with the window.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
     from .step_through import StepThrough
 
 LIMIT = 100_000
-"""Entries of a recording unless another number is asked for: some 20 MB."""
+"""Default limit of entries in a recording: some 20 MB."""
 
 
 class Recording(Recorded):
@@ -56,7 +55,7 @@ class Recording(Recorded):
         Raises
         ------
         UserError
-            If it would be too large for them.
+            If it would be too large for these viewers.
         """
         from .chrome_trace import write_trace
 
@@ -69,7 +68,7 @@ class Recording(Recorded):
         return timeline_figure(self)
 
     def steps(self) -> StepThrough:
-        """Return the page that goes through the beginning of the recording, step by step."""
+        """Return the page that shows the beginning of the recording, step by step."""
         from .step_through import step_through
 
         return step_through(self)
@@ -92,27 +91,26 @@ def record(
     length: str | int = "2 ms",
     limit: int = LIMIT,
 ) -> Recording:
-    """Return what a run of *scenario* did in a window of time.
+    """Return the recording of a run of *scenario* in a window of time.
 
     Parameters
     ----------
     scenario:
-        What is run.
+        The scenario to run.
     profile:
-        What things cost; None: what the scenario names.
+        The costs; None: the profile that the scenario names.
     seed:
-        Of the run; None: the scenario's first.
+        Seed of the run; None: the scenario's first.
     begin, length:
-        The window: durations with their unit ("500 ms"), or whole ns. It begins where the warm-up
-        ends unless said otherwise.
+        The window: durations with their unit ("500 ms"), or whole ns. By default it begins at the
+        end of the warm-up.
     limit:
-        Entries at which the recording ends, if the window has so many: spans, occurrences and
-        changes of queues.
+        Number of entries at which the recording ends: spans, occurrences and changes of queues.
 
     Raises
     ------
     UserError
-        If the window does not lie in the run, or nothing may be kept.
+        If the window is not within the run, or the limit is below 1.
     ScenarioError, ProfileError, TraceError
         If the scenario cannot be run.
     """
@@ -174,21 +172,21 @@ def window_ns(
     length: str | int,
     names: tuple[str, str] = ("begin", "length"),
 ) -> tuple[int, int]:
-    """Return when a window of the run of *scenario* begins, and how long it is.
+    """Return the beginning and the length of a window of the run of *scenario*.
 
     Parameters
     ----------
     scenario:
-        What is run.
+        The scenario to run.
     begin, length:
-        Durations with their unit, or whole ns; a *begin* of None: where the warm-up ends.
+        Durations with their unit, or whole ns; a *begin* of None: the end of the warm-up.
     names:
-        Of both, for who gave them.
+        Names of both, for messages.
 
     Raises
     ------
     UserError
-        With the name, the rule and the value, if the window does not lie in the run.
+        With the name, the rule and the value, if the window is not within the run.
     """
     begin_ns = scenario.run.warm_up if begin is None else _nanoseconds(names[0], begin)
     length_ns = _nanoseconds(names[1], length)
@@ -198,7 +196,7 @@ def window_ns(
         raise UserError(f"{names[0]}: must be within {run}, got {_as_given(begin)}")
     left_ns = last_ns - begin_ns
     if length_ns <= 0:
-        raise UserError(f"{names[1]}: must be more than nothing, got {_as_given(length)}")
+        raise UserError(f"{names[1]}: must be above 0, got {_as_given(length)}")
     if length_ns > left_ns:
         rest = f"{DURATION.format(left_ns)}, the rest of {run}"
         raise UserError(f"{names[1]}: must be at most {rest}, got {_as_given(length)}")

@@ -1,10 +1,10 @@
-"""The step-through: a page that shows, step by step, what the server and its kernel do.
+"""The step-through: a page that shows, step by step, the work of the server and its kernel.
 
-    Recording ─► frames: when, what, one sentence ─┐
+    Recording ─► frames: time, what, a sentence ───┐
               ─► states: queues, interest set     ─┴─► JSON ─► templates/step_through.html
 
-The page is one file that needs nothing else: no network, no server. A scan is drawn out into its
-looks at single descriptors; idle ones are one block with a count, and one look.
+The page is one file without any other need: no network, no server. A scan is split into its checks
+of single descriptors; idle ones are one block with a count, and one check.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from .recorded import IN_INTERRUPT, Recorded, State
 
 _ARRIVES = {
     Occurrence.SYN: "{who} opens a connection: its SYN arrives",
-    Occurrence.SYN_ACK: "the answer to the SYN of {who} is handled",
+    Occurrence.SYN_ACK: "the SYN-ACK for {who} is handled",
     Occurrence.ACK: "the handshake of {who} is complete: the connection can be accepted",
     Occurrence.REQUEST: "the request of {who} arrives: its descriptor becomes ready",
-    Occurrence.GONE: "{who} has gone: its reset or close arrives",
-    Occurrence.FIN: "{who} will send no more: its FIN arrives",
-    Occurrence.ACKED: "{who} acknowledges what it got: there is room in the send buffer",
+    Occurrence.GONE: "{who} has left: its reset or close arrives",
+    Occurrence.FIN: "{who} will send no more data: its FIN arrives",
+    Occurrence.ACKED: "{who} acknowledges data: the send buffer has room again",
     Occurrence.LAST_ACK: "{who} acknowledges the end of its connection",
-    Occurrence.DATAGRAM: "datagrams of the flood arrive, which nobody reads",
+    Occurrence.DATAGRAM: "datagrams of the flood arrive; no process reads them",
     Occurrence.TIMER: "a timer of the server expires",
     Occurrence.BACKEND_REPLY: "a reply of the backend arrives: its connection becomes ready",
-    Occurrence.DELIVERY: "the device delivers packets that have come together",
+    Occurrence.DELIVERY: "the device delivers packets that arrived together",
 }
 _WHOLE_SET_UP = 3
-"""Packets of a client without distance, handled in one go: SYN, ACK, request."""
+"""Packets of a client without network delay, handled together: SYN, ACK, request."""
 _TO_BACKEND: dict[int, str] = {
     Activity.READ: "read() takes a reply of the backend",
     Activity.WRITE: "write() sends a request on to the backend",
@@ -49,29 +49,29 @@ _TO_BACKEND: dict[int, str] = {
 _DOES: dict[int, str] = {
     Activity.ACCEPT: "accept() takes {who} off the queue: {what}",
     Activity.READ: "read() takes the request of {who} from {what}",
-    Activity.USER: "the server works out its reply to {who}",
+    Activity.USER: "the server computes its reply to {who}",
     Activity.WRITE: "write() sends the reply to {who} by {what}",
     Activity.CLOSE: "close() ends the connection of {who}: {what} is free again",
-    Activity.WATCH: "{what} of {who} is put into the interest set",
+    Activity.WATCH: "{what} of {who} is added to the interest set",
     Activity.REWATCH: "the interest in {what} of {who} is changed",
-    Activity.UNWATCH: "{what} is taken out of the interest set",
+    Activity.UNWATCH: "{what} is removed from the interest set",
     Activity.SLEEP: "nothing is ready: the server goes to sleep",
     Activity.WAKE: "the scheduler brings the server back onto the CPU",
-    Activity.IDLE: "the CPU is idle: nothing to do until a packet comes",
+    Activity.IDLE: "the CPU is idle until a packet arrives",
     Activity.SPAWN: "a thread begins, or ends",
     Activity.CONNECT: "connect() opens a connection: {who}",
     Activity.KSOFTIRQD: "a thread of the kernel handles packets",
-    Activity.OTHER: "another process has the CPU, or nobody: the server waits",
+    Activity.OTHER: "another process has the CPU, or it is stalled: the server waits",
 }
 
 
 def sentence_of(span: Span, who: Callable[[int], str]) -> str:
-    """Return what happens in *span*, which is no wait; *who* names the client of a connection."""
+    """Return the sentence of *span*, which is no wait; *who* names the client of a connection."""
     activity = Activity(span.activity)
     if activity in IN_INTERRUPT:
         return _interrupt(span, who)
     if activity == Activity.ACCEPT and span.found == 0:
-        return "accept() finds nobody in the queue (EAGAIN)"
+        return "accept() finds no connection in the queue (EAGAIN)"
     if span.kind == Occurrence.BACKEND_REPLY and activity in _TO_BACKEND:
         return _TO_BACKEND[activity]
     what = "a descriptor" if span.fd == NONE else f"descriptor {span.fd}"
@@ -81,23 +81,23 @@ def sentence_of(span: Span, who: Callable[[int], str]) -> str:
 
 
 def look_at(wait_call: str, fd: int, *, is_ready: bool) -> str:
-    """Return what one look of a scan finds.
+    """Return the sentence of one check of a scan.
 
     >>> look_at("poll", 17, is_ready=False)
-    'poll() looks at descriptor 17: nothing'
+    'poll() checks descriptor 17: not ready'
     """
-    return f"{wait_call}() looks at descriptor {fd}: {'ready' if is_ready else 'nothing'}"
+    return f"{wait_call}() checks descriptor {fd}: {'ready' if is_ready else 'not ready'}"
 
 
 def look_at_idle(wait_call: str, n: int) -> str:
-    """Return what a scan finds among *n* idle descriptors."""
-    return f"{wait_call}() looks at {n:,} idle descriptors, one after the other: nothing"
+    """Return the sentence of a scan of *n* idle descriptors."""
+    return f"{wait_call}() checks {n:,} idle descriptors, one after the other: none ready"
 
 
 def wait_sentence(span: Span, wait_call: str, *, has_found: bool) -> str:
-    """Return what a step of a wait does; *has_found*: the one before it found what is ready."""
+    """Return the sentence of a step of a wait; *has_found*: the step before found events."""
     if has_found:
-        return f"{wait_call}() hands over what it has found"
+        return f"{wait_call}() returns its events"
     if span.found == 0:
         return f"{wait_call}() finds nothing ready"
     plural = "" if span.found == 1 else "s"
@@ -113,18 +113,18 @@ def _interrupt(span: Span, who: Callable[[int], str]) -> str:
 
 
 FRAMES = 1_000
-"""Of a page at most: a quarter of an hour at the speed it begins with."""
+"""Most frames of a page: a quarter of an hour at normal speed."""
 _SCANS = ("select", "poll")
 _HEIGHT_PX = 760
 _PACKETS_MAX = 8
-"""Of an interrupt that are drawn."""
+"""Most packets drawn of an interrupt."""
 Frame = dict[str, Any]
 Who = Callable[[int], str]
 
 
 @dataclass(frozen=True, repr=False)
 class StepThrough:
-    """A page that goes through a recording; `save` it, or let a notebook show it."""
+    """The page of a recording; `save` it, or let a notebook show it."""
 
     title: str
     content: dict[str, Any]
@@ -149,7 +149,7 @@ class StepThrough:
 
     @property
     def says(self) -> str:
-        """How much it shows, in a sentence or two."""
+        """The extent of the page, in a sentence or two."""
         n = len(self.content["frames"])
         return f"{n:,} steps. {self.content['cut']}" if self.content["cut"] else f"{n:,} steps"
 
@@ -159,7 +159,7 @@ class StepThrough:
 
 
 def step_through(recording: Recorded) -> StepThrough:
-    """Return the page of *recording*: as many of its steps as there are states of."""
+    """Return the page of *recording*: its steps with a known state, `FRAMES` at most."""
     numbers: dict[int, int] = {}
 
     def who(connection: int) -> str:
@@ -185,7 +185,7 @@ def step_through(recording: Recorded) -> StepThrough:
 
 
 def _cut(recording: Recorded, found: list[Frame]) -> str:
-    """Return what the page leaves out of the window that was asked for; nothing if it is whole."""
+    """Return a note on the part of the window that the page lacks; empty if it lacks none."""
     if len(found) <= FRAMES and recording.states_end_ns >= recording.asked_end_ns:
         return ""
     n = min(len(found), FRAMES)
@@ -194,19 +194,19 @@ def _cut(recording: Recorded, found: list[Frame]) -> str:
     )
     asked = DURATION.format(recording.asked_end_ns - recording.begin_ns)
     return (
-        f"These are the first {n:,} steps, {until_ns / 1e3:,.1f} µs of the {asked} that were asked "
-        "for: there is no room for more. What follows is seen from a later begin on."
+        f"These are the first {n:,} steps, {until_ns / 1e3:,.1f} µs of the {asked} recorded: the "
+        "page has no room for more. For later steps, begin later."
     )
 
 
 def _in_script(content: dict[str, Any]) -> str:
-    """Return JSON that cannot end the script it stands in, whatever is in its texts."""
+    """Return JSON that cannot end its script element, for any texts in it."""
     text = json.dumps(content, separators=(",", ":"), allow_nan=False)
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
 def _frames(recording: Recorded, who: Who) -> Iterator[Frame]:
-    """Yield what each frame shows, in order of time, as long as the state is known."""
+    """Yield the frames in order of time, as long as the state is known."""
     if not recording.states:
         return
     spans = sorted(recording.spans, key=lambda span: (span.begin_ns, span.cpu))
@@ -250,19 +250,19 @@ def _frame(recording: Recorded, span: Span) -> Frame:
 
 
 def _state_at(recording: Recorded, at_ns: int) -> int:
-    """Return the number of the state that the server is in at *at_ns*."""
+    """Return the number of the server's state at *at_ns*."""
     return max(0, bisect_right(recording.states, at_ns, key=itemgetter(0)) - 1)
 
 
 class _Waits:
-    """Which steps are waits, and of what kind.
+    """The steps that are waits, by kind.
 
     Attributes
     ----------
     scans:
-        Of each step that is a scan, how long it takes without interrupts, in ns.
+        Duration of each step that is a scan, without interrupts, in ns.
     behind:
-        Steps of a wait that has found already what is ready.
+        Steps of a wait after it has found the ready descriptors.
     """
 
     def __init__(self, recording: Recorded, spans: list[Span]) -> None:
@@ -293,7 +293,7 @@ def _has_found(before: Span, span: Span, behind: set[int]) -> bool:
 def _looks(
     recording: Recorded, span: Span, whole_ns: int, looked: dict[int, int]
 ) -> Iterator[Frame]:
-    """Yield the looks at descriptors that a scan comes to within *span*, a part of its step."""
+    """Yield the checks of descriptors by a scan within *span*, a part of its step."""
     call = recording.name_of(Activity.WAIT)
     done_ns = looked.get(span.step, 0)
     end_ns = done_ns + span.end_ns - span.begin_ns
@@ -319,7 +319,7 @@ def _looks(
 
 
 def _order(state: State) -> list[tuple[int, int]]:
-    """Return what a scan looks at in turn: (descriptor, 1), or (NONE, so many idle ones)."""
+    """Return the checks of a scan in order: (descriptor, 1), or (NONE, number of idle ones)."""
     shown = [(watched.fd, 1) for watched in state.watched]
     if state.n_idle:
         shown.insert(state.first_idle, (NONE, state.n_idle))

@@ -1,17 +1,17 @@
-"""The picture of a recording: what CPUs and threads did, what came and left, and the queues.
+"""The picture of a recording: lanes of CPUs and threads, arrivals and replies, and queues.
 
 arrivals        |  | ||          |            ticks
 CPU 0           │accept│read│write│▨ idle ▨│wake│epoll_wait│
   interrupts      ▮  ▮          ▮
-worker 0        a lane each, where there are several
+worker 0        one lane per thread, if there are several
 replies              |      | |
-accept queue    ──┐__┌────                    steps, with what they count
+accept queue    ──┐__┌────                    steps, with their unit
 ready           ───┐__┌───
 
-A lane shows spans as bars; where these would be under a pixel, shares of columns:
+A lane shows spans as bars, or as shares of columns if bars would be under a pixel wide:
 
 few spans     │ epoll_wait │ read │ user      │ write │▨ idle ▨▨▨▨│
-very many     ▂▃▅▃▂▇▂▃   each column is a stretch of time, each colour its share of it
+very many     ▂▃▅▃▂▇▂▃   each column is a stretch of time, each colour a share of it
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from ..validation.drawing.looks import OKABE_ITO, colour_of, is_dark
 from .recorded import IN_INTERRUPT, Recorded
 
 SPANS_MAX = 800
-"""Of a lane that are drawn one by one: on a wide page each has more than a pixel, on average."""
+"""Most spans of a lane drawn one by one: on a wide page each has over a pixel on average."""
 TICKS_MAX = 300
 STEPS_MAX = 1_500
 COLUMNS = 250
-"""Stretches of time that a lane is divided into where there is more to draw."""
+"""Stretches of time of a lane with more spans."""
 _HALF = 0.4
 _CHARACTER_POINTS = 4.6
 _QUIET = frozenset({"IDLE"})
@@ -49,7 +49,7 @@ Shares = NDArray[np.float64]
 
 
 class Window(NamedTuple):
-    """What of the run is drawn, and the unit of its axis in ns; width of the axes in points."""
+    """The part of the run that is drawn, the unit of its axis in ns, and its width in points."""
 
     begin_ns: int
     end_ns: int
@@ -57,12 +57,12 @@ class Window(NamedTuple):
     width_points: float
 
     def at(self, at_ns: float) -> float:
-        """Return where *at_ns* is on the axis."""
+        """Return the position of *at_ns* on the axis."""
         return (at_ns - self.begin_ns) / self.unit_ns
 
     @property
     def column_ns(self) -> float:
-        """How long one of the columns is."""
+        """The length of a column in ns."""
         return (self.end_ns - self.begin_ns) / COLUMNS
 
 
@@ -87,7 +87,7 @@ def draw_spans(
 
 
 def counts_of(times_ns: Sequence[int], window: Window) -> NDArray[np.int64]:
-    """Return how much happens in each column; nothing, if each can have a tick of its own."""
+    """Return the number of events in each column; empty if each can have a tick of its own."""
     if len(times_ns) <= TICKS_MAX:
         return np.zeros(0, np.int64)
     ends = (window.begin_ns, window.end_ns)
@@ -95,7 +95,7 @@ def counts_of(times_ns: Sequence[int], window: Window) -> NDArray[np.int64]:
 
 
 def draw_ticks(axes: Axes, row: float, times_ns: Sequence[int], window: Window) -> None:
-    """Draw what happens at points in time, or how often in each column, up to the greatest."""
+    """Draw a tick per event, or the number of events in each column, up to the largest."""
     counts = counts_of(times_ns, window)
     if counts.size == 0:
         at = [window.at(at_ns) for at_ns in times_ns]
@@ -107,7 +107,7 @@ def draw_ticks(axes: Axes, row: float, times_ns: Sequence[int], window: Window) 
 
 
 class Extremes(NamedTuple):
-    """Of each column: the least and the greatest length of a queue, and its mean over time."""
+    """The least, mean and greatest length of a queue in each column."""
 
     least: NDArray[np.float64]
     mean: NDArray[np.float64]
@@ -115,7 +115,7 @@ class Extremes(NamedTuple):
 
 
 def extremes(at_ns: Sequence[int], lengths: Sequence[int], window: Window) -> Extremes:
-    """Return what the steps of a queue, from each *at_ns* on, come to in each column.
+    """Return the extremes of a queue, whose lengths hold from each *at_ns* on, by column.
 
     The first step is at the beginning of the window, or before.
     """
@@ -127,14 +127,14 @@ def extremes(at_ns: Sequence[int], lengths: Sequence[int], window: Window) -> Ex
     integral = area[at_edge] + values[at_edge] * (edges - times[at_edge])
     least, greatest = np.empty(COLUMNS), np.empty(COLUMNS)
     for column in range(COLUMNS):
-        # What the column begins with, and all that it changes to.
+        # The length at the beginning of the column, and all later ones in it.
         part = values[at_edge[column] : at_edge[column + 1] + 1]
         least[column], greatest[column] = part.min(), part.max()
     return Extremes(least, np.diff(integral) / window.column_ns, greatest)
 
 
 def shares(spans: Sequence[Span], window: Window) -> dict[str, Shares]:
-    """Return the share of each column's time by the name of an activity; 1 in all, or less."""
+    """Return the share of each column's time by activity; their sum is at most 1."""
     edges = np.linspace(window.begin_ns, window.end_ns, COLUMNS + 1)
     found: dict[str, Shares] = {}
     for name in dict.fromkeys(Activity(span.activity).name for span in spans):
@@ -143,7 +143,7 @@ def shares(spans: Sequence[Span], window: Window) -> dict[str, Shares]:
         lengths = np.array([span.end_ns - span.begin_ns for span in own], float)
         order = np.argsort(begins)
         begins, lengths = begins[order], lengths[order]
-        # Time spent until each edge: all spans that have ended, and of the last what has passed.
+        # Time spent until each edge: all spans that ended, and the elapsed part of the last.
         done = np.concatenate([[0.0], np.cumsum(lengths)])
         last = np.searchsorted(begins, edges, side="right") - 1
         passed = np.clip(edges - begins[np.maximum(last, 0)], 0, lengths[np.maximum(last, 0)])
@@ -194,11 +194,11 @@ _IN_MS_FROM_NS = 5 * MILLISECOND_NS
 _QUEUES = {
     "accept_queue": "accept queue\n(connections)",
     "ready": "ready\n(descriptors)",
-    "told": "told, not taken\n(notices)",
+    "told": "not yet fetched\n(notifications)",
     "connections_open": "open\n(connections)",
     "half_open": "half open\n(connections)",
-    "runnable": "wait for a CPU\n(threads)",
-    "packets_waiting": "wait for the\nkernel (packets)",
+    "runnable": "waiting for a CPU\n(threads)",
+    "packets_waiting": "waiting for the\nkernel (packets)",
 }
 _ALWAYS = ("accept_queue", "ready", "connections_open")
 _ARRIVALS = (Occurrence.SYN, Occurrence.REQUEST)
@@ -207,7 +207,7 @@ _LABELS = {
     "sleep, wake": (Activity.SLEEP, Activity.WAKE),
     "interrupt": tuple(IN_INTERRUPT),
 }
-"""What activities of one colour are called together."""
+"""The common label of activities of one colour."""
 Draw = Callable[[Axes, float], object]
 
 
@@ -245,7 +245,7 @@ def _title(recording: Recorded, window: Window) -> str:
     if max(_spans_of_cpus(recording), default=0) <= SPANS_MAX:
         return name
     column = f"{window.column_ns / MICROSECOND_NS:.3g} µs"
-    return f"{name}: shares of each {column}; queues: mean in each {column}, least to greatest"
+    return f"{name}: shares of each {column}; queues: mean and range in each {column}"
 
 
 def _spans_of_cpus(recording: Recorded) -> list[int]:
@@ -253,7 +253,7 @@ def _spans_of_cpus(recording: Recorded) -> list[int]:
 
 
 def _lanes(recording: Recorded, window: Window) -> list[tuple[str, Draw]]:
-    """Return the names of the lanes from top to bottom, and how each is drawn."""
+    """Return the names of the lanes from top to bottom, each with its drawing function."""
     arrivals = [e.at_ns for e in recording.events if e.kind in _ARRIVALS]
     replies = [r.end_ns for r in recording.requests if r.replied]
     lanes: list[tuple[str, Draw]] = [_ticks("arrivals", arrivals, window)]
@@ -283,7 +283,7 @@ def _bars(recording: Recorded, spans: Sequence[Span], window: Window) -> Draw:
 
 def _ticks(name: str, times_ns: Sequence[int], window: Window) -> tuple[str, Draw]:
     counts = counts_of(times_ns, window)
-    label = f"{name}\n(≤ {counts.max()} a column)" if counts.size else name
+    label = f"{name}\n(≤ {counts.max()} per column)" if counts.size else name
     return label, lambda axes, row: draw_ticks(axes, row, times_ns, window)
 
 
@@ -295,7 +295,7 @@ def _queues(recording: Recorded) -> list[tuple[int, str]]:
             continue
         column = recording.queue_names.index(name)
         if name == "runnable" and recording.n_cpus == recording.n_workers == 1:
-            continue  # it is the server that wakes up
+            continue  # only the waking server
         if name in _ALWAYS or any(row.lengths[column] for row in recording.lengths):
             found.append((column, label))
     return found
@@ -319,7 +319,7 @@ def _draw_queue(axes: Axes, recording: Recorded, window: Window, column: int) ->
 
 
 def _key(recording: Recorded) -> list[Patch]:
-    """Return what the colours stand for, of those that are drawn."""
+    """Return the legend of the colours that are drawn."""
     used = sorted({Activity(span.activity) for span in recording.spans})
     together = {activity: label for label, group in _LABELS.items() for activity in group}
     names: dict[str, IntEnum] = {}

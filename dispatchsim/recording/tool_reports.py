@@ -1,14 +1,13 @@
-"""A simulated run as the load generators of the literature would have reported it.
+"""A simulated run in the report formats of the load generators of the literature.
 
     httperf   an open loop: connections at a rate, errors by class, reply rate in samples of 5 s
-    wrk       a closed loop: latency from when a request was sent, so whoever waits to send waits
-              for nothing ("coordinated omission")
-    wrk2      an open loop: latency from when it was due, and beside it what wrk would have said
+    wrk       a closed loop: latency from when a request was sent, so the wait before sending is
+              not counted ("coordinated omission")
+    wrk2      an open loop: latency from when it was due, and beside it the latency that wrk reports
 
-Lines stand as the tools print them, but for wrk2's detailed percentile spectrum, which is left out.
-Only what is simulated can be printed: the generator's own CPU time is not, and stands as 0; a reply
-comes as a whole, so httperf's transfer time is 0, too. All is of the connections, or requests, that
-were due in the measured window.
+Lines are those of the tools, without wrk2's detailed percentile spectrum. The generator's own CPU
+time is not simulated and printed as 0. A reply arrives as a whole, so httperf's transfer time is 0,
+too. All values are of connections or requests that were due in the measured window.
 
 Sources: httperf(1), "OUTPUT"; Mosberger and Jin 1998, "httperf: a tool for measuring web server
 performance"; the README files of wrk and of wrk2 (Tene), "Acknowledgements", "Recorded latency".
@@ -35,24 +34,24 @@ _SAMPLE_NS = 5 * SECOND_NS
 
 
 class Seen(NamedTuple):
-    """What a generator saw in the window; times in ns, sizes in bytes.
+    """The measurements of a generator in the window; times in ns, sizes in bytes.
 
     Attributes
     ----------
     window_ns:
         Its length.
     lifetimes_ns, connects_ns:
-        Of each connection that had all its replies, and from its start to the SYN-ACK.
+        Lifetime of each connection that had all its replies, and its time to the SYN-ACK.
     statuses:
-        Of each connection that was due.
+        Status of each connection that was due.
     concurrent:
-        Connections open at once, at most.
+        Most connections open at once.
     sent_latencies_ns, due_latencies_ns:
-        Of each request that was answered: since it was sent, and since it was due.
+        Latency of each request with a reply, since it was sent and since it was due.
     replied_at_ns:
-        When each of these replies came, since the window began.
+        Arrival time of each of these replies, since the window began.
     requests, request_bytes, reply_bytes:
-        How many requests were due, and the bytes of those and of the replies.
+        Number of requests due, their bytes, and the bytes of the replies.
     """
 
     window_ns: int
@@ -69,7 +68,7 @@ class Seen(NamedTuple):
 
 
 def seen_by_clients(outcome: Outcome, sizes: tuple[Integers, Integers]) -> Seen:
-    """Return what the clients of *outcome* saw.
+    """Return the measurements of the clients of *outcome*.
 
     Parameters
     ----------
@@ -105,7 +104,7 @@ def seen_by_clients(outcome: Outcome, sizes: tuple[Integers, Integers]) -> Seen:
 def _concurrent(outcome: Outcome, due: NDArray[np.bool_]) -> int:
     came_ns = outcome.started_ns[due]
     left_ns = np.where(outcome.done_ns == NONE, outcome.duration_ns, outcome.done_ns)[due]
-    # Who leaves at a nanosecond makes room for who comes then.
+    # A connection that ends in a nanosecond makes room for one that begins in it.
     times_ns = np.concatenate([left_ns, came_ns])
     steps = np.repeat([-1, 1], [left_ns.size, came_ns.size])
     open_now = np.cumsum(steps[np.argsort(times_ns, kind="stable")])
@@ -113,25 +112,25 @@ def _concurrent(outcome: Outcome, due: NDArray[np.bool_]) -> int:
 
 
 def check_loop(tool: str, scenario: Scenario) -> None:
-    """Refuse a tool that cannot make the load of *scenario*.
+    """Refuse a tool that cannot generate the load of *scenario*.
 
     Raises
     ------
     UserError
-        With what it needs.
+        With the setting that it needs.
     """
     loop = scenario.load.loop
     needed = "closed" if tool == "wrk" else "open"
     if scenario.machine.role == "client":
         raise UserError('--report: needs machine.role = "server": the clients are the tool')
     if scenario.load.connections is not None:
-        raise UserError("--report: needs load.connections to be absent: tools are not told apart")
+        raise UserError("--report: needs load.connections to be absent: reports do not cover it")
     if loop != needed:
         raise UserError(f'--report: {tool} needs load.loop = "{needed}", got "{loop}"')
 
 
 def tool_report(tool: str, scenario: Scenario, seen: Seen) -> str:
-    """Return what *tool*, which can make the load of *scenario*, would have printed."""
+    """Return the report of *tool*, which can generate the load of *scenario*."""
     return _REPORTS[tool](scenario, seen)
 
 
@@ -243,7 +242,7 @@ def _row(name: str, values: list[str], share: float) -> str:
 
 
 def _padded(text: str, width: int) -> str:
-    """Return *text* in *width* columns, of which two are for its unit, as print_units() does."""
+    """Return *text* in *width* columns, two of them for its unit, as print_units() does."""
     missing = 2 - len(text) + len(text.rstrip("mushkM"))
     return f"{text:>{width - missing}}" + " " * missing
 

@@ -1,7 +1,7 @@
-"""The store of results: one row a replication, addressed by what decides it.
+"""The store of results: one row per replication, addressed by its inputs.
 
 Run ── address_of ──► in the store? ─┬─ yes ─► Record
-└─ no ──► simulate_all ─► Record, kept at once
+└─ no ──► simulate_all ─► Record, stored at once
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    # Only who opens a store pays for reading in what reads Parquet.
+    # The Parquet library is imported only when a store is opened.
     if name in ("Quarantined", "Store"):
         from . import store
 

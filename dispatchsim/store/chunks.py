@@ -1,20 +1,20 @@
-"""A chunk of runs: how many it holds, 5 to 30 s of work or less near the end; how it is simulated.
+"""Chunks of runs: their size, 5 to 30 s of work or less near the end, and their simulation.
 
-    runs ─► guess (requests that are offered) ─► measured so far / guessed ─► s
+    runs ─► guess (requests offered) ─► measured so far / guessed ─► s
 
     seconds of a chunk
-      15 ┤────────╮             a third of each worker's share of what is left,
+      15 ┤────────╮             a third of each worker's share of the rest,
          │         ╲            so that all end at about the same time;
-     0.5 ┤ first    ╲___ last   until a speed was measured, a quarter of a second
+     0.5 ┤ first    ╲___ last   a quarter of a second until a speed is measured
 
-A guess may be wrong by factors, and by others for another mechanism; what has been measured mends
-it, so only the first chunks depend on it.
+A guess may be wrong by a factor that differs between mechanisms. Measured times correct it, so only
+the first chunks depend on it.
 
 Source: Polychronopoulos and Kuck 1987, "Guided self-scheduling", IEEE Trans. Computers C-36 (12).
 
-A worker is given a chunk wherever it is, and gives back what came of it:
+A worker, on any machine, takes a chunk and returns its results:
 
-    Chunk: runs, version ──► worker ──► Simulated: what each run came to, and how long it took
+    Chunk: runs, version ──► worker ──► Simulated: the result of each run, and its duration
 """
 
 from __future__ import annotations
@@ -33,44 +33,44 @@ from .records import Run, code_version
 
 CHUNK_S = 15.0
 FIRST_CHUNK_S = 0.25
-"""Of a guess, which may be wrong by a factor of ten."""
+"""In guessed seconds, which may be wrong by a factor of ten."""
 LEAST_CHUNK_S = 0.5
-"""For less work than this a message and a file are not worth while."""
+"""Less work than this is not worth a message and a file."""
 _SHARE = 3.0
-"""Into so many chunks a worker's share of what is left is divided."""
+"""Number of chunks into which a worker's share of the rest is divided."""
 _CLOSED_LOOP = 0.05
-"""Seconds a simulated second of a closed loop takes, at a first guess."""
+"""First guess of the seconds for a simulated second of a closed loop."""
 _REMEMBERED = 25
-"""Finished runs of a kind of which the median counts: a first one compiles or loads its engine."""
+"""Finished runs of a kind in the median: the first one also compiles or loads its engine."""
 _OVERHEAD_S = 0.002
-"""Of every run, however short."""
+"""Fixed time of every run."""
 
 
 class _Sort(NamedTuple):
-    """Runs that are alike in speed (of a kind) and in length."""
+    """Runs of the same kind, so of similar speed, and of the same length."""
 
     kind: str
     guess_s: float
 
 
 class Workload:
-    """Runs that have not been handed out, and how long they will take.
+    """Runs that are not handed out yet, and estimates of their duration.
 
     Parameters
     ----------
     runs:
         All of them.
     workers:
-        How many simulate at once.
+        Number of runs at once.
     most_s:
-        Seconds of work in a chunk, at the most; 0: every run is a chunk of its own.
+        Most seconds of work in a chunk; 0: every run is a chunk of its own.
     """
 
     def __init__(self, runs: Sequence[Run], workers: int, most_s: float = CHUNK_S) -> None:
         self._workers = workers
         self._most_s = most_s
         self._sorts = [_Sort(_kind(run.scenario), guess_s(run.scenario)) for run in runs]
-        # The longest first: what is left at the end is short, and its share even.
+        # The longest first: the last runs are short, and shares even.
         order = sorted(range(len(runs)), key=lambda index: -self._sorts[index].guess_s)
         self._waiting = deque(order)
         self._n_waiting = Counter(self._sorts)
@@ -80,11 +80,11 @@ class Workload:
 
     @property
     def is_handed_out(self) -> bool:
-        """Whether nothing waits any more."""
+        """Whether all runs are handed out."""
         return not self._waiting
 
     def chunk(self) -> list[int]:
-        """Take the next runs that are to be handed out together; at least one."""
+        """Take the next runs to hand out together; at least one."""
         share_s = self._sum_s(self._n_waiting) / self._workers
         most_s = min(self._most_s, max(share_s / _SHARE, min(LEAST_CHUNK_S, share_s)))
         first_s = min(self._most_s, FIRST_CHUNK_S, share_s / _SHARE)
@@ -100,7 +100,7 @@ class Workload:
         return taken
 
     def finish(self, index: int, seconds: float) -> None:
-        """Note that a run has been simulated, in so many *seconds* of a worker."""
+        """Record that a run took a worker this number of *seconds*."""
         sort = self._sorts[index]
         self._n_unfinished[sort] -= 1
         lately = self._lately.setdefault(sort.kind, deque(maxlen=_REMEMBERED))
@@ -108,10 +108,10 @@ class Workload:
         self._taken_to_guess[sort.kind] = median(lately)
 
     def seconds_left(self) -> float:
-        """Return how long all that is unfinished will take the workers; NaN before any is."""
+        """Return the estimated time of all unfinished runs; NaN before the first ends."""
         if not self._lately:
             return float("nan")
-        # The last run is done by one worker, however many there are.
+        # One worker makes the last run, however many there are.
         longest_s = max((self._seconds(s) for s, n in self._n_unfinished.items() if n), default=0.0)
         return max(self._sum_s(self._n_unfinished) / self._workers, longest_s)
 
@@ -119,7 +119,7 @@ class Workload:
         return sum(n * self._seconds(sort) for sort, n in counts.items())
 
     def _seconds(self, sort: _Sort) -> float:
-        """Return how long a run will take a worker, by what runs of its kind have taken."""
+        """Return the estimated duration of a run, from those of its kind."""
         known = self._taken_to_guess
         if sort.kind in known:
             return sort.guess_s * known[sort.kind]
@@ -128,7 +128,7 @@ class Workload:
 
 
 def guess_s(scenario: Scenario) -> float:
-    """Return about how many seconds a run takes, within a factor of ten."""
+    """Return a guess of the duration of a run, within a factor of ten."""
     known = effort(scenario)
     if known is not None:
         return _OVERHEAD_S + known[1]
@@ -136,14 +136,14 @@ def guess_s(scenario: Scenario) -> float:
 
 
 def _kind(scenario: Scenario) -> str:
-    """Return a name that runs of like speed share."""
+    """Return a name shared by runs of similar speed."""
     return f"{scenario.server.mechanism} {scenario.load.loop} {scenario.run.engine}"
 
 
 class Chunk(NamedTuple):
-    """Runs to be simulated one after the other, by the code of that `code_version`.
+    """Runs to simulate one after the other with the code of `version`, a `code_version`.
 
-    `version` is None where the code is that of this process, as its own workers have it.
+    `version` is None for workers of this process, which have the same code.
     """
 
     runs: tuple[Run, ...]
@@ -151,30 +151,30 @@ class Chunk(NamedTuple):
 
 
 class Simulated(NamedTuple):
-    """What one run came to; seconds are of wall time where it was simulated."""
+    """The result of one run; seconds are wall time of its worker."""
 
     replication: Replication
     seconds: float
 
 
 def simulate_chunk(chunk: Chunk) -> list[Simulated]:
-    """Return what the runs of *chunk* came to.
+    """Return the results of the runs of *chunk*.
 
     Raises
     ------
     UserError
-        If this process has other code than the one that asks, or a run cannot be simulated.
+        If this process has other code than the caller, or a run cannot be simulated.
     """
     if chunk.version not in (None, code_version()):
         raise UserError(
             "a worker has another version of dispatchsim (or of NumPy) than this process: install "
-            "the same one on all machines of a cluster"
+            "the same version on all machines of a cluster"
         )
     return [simulate_run(run) for run in chunk.runs]
 
 
 def simulate_run(run: Run) -> Simulated:
-    """Return what *run* came to.
+    """Return the result of *run*.
 
     Raises
     ------

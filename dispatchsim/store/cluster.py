@@ -1,12 +1,12 @@
-"""Work on a cluster: Dask's scheduler and workers behind the one interface of `Executor`.
+"""Work on a cluster: Dask's scheduler and workers behind the interface of `Executor`.
 
     this process ── cluster("tcp://host:8786") ──► scheduler ─┬─► worker (dask worker --nthreads 1)
                                                               └─► worker
 
-Every worker must have the same dispatchsim. One that is lost costs nothing but time: the scheduler
-hands its work to another, and a result is taken once, whoever sends it. A run keeps a worker's
-Python to itself, so a worker process has one thread, and a machine a worker process for each CPU.
-A trace is read where its run is simulated: its file must be at the same place on every machine.
+Every worker must have the same dispatchsim. A lost worker costs only time: the scheduler gives its
+work to another, and each result is taken once. A run occupies a worker's Python, so a worker
+process has one thread, and a machine has one worker process per CPU. A trace is read where its run
+is simulated, so its file must have the same path on every machine.
 
 Source: Dask.distributed, https://distributed.dask.org: "Resilience", "Client".
 """
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 PATIENCE_S = 5.0
-"""For the scheduler to answer, and then for a first worker of it."""
+"""Timeout for the scheduler's answer, and then for its first worker."""
 _RETRIES = 2
-"""Of a call that has failed: its worker may have been at fault."""
+"""Retries of a failed call: the cause may have been its worker."""
 
 
 class ClusterExecutor(Executor):
@@ -40,7 +40,7 @@ class ClusterExecutor(Executor):
     Parameters
     ----------
     client:
-        Connected to the scheduler.
+        A client connected to the scheduler.
     """
 
     def __init__(self, client: Client) -> None:
@@ -51,16 +51,16 @@ class ClusterExecutor(Executor):
 
     @property
     def workers(self) -> int:
-        """How many calls are made at once."""
+        """Number of calls at once."""
         threads: dict[str, int] = self._client.nthreads()  # type: ignore[no-untyped-call]
         return max(1, sum(threads.values()))
 
     def submit(self, fn: Callable[..., Result], /, *args: Any, **kwargs: Any) -> Future[Result]:
-        """Take a call, to be made by some worker."""
+        """Take a call for any worker."""
         return self._executor.submit(fn, *args, **kwargs)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Take no more calls; wait until all have been made, or give them up."""
+        """Take no more calls; wait for all of them, or cancel them."""
         self._executor.shutdown(wait=wait and not cancel_futures)
 
 
@@ -71,10 +71,10 @@ def cluster(address: str) -> Iterator[Executor]:
     Raises
     ------
     UserError
-        If Dask is not installed, the scheduler does not answer, has no workers, or these have
+        If Dask is not installed, the scheduler does not answer or has no workers, or these have
         another version of dispatchsim or Python.
     WorkerDiedError
-        If the scheduler is lost, or some work kills every worker that it is given.
+        If the scheduler is lost, or some work kills every worker that gets it.
     """
     try:
         from distributed import Client, KilledWorker
@@ -86,7 +86,7 @@ def cluster(address: str) -> Iterator[Executor]:
         client = Client(  # type: ignore[no-untyped-call]
             address, timeout=PATIENCE_S, set_as_default=False
         )
-    except (OSError, ValueError) as error:  # a time that is out is an OSError, too
+    except (OSError, ValueError) as error:  # a timeout is an OSError, too
         raise UserError(
             f"--cluster: must be the address of a Dask scheduler, {address} does not answer "
             f"({_first_line(error)})"
@@ -98,7 +98,7 @@ def cluster(address: str) -> Iterator[Executor]:
             yield executor
         except KilledWorker as error:
             raise WorkerDiedError(
-                f"every worker of {address} that was given some work has died ({error.task}); "
+                f"every worker of {address} that got one piece of work has died ({error.task}); "
                 "more memory for each may help"
             ) from None
         except CancelledError:
@@ -109,7 +109,7 @@ def cluster(address: str) -> Iterator[Executor]:
 
 @contextlib.contextmanager
 def _quietly() -> Iterator[None]:
-    """Leave it to this module to say that a connection was lost: Dask logs it with tracebacks."""
+    """Silence Dask's log of lost connections with tracebacks: this module reports them."""
     logger = logging.getLogger("distributed.client")
     level = logger.level
     logger.setLevel(logging.CRITICAL)
@@ -120,7 +120,7 @@ def _quietly() -> Iterator[None]:
 
 
 def _check_workers(client: Client, address: str) -> None:
-    """Refuse workers on which a run would not be the same; those that join later check it, too."""
+    """Refuse workers with another version; workers that join later check it themselves."""
     try:
         client.wait_for_workers(1, timeout=PATIENCE_S)
     except OSError:
@@ -132,7 +132,7 @@ def _check_workers(client: Client, address: str) -> None:
     for worker, theirs in client.run(_facts, on_error="return").items():
         if isinstance(theirs, BaseException):
             raise UserError(
-                f"--cluster: every worker must have dispatchsim, {worker} says: "
+                f"--cluster: every worker must have dispatchsim, {worker} reports: "
                 f"{_first_line(theirs)}"
             )
         for name, value in ours.items():
@@ -144,7 +144,7 @@ def _check_workers(client: Client, address: str) -> None:
 
 
 def _facts() -> dict[str, str]:
-    """Return what must be the same on all machines."""
+    """Return the versions that must be the same on all machines."""
     from .records import CODE_DIGITS, code_version
 
     return {

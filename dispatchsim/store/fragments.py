@@ -5,17 +5,17 @@
     address  seed  draw  mechanism  profile  scenario  verdict  code    throughput_per_s  ...
     string   int64 int64 string     string   string    string   string  float64 ...
 
-A figure that some rows do not have is null there; one that has no value (the latency of no reply)
-is NaN. Nothing in the file says when or by whom it was written.
+A metric that a row lacks is null there; a metric without a value (latency without a reply) is NaN.
+The file holds neither its date nor its author.
 
 Source: Apache Parquet, "File Format", https://parquet.apache.org/docs/file-format/.
 
 For other programs:
 
-    records ─► once each, sorted by address ─► FILE.parquet, FILE.csv or FILE.json
+    records ─► without duplicates, sorted by address ─► FILE.parquet, FILE.csv or FILE.json
 
-CSV leaves empty what a row does not have, and writes `nan` and `inf`; JSON, which has neither,
-writes null. Numbers are written with all their digits.
+CSV leaves missing values empty and has `nan` and `inf`; JSON has null for all three. Numbers are
+written with all their digits.
 """
 
 from __future__ import annotations
@@ -51,15 +51,15 @@ _FIELDS: list[pa.Field[Any]] = [
 ]
 _REPEATED = ["mechanism", "profile", "scenario", "verdict", "code"]
 BASE = pa.schema(_FIELDS)
-"""The columns that every row has; all others are figures."""
+"""The columns that every row has; all others are metrics."""
 
 
 class FragmentError(ValueError):
-    """A file that is no whole fragment; the message says why."""
+    """A file that is no valid fragment; the message gives the reason."""
 
 
 def table_of(records: Iterable[Record]) -> pa.Table:
-    """Return *records* as a table: one row an address, sorted; their order does not matter."""
+    """Return *records*, in any order, as a table: one row per address, sorted."""
     by_address = {record.address: record for record in records}
     rows = [by_address[address] for address in sorted(by_address)]
     names = sorted({name for row in rows for name in row.figures}, key=_place)
@@ -92,29 +92,29 @@ def parquet_of(table: pa.Table) -> bytes:
         version="2.6",
         compression="zstd",
         row_group_size=65_536,
-        # A hundred columns of few rows: without these a file takes a third.
+        # With a hundred columns and few rows, these settings cut a file to a third.
         write_statistics=False,
         store_schema=False,
-        use_dictionary=_REPEATED,  # type: ignore[arg-type]  # its stubs know but a bool
+        use_dictionary=_REPEATED,  # type: ignore[arg-type]  # its stubs have only a bool
     )
     return sink.getvalue().to_pybytes()
 
 
 def name_of(content: bytes) -> str:
-    """Return the name of the fragment with that *content*."""
+    """Return the name of the fragment with this *content*."""
     return hashlib.sha256(content).hexdigest()[:32] + SUFFIX
 
 
 def read_fragment(name: str, content: bytes) -> pa.Table:
-    """Return the table in the fragment of that *name*.
+    """Return the table in the fragment *name*.
 
     Raises
     ------
     FragmentError
-        If it is not whole, not what its name says, or of another schema.
+        If it is not whole, does not match its name, or has another schema.
     """
     if name != name_of(content):
-        raise FragmentError("its content is not what its name says")
+        raise FragmentError("its content does not match its name")
     try:
         table = pq.read_table(pa.BufferReader(content))
     except (pa.ArrowException, OSError, ValueError) as error:
@@ -124,22 +124,22 @@ def read_fragment(name: str, content: bytes) -> pa.Table:
     if given != BASE.names or table.schema.types[:n] != BASE.types:
         raise FragmentError(f"its columns begin with {', '.join(given)}")
     if any(kind != pa.float64() for kind in figures):
-        raise FragmentError("its figures are not all numbers")
+        raise FragmentError("its metrics are not all numbers")
     if any(table.column(name).null_count for name in BASE.names if name != "draw"):
-        raise FragmentError("a row of it has no address, or lacks what every row has")
+        raise FragmentError("one of its rows has no address, or lacks a required column")
     return table.rename_columns([RENAMED.get(name, name) for name in table.column_names])
 
 
 def together(tables: Sequence[pa.Table]) -> pa.Table:
-    """Return the rows of all *tables*: one row an address, sorted; their order does not matter."""
+    """Return the rows of all *tables*, in any order: one row per address, sorted."""
     rows = pa.concat_tables([BASE.empty_table(), *tables], promote_options="default")
     names = BASE.names + sorted(rows.column_names[len(BASE) :], key=_place)
-    # Of rows with one address that with most figures comes first: one more was asked of its run.
+    # Among rows with one address the one with most metrics comes first: more were asked of its run.
     n_figures = np.zeros(len(rows), np.int64)
     for column in rows.columns[len(BASE) :]:
         n_figures += np.asarray(column.is_valid())
-    rows = rows.append_column("n figures", pa.array(n_figures))
-    order = pc.sort_indices(rows, [("address", "ascending"), ("n figures", "descending")])
+    rows = rows.append_column("n_figures", pa.array(n_figures))
+    order = pc.sort_indices(rows, [("address", "ascending"), ("n_figures", "descending")])
     rows = rows.select(names).take(order)
     addresses = rows.column("address").to_numpy()
     is_first = np.ones(len(addresses), dtype=bool)
@@ -148,18 +148,18 @@ def together(tables: Sequence[pa.Table]) -> pa.Table:
 
 
 def _place(figure: str) -> tuple[int, str]:
-    """Return by what *figure* is sorted among the columns: those of tables come first."""
+    """Return the sort key of a metric's column: metrics in tables come first."""
     known = list(MAIN)
     return (known.index(figure) if figure in known else len(known)), figure
 
 
 def _plain(value: Any) -> float | None:
-    """Return one bit pattern for all that is not a number: on one CPU its sign is set."""
+    """Return *value* with one bit pattern for NaN, as some CPUs set its sign."""
     return math.nan if value is not None and math.isnan(value) else value
 
 
 def export(records: Sequence[Record], path: Path) -> None:
-    """Write *records* to *path*, whole or not at all; its suffix says how.
+    """Write *records* to *path*, whole or not at all, in the format of its suffix.
 
     Raises
     ------

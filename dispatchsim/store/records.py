@@ -1,4 +1,4 @@
-"""A replication that is wanted, the row that it becomes, and the address that both share.
+"""A requested replication, its row of results, and the address of both.
 
     scenario ──┐
     profile  ──┤
@@ -6,24 +6,24 @@
     draw     ──┤
     code     ──┘
 
-The address is of the content: of values, not of how they were written or where their files lie. A
-scenario counts without `run.seed`, `run.replications` and `run.engine` (a run has its own seed, and
-all engines give the same figures), without `machine.profile` (the profile itself counts), and
-without keys that are set to their default. A trace counts by what is in it, besides its name.
+The address depends on values, not on their spelling or on the place of files. A scenario counts
+without `run.seed`, `run.replications` and `run.engine` (a run has its own seed, and all engines
+give the same results), without `machine.profile` (the profile itself counts), and without keys set
+to their default. A trace counts by its content and its name.
 
-Rows say nothing of wall time, host or worker: the same run makes the same row everywhere.
+Rows hold no wall time, host or worker: the same run makes the same row everywhere.
 
-The code is a hash of the sources that a run goes through:
+The code is a hash of the sources that a run uses:
 
     sim/ without output_analysis/, models/     the simulator
-    scenario/, calibration/profiles/           what is asked, and what it costs   ─► sha256
+    scenario/, calibration/profiles/           the scenario, and its costs        ─► sha256
     calibration/running/, points/point.py      from both to an engine
-    NumPy, which draws the arrivals
+    NumPy, which samples the arrivals
 
 It is part of every address, and checked on a cluster. A change of any of these files makes new
-addresses, so that a store never mixes results of two versions. Some decide no figure (how numbers
-and tables are written, what is said of a metric): a change of one costs the runs that are made
-again, and nothing else. Studies, pictures and commands are not part of it.
+addresses, so a store never mixes results of two versions. Some of the files affect no result
+(formats of numbers and tables, texts about metrics): a change of these only repeats runs. Studies,
+pictures and commands are not part of the hash.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ from ..scenario.errors import ScenarioError
 from ..scenario.scenario import Scenario
 from ..scenario.server import loops_by_default
 
-_STATISTICS = "output_analysis"  # of sim/: what is said of runs, and not in them
+_STATISTICS = "output_analysis"  # in sim/: statistics of runs, not part of them
 CODE_DIGITS = 12
-"""Of a version, where people read it."""
+"""Digits of a version in messages and tables."""
 
 _SOURCES = {
     "sim": (Path(sim.__file__).parent, "**/*.py"),
@@ -59,7 +59,7 @@ _SOURCES = {
 
 
 def deciding_sources() -> Iterator[tuple[str, Path]]:
-    """Yield the source files that decide results, each with a name that no installation changes."""
+    """Yield the source files that affect results, each with a name independent of installation."""
     for name, (folder, pattern) in _SOURCES.items():
         for path in sorted(folder.glob(pattern)):
             if _STATISTICS in path.parts:
@@ -69,7 +69,7 @@ def deciding_sources() -> Iterator[tuple[str, Path]]:
 
 @functools.cache
 def code_version() -> str:
-    """Return the hash of the code that decides results, as it was when first asked for."""
+    """Return the hash of the code that affects results, as it was at the first call."""
     digest = hashlib.sha256(np.__version__.encode())
     for name, path in deciding_sources():
         content = path.read_bytes()
@@ -81,18 +81,18 @@ NOT_OF_A_RUN = {"run": ("seed", "replications", "engine"), "machine": ("profile"
 
 
 class Run(NamedTuple):
-    """One replication that is wanted.
+    """One requested replication.
 
     Attributes
     ----------
     scenario:
-        Its `run.seed` and `run.replications` do not matter; `run.engine` decides who simulates.
+        Its `run.seed` and `run.replications` do not matter; `run.engine` selects the engine.
     profile:
-        What things cost; a run that is addressed has a `Profile`.
+        The costs; a run with an address has a `Profile`.
     seed:
-        Of the arrivals.
+        Seed of the arrivals.
     draw:
-        Which draw of the costs; None: the central ones.
+        Number of the cost sample; None: central costs.
     """
 
     scenario: Scenario
@@ -102,26 +102,26 @@ class Run(NamedTuple):
 
 
 class Record(NamedTuple):
-    """One row: a replication and its figures.
+    """One row: a replication and its metrics.
 
     Attributes
     ----------
     address:
-        What `address_of` says of its run, 64 hexadecimal digits.
+        The `address_of` its run, 64 hexadecimal digits.
     seed, draw:
-        As of the run.
+        As in the run.
     mechanism:
         `server.mechanism` of the scenario.
     profile:
         Its name.
     scenario:
-        As canonical JSON, as it counts for the address: `Scenario.check` reads it.
+        The part that counts for the address, as canonical JSON; `Scenario.check` reads it.
     verdict:
         A `Verdict`.
     figures:
-        As of `metrics.metrics_of`.
+        As from `metrics.metrics_of`.
     code:
-        Which code made it: the beginning of its `code_version`.
+        The beginning of the `code_version` that made it.
     """
 
     address: str
@@ -136,21 +136,21 @@ class Record(NamedTuple):
 
 
 def runs_of(scenario: Scenario, profile: CostSource, n: int, draws: int = 0) -> list[Run]:
-    """Return *n* replications of *scenario*, then *draws* runs at drawn costs under their seeds."""
+    """Return *n* replications of *scenario*, then *draws* runs at cost samples with these seeds."""
     seeds = range(scenario.run.seed, scenario.run.seed + n)
     central = [Run(scenario, profile, seed) for seed in seeds]
     return central + [Run(scenario, profile, seeds[i % n], i) for i in range(draws)]
 
 
 def address_of(run: Run) -> str:
-    """Return the address of *run*: the sha256 of all that decides its figures, in hexadecimal.
+    """Return the address of *run*: the sha256 of all inputs that affect its results, as hex.
 
     Raises
     ------
     ScenarioError
         If the scenario's trace cannot be read.
     """
-    assert isinstance(run.profile, Profile), "of made-up costs there is no address"
+    assert isinstance(run.profile, Profile), "made-up costs have no address"
     content = {
         "code": code_version(),
         "draw": run.draw,
@@ -163,7 +163,7 @@ def address_of(run: Run) -> str:
 
 
 def scenario_json(scenario: Scenario) -> str:
-    """Return *scenario* as it counts for an address, as JSON with sorted keys.
+    """Return the part of *scenario* that counts for an address, as JSON with sorted keys.
 
     >>> load = {"loop": "open", "rate": "2000/s", "requests": 1}
     >>> scenario_json(Scenario.of(server={"mechanism": "poll"}, load=load, run={"seed": 7}))
@@ -198,11 +198,11 @@ def _trace_digest(name: str | None) -> str | None:
 
 @functools.lru_cache(maxsize=64)
 def _file_digest(name: str, changed_ns: int, size: int) -> str:
-    """Return the sha256 of a file; its time and size stand for a change of it."""
+    """Return the sha256 of a file, cached until its time or size changes."""
     with Path(name).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _canonical(content: Any) -> str:
-    """Return the one JSON text of *content*: keys sorted, no spaces."""
+    """Return the canonical JSON text of *content*: keys sorted, no spaces."""
     return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)

@@ -1,13 +1,13 @@
-"""A folder of Parquet fragments that is a set of rows: addressed, whole, in any order.
+"""A folder of Parquet fragments that holds a set of rows, by address, in any order.
 
     FOLDER/
-      3f9c...parquet      rows that were finished together; named by the hash of its bytes
+      3f9c...parquet      rows finished together; the name is the hash of its bytes
       a17b...parquet
-      quarantine/         what could not be read, to be looked at or deleted
+      quarantine/         unreadable fragments, to inspect or delete
 
 A fragment is written under another name, flushed to the disk and renamed, so it is there whole or
-not at all, whatever ends the process. None is ever changed: several processes may add to one
-folder. What a row holds is decided by its address, so rows that are there twice are one.
+not at all, even if the process is killed. Fragments never change, so several processes may add to
+one folder. An address determines its row, so duplicate rows are equal.
 """
 
 from __future__ import annotations
@@ -41,23 +41,23 @@ QUARANTINE = "quarantine"
 
 
 class Quarantined(NamedTuple):
-    """A fragment that could not be read: where it lies now, and what was wrong with it."""
+    """A fragment that could not be read: its place now, and the reason."""
 
     path: Path
     reason: str
 
 
 class QuarantineWarning(UserWarning):
-    """A fragment could not be read: its rows are missing, and computed again when wanted."""
+    """A fragment could not be read: its rows are missing, and simulated again when needed."""
 
 
 class Store:
-    """The rows in *folder*, which is made when something is first added.
+    """The rows in *folder*, which is made at the first addition.
 
     Attributes
     ----------
     folder:
-        Where the fragments are.
+        The folder of the fragments.
     quarantined:
         Fragments that this object could not read and has moved away.
     """
@@ -68,7 +68,7 @@ class Store:
         self._tables: dict[str, pa.Table] = {}
 
     def get(self, addresses: Collection[str]) -> dict[str, Record]:
-        """Return the rows that are there of those with these *addresses*.
+        """Return the rows with these *addresses* that the store holds.
 
         Raises
         ------
@@ -86,13 +86,13 @@ class Store:
         return found
 
     def add(self, records: Sequence[Record]) -> None:
-        """Keep *records* in one fragment; when this returns they are on the disk.
+        """Store *records* in one fragment; on return they are on the disk.
 
         Raises
         ------
         UserError
-            If they cannot be written (a full disk, say): then none of them is kept, and nothing
-            is half-written.
+            If they cannot be written (such as on a full disk): then none of them is stored, and
+            no partial file remains.
         """
         if not records:
             return
@@ -107,14 +107,13 @@ class Store:
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
             raise UserError(
-                f"{path}: cannot be written ({reason}): {len(table)} finished runs are not kept, "
-                f"all that were kept before are in {self.folder}, and the same command goes on "
-                "from there"
+                f"{path}: cannot be written ({reason}): {len(table)} finished runs are lost. "
+                f"Earlier runs are in {self.folder}, and the same command continues from there"
             ) from error
         self._tables[name] = table
 
     def frame(self) -> pd.DataFrame:
-        """Return all rows, once each and sorted by address, with figures as columns.
+        """Return all rows, once each and sorted by address, with metrics as columns.
 
         Raises
         ------
@@ -134,7 +133,7 @@ class Store:
         return records_of(together(list(self._read())))
 
     def _read(self) -> Iterator[pa.Table]:
-        """Yield the fragments that are there now, each read from disk once."""
+        """Yield the present fragments, each read from disk once."""
         try:
             names = sorted(path.name for path in self.folder.glob(f"*{SUFFIX}"))
         except OSError as error:
@@ -157,7 +156,7 @@ class Store:
             raise _unreadable(path, error) from None
 
     def _quarantine(self, path: Path, reason: str) -> None:
-        """Move what cannot be read out of the way, and say so."""
+        """Move an unreadable fragment out of the way, with a warning."""
         place = path.parent / QUARANTINE / path.name
         where = place
         try:
@@ -166,11 +165,11 @@ class Store:
         except FileNotFoundError:
             return  # another process was first
         except OSError:
-            where = path  # a folder that we may only read: it is passed over where it is
+            where = path  # a read-only folder: the fragment is skipped in its place
         self.quarantined.append(Quarantined(where, reason))
         warnings.warn(
             f"{path}: is no whole fragment ({' '.join(reason.split())}); it is now {where}, and "
-            "its runs are simulated again when they are wanted",
+            "its runs are simulated again when needed",
             QuarantineWarning,
             stacklevel=2,
         )
@@ -181,7 +180,7 @@ def _unreadable(path: Path, error: OSError) -> UserError:
 
 
 def frame_of(table: pa.Table) -> pd.DataFrame:
-    """Return *table* for pandas: whole numbers stay whole where some are missing."""
+    """Return *table* for pandas: whole numbers stay whole even if some are missing."""
     import pandas as pd
 
     def whole_number(kind: pa.DataType) -> pd.Int64Dtype | None:

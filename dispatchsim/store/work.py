@@ -1,13 +1,13 @@
-"""Simulate runs, here, in local workers or on a cluster; with a store, what it does not have yet.
+"""Simulate runs here, in local workers or on a cluster; with a store, only runs that it lacks.
 
     runs ─► chunks ─► executor ─► replications ─► keep, at once               simulate_each
                                        │
-    runs ─► once each ─► not in the store ─► simulate_each ─► records ─► store
+    runs ─► distinct ──► not in the store ─► simulate_each ─► records ─► store
                               │                                  │            simulate_all
                               └─────────── known ─────────► in the order of runs
 
-What is handed out is decided as work goes on, by how fast it goes; what comes back is not: neither
-a record nor the store's rows depend on chunks, on workers or on their order.
+Chunks adapt to the measured speed. Results do not: neither a record nor the store's rows depend on
+chunks, on workers or on their order.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ if TYPE_CHECKING:
     from .store import Store
 
 _KEEP_S = 5.0
-"""Runs of this process are kept together for so long: a file for each would be many."""
+"""Time for which runs of this process are collected: a file for each would be many."""
 
 
 class Progress(NamedTuple):
-    """How far the work is.
+    """The progress of the work.
 
     Attributes
     ----------
     done, total:
-        Runs, those that are wanted twice counted once.
+        Numbers of runs, duplicates counted once.
     known:
-        How many of them came from the store.
+        Number of runs from the store.
     seconds_left:
-        At the speed of what has been finished, with all workers; NaN until something is.
+        Estimate from the speed of finished runs with all workers; NaN before the first.
     """
 
     done: int
@@ -56,7 +56,7 @@ class Progress(NamedTuple):
 
 
 Keep: TypeAlias = Callable[[Sequence[int], Sequence[Replication]], None]
-"""Takes the indices of runs that were finished together, and what each came to."""
+"""Takes the indices of runs that were finished together, and their results."""
 
 
 def simulate_all(
@@ -67,29 +67,29 @@ def simulate_all(
     executor: Executor | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> list[Record]:
-    """Return the records of *runs*, in their order; what is there twice is simulated once.
+    """Return the records of *runs*, in their order; duplicates are simulated once.
 
     Parameters
     ----------
     runs:
-        What is wanted.
+        The requested runs.
     figures:
-        Names of metrics that the records must have: percentiles of other ranks than those that all
-        have. A row of the store that lacks one is simulated again, and has the others that it had.
+        Names of metrics that the records must have: percentiles besides those that all have. A row
+        of the store that lacks one is simulated again, and keeps its other metrics.
     store:
-        What it has is not simulated; all else is added to it as it is finished.
+        Runs that it holds are not simulated; others are added to it as they finish.
     executor:
-        Where runs are simulated; None: here, one after the other.
+        Makes the runs; None: here, one after the other.
     progress:
-        Called as runs are finished.
+        Called as runs finish.
 
     Raises
     ------
     KeyboardInterrupt
-        On Ctrl-C, when all that is finished is kept.
+        On Ctrl-C, after all finished runs are stored.
     UserError
-        If a run cannot be simulated or the store cannot be written; all that is finished is kept,
-        as far as it can be.
+        If a run cannot be simulated or the store cannot be written; finished runs are stored as
+        far as possible.
     """
     addresses = [address_of(run) for run in runs]
     wanted = dict(zip(addresses, runs, strict=True))
@@ -124,20 +124,20 @@ def simulate_each(
     known: int = 0,
     one_by_one: bool = False,
 ) -> None:
-    """Simulate *runs* and have *keep* take what is finished, in any order.
+    """Simulate *runs* and pass finished ones to *keep*, in any order.
 
     Parameters
     ----------
     runs:
-        What is wanted.
+        The requested runs.
     keep:
-        Called with what was finished together, also when Ctrl-C or an error ends the work.
+        Called with runs finished together, also when Ctrl-C or an error ends the work.
     executor, progress:
         As for `simulate_all`.
     known:
-        How many further runs need not be simulated: they count in the progress.
+        Number of further runs that need no simulation; they count in the progress.
     one_by_one:
-        Whether each run is kept as soon as it is finished, not with others.
+        Whether each run is kept as soon as it finishes, not with others.
 
     Raises
     ------
@@ -164,16 +164,16 @@ def simulate_each(
 
 
 def _figures_of(record: Record | None) -> list[str]:
-    """Return the names of what *record* has, as far as they are metrics still."""
+    """Return the names in *record* that are still metrics."""
     return [name for name in record.figures if METRICS.has(name)] if record else []
 
 
 def record_of(
     run: Run, address: str, replication: Replication, figures: Sequence[str] = ()
 ) -> Record:
-    """Return the row of *run*, which has that *address* and came to *replication*.
+    """Return the row of *run* with this *address* and result *replication*.
 
-    It has all metrics, and *figures* besides.
+    It has all standard metrics, and *figures*.
     """
     return Record(
         address=address,
@@ -189,7 +189,7 @@ def record_of(
 
 
 def workers_of(executor: Executor) -> int:
-    """Return how many calls *executor* makes at once, as far as it says."""
+    """Return the number of calls that *executor* makes at once, or else the number of CPUs."""
     for name in ("workers", "_max_workers"):  # ours; those of the standard library
         n = getattr(executor, name, None)
         if isinstance(n, int) and n > 0:
@@ -207,7 +207,7 @@ class _Work:
         self._keep = keep
 
     def finish(self, indices: Sequence[int], simulated: Sequence[Simulated]) -> None:
-        """Keep what the runs with these *indices* came to."""
+        """Keep the results of the runs with these *indices*."""
         if not indices:
             return
         self._keep(indices, [each.replication for each in simulated])
@@ -217,7 +217,7 @@ class _Work:
 
 
 def _here(work: _Work, tell: Callable[[], None], kept_s: float) -> None:
-    """Simulate all in this process; what is finished is kept every *kept_s*, and at the end."""
+    """Simulate all in this process; keep finished runs every *kept_s*, and at the end."""
     indices: list[int] = []
     simulated: list[Simulated] = []
     since_s = time.monotonic()
@@ -237,7 +237,7 @@ def _here(work: _Work, tell: Callable[[], None], kept_s: float) -> None:
 
 
 def _elsewhere(work: _Work, executor: Executor, workers: int, tell: Callable[[], None]) -> None:
-    """Hand chunks to *executor*, two a worker so that none waits for the next; keep what ends."""
+    """Hand chunks to *executor*, two per worker so that none waits; keep finished ones."""
     done: queue.SimpleQueue[Future[list[Simulated]]] = queue.SimpleQueue()
     given: dict[Future[list[Simulated]], list[int]] = {}
     version = code_version() if isinstance(executor, ClusterExecutor) else None
@@ -259,18 +259,18 @@ def _elsewhere(work: _Work, executor: Executor, workers: int, tell: Callable[[],
 
 
 def _keep_ended(work: _Work, given: dict[Future[list[Simulated]], list[int]]) -> None:
-    """Give up what has been *given* away, but for what has ended and was not yet looked at."""
+    """Cancel the chunks *given* away, but keep those that have finished."""
     for future in given:
         future.cancel()
     for future, indices in given.items():
         ended = future.done() and not future.cancelled() and future.exception() is None
         if ended and indices[0] not in work.finished:
-            with contextlib.suppress(UserError):  # the first error is the one to tell of
+            with contextlib.suppress(UserError):  # only the first error is reported
                 work.finish(indices, future.result())
 
 
 def _compile(runs: Sequence[Run], executor: Executor) -> None:
-    """Have the engines that *runs* need on disk before the first worker waits for one."""
+    """Compile the engines that *runs* need before the first worker waits for one."""
     if isinstance(executor, ClusterExecutor):
         return  # its workers may have other processors and disks: each compiles what it needs
     needs: dict[tuple[Side, str, Engine], Run] = {}

@@ -60,7 +60,7 @@ def test_a_page_is_made_for_another_mechanism(tmp_path: Path) -> None:
         (("timeline", "--plot", "a.gif"), "--plot: must end in .png, .svg or .pdf, got a.gif"),
         (("timeline", "--plot", "a.svg", "--from", "9 s"), "--from: must be within the run, which"),
         (("timeline", "--plot", "a.svg", "--length", "2"), '--length: must be a duration such as'),
-        (("timeline", "--plot", "a.svg", "--length", "0ms"), "must be more than nothing, got 0ms"),
+        (("timeline", "--plot", "a.svg", "--length", "0ms"), "must be above 0, got 0ms"),
         (("step", "--output", "a.txt"), "--output: must end in .html, got a.txt"),
         (("step", "--output", "no/a.html"), "--output: must be in a folder that is there, got no"),
         (("run", "--trace", "a.txt"), "--trace: must end in .json, got a.txt"),

@@ -176,7 +176,7 @@ def test_a_request_that_takes_too_long_times_out() -> None:
     assert isinstance(error, ds.RequestTimeoutError)
     assert isinstance(error, TimeoutError)
     assert env.now == 25_000
-    assert str(error) == "request: the client has given up, 25 us after it began"
+    assert str(error) == "request: the client gave up, 25 us after it began"
 
 
 def sleeps(env: simpy.Environment, time_ns: int) -> Callable[[ds.Request], Process]:

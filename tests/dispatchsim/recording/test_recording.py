@@ -101,7 +101,7 @@ def test_another_seed_is_another_run(scenario: ds.Scenario, recording: ds.Record
         ({"begin": "100 ms"}, "begin: must be within the run, which lasts 100 ms, got 100 ms"),
         ({"begin": -1}, "begin: must be within the run, which lasts 100 ms, got -1 ns"),
         ({"begin": "5"}, 'begin: must be a duration such as "50 ms"'),
-        ({"length": "0 ms"}, "length: must be more than nothing, got"),
+        ({"length": "0 ms"}, "length: must be above 0, got"),
         ({"length": "1 s"}, "length: must be at most 80 ms, the rest of the run"),
         ({"limit": 0}, "limit: must be at least 1, got 0"),
     ],

@@ -39,9 +39,9 @@ def test_a_scan_is_drawn_out_into_its_looks() -> None:
     recording = recorded("poll")
     steps = step_through(recording)
     said = texts(steps)
-    assert "poll() looks at descriptor 3: ready" in said
-    assert "poll() looks at descriptor 3: nothing" in said
-    assert "poll() looks at 30 idle descriptors, one after the other: nothing" in said
+    assert "poll() checks descriptor 3: ready" in said
+    assert "poll() checks descriptor 3: not ready" in said
+    assert "poll() checks 30 idle descriptors, one after the other: none ready" in said
     assert any(text.startswith("read() takes the request of client") for text in said)
     # The looks of a scan take as long as the scan, so that the clock goes on without a jump.
     frames = steps.content["frames"]
@@ -70,10 +70,10 @@ def test_calls_on_a_connection_to_the_backend_are_called_that() -> None:
 
 def test_a_ready_list_is_returned_without_a_look() -> None:
     said = texts(step_through(recorded("epoll_level")))
-    assert not any("looks at" in text for text in said)
+    assert not any("checks" in text for text in said)
     assert any(re.match(r"epoll_wait\(\) finds \d+ ready descriptor", text) for text in said)
-    assert "epoll_wait() hands over what it has found" in said
-    assert "accept() finds nobody in the queue (EAGAIN)" in said
+    assert "epoll_wait() returns its events" in said
+    assert "accept() finds no connection in the queue (EAGAIN)" in said
 
 
 def test_a_server_told_by_signals_shows_its_queue() -> None:

@@ -189,7 +189,7 @@ def test_a_worker_without_the_code_is_refused(
     start_worker()
     monkeypatch.setattr(dispatchsim.store.cluster, "_facts", _facts_of_nobody_else)
     with (
-        pytest.raises(UserError, match=r"must have dispatchsim, tcp://.* says: ModuleNotFound"),
+        pytest.raises(UserError, match=r"must have dispatchsim, tcp://.* reports: ModuleNotFound"),
         cluster(address),
     ):
         pass
