@@ -5,7 +5,7 @@ document.addEventListener("DOMContentLoaded", () => {
       box.tabIndex = 0;
     }
   }
-  // The theme's captions are headings that do not say of which level (WCAG 4.1.2).
+  // The theme's captions are headings without a level (WCAG 4.1.2).
   for (const caption of document.querySelectorAll(".caption[role=heading]")) {
     caption.setAttribute("aria-level", "2");
   }

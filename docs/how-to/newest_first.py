@@ -39,7 +39,7 @@ class NewestCosts(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Stack:
-    """Descriptors that became ready; `on_stack` says which."""
+    """Descriptors that became ready; `on_stack` marks them."""
 
     fds: list[int]
     on_stack: list[int]

@@ -2,10 +2,10 @@
 
     python -m docs.making [FOLDER] [--links] [--quick]
 
-FOLDER is build/docs of the repository unless told; the site begins at html/index.html in it. With
---links addresses elsewhere are asked, too, which needs the network; --quick shows lessons as they
-are stored, parses commands without executing them, but for those of the tutorial, and draws one
-timeline for all mechanisms.
+FOLDER is build/docs of the repository by default; the site begins at html/index.html in it. --links
+also checks external addresses, which needs the network. --quick shows lessons as they are stored,
+parses commands without executing them (except those of the tutorial), and makes one timeline for
+all mechanisms.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ def main(arguments: list[str]) -> int:
         prog="docs.making", description=(__doc__ or "").split("\n", 1)[0]
     )
     parser.add_argument("folder", nargs="?", type=Path, default=REPOSITORY / "build" / "docs")
-    parser.add_argument("--links", action="store_true", help="ask addresses elsewhere, too")
+    parser.add_argument("--links", action="store_true", help="also check external addresses")
     parser.add_argument("--quick", action="store_true", help="execute less: for the tests")
     asked = parser.parse_args(arguments)
-    os.environ[VARIABLE] = EXAMPLE  # pages are the same whatever the CPU they are built on
+    os.environ[VARIABLE] = EXAMPLE  # pages are the same on every CPU
     source, html = asked.folder / "source", asked.folder / "html"
     stage(source, quick=asked.quick)
     strict = ["-n", "-W", "--keep-going", "-q", "-j", str(_PROCESSES)]

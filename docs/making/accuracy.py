@@ -41,11 +41,20 @@ def papers() -> list[Section]:
     return content
 
 
+def real_servers() -> Section:
+    """Return the summary of the last committed forecasts of servers of others."""
+    content = json.loads((REPORTED / "real_servers" / "scores.json").read_text())
+    summary: Section = content["summary"]
+    return summary
+
+
 def accuracy_tables() -> str:
     """Return the tables of all machines and papers, to be included in a page."""
     found = scores()
     return "\n".join(
         [
+            "## Median errors of all machines\n",
+            markdown(errors_table()),
             "## Measured on hardware\n",
             *(markdown(table) for section in found["hardware"] for table in asked_of(section)),
             "## Counted, without noise\n",
@@ -83,21 +92,28 @@ def asked(section: Section) -> Asked:
 
 BEGIN, END = "<!-- errors: python -m docs.making.accuracy -->", "<!-- end of errors -->"
 """Around the table in the README."""
-_KNEE = "load at which p99 passes {} (+: promises too much)"
+_KNEE = "load at which p99 passes {}"
+_UP_TO_80 = "no queue: up to 80% of capacity"
+_TRUST = {
+    _KNEE.format("20 ms"): (_KNEE.format("20 ms"), ""),
+    "throughput of a saturated server": (FIGURE_NAMES["throughput_per_s"], "closed loops"),
+    "CPU busy, up to 80% of capacity": (FIGURE_NAMES["cpu_busy"], _UP_TO_80),
+    "p50, up to 80% of capacity": (FIGURE_NAMES["p50_ns"], _UP_TO_80),
+    "p99, up to 80% of capacity": (FIGURE_NAMES["p99_ns"], _UP_TO_80),
+    "p99, from there to the capacity": (FIGURE_NAMES["p99_ns"], "queue: up to the capacity"),
+}
+"""The rows of the table in the README: their names, metrics and regimes."""
+_TRUSTED = ("epyc-family25-2cpu-linux-6.18", EXAMPLE)
+"""The machines of the table in the README."""
 
 
 def errors_table() -> Table:
-    """Return the errors of knee, response times, capacity and CPU of all machines."""
+    """Return the median errors of all machines by metric and regime."""
     sections = scores()["hardware"]
     rows: dict[tuple[str, str], dict[str, ErrorSummary]] = {}
     for section in sections:
-        knee, regimes = asked(section)
-        named: list[tuple[str, str, ErrorSummary]] = [
-            *((_KNEE.format(ms(e.bound_ns)), "", e) for e in knee),
-            *((FIGURE_NAMES[e.figure], e.regime, e) for e in regimes),
-        ]
-        for figure, regime, errors in named:
-            rows.setdefault((figure, regime), {})[section["name"]] = errors
+        for row, errors in errors_of(section).items():
+            rows.setdefault(row, {})[section["name"]] = errors
 
     def of(section: Section) -> Column[tuple[str, str]]:
         noisy = " (noisy)" if NOISY in section["provenance"]["machine"] else ""
@@ -113,6 +129,40 @@ def errors_table() -> Table:
         *map(of, sections),
     ]
     return Table.of("", rows, columns)
+
+
+def errors_of(section: Section) -> dict[tuple[str, str], ErrorSummary]:
+    """Return the errors of a machine by metric and regime."""
+    knee, regimes = asked(section)
+    return {
+        **{(_KNEE.format(ms(e.bound_ns)), ""): e for e in knee},
+        **{(FIGURE_NAMES[e.figure], e.regime): e for e in regimes},
+    }
+
+
+def trust_table() -> Table:
+    """Return the table of the README: median errors of two machines, and points within 15%."""
+    errors = {s["name"]: errors_of(s) for s in scores()["hardware"] if s["name"] in _TRUSTED}
+
+    def of(name: str) -> Column[str]:
+        return Column(
+            name.split("-2cpu", maxsplit=1)[0],
+            lambda row: _summary(errors[name][_TRUST[row]]),
+            words=True,
+        )
+
+    columns = [Column[str]("forecast of", lambda row: row, words=True), *map(of, _TRUSTED)]
+    return Table.of("", list(_TRUST), columns)
+
+
+def order_text() -> str:
+    """Return how many pairs of real servers are forecast in the order of their capacities."""
+    summary = real_servers()
+    return (
+        f"Capacities of nginx, memcached, Redis and Transmission: median error "
+        f"{unsigned(summary['median'])} at {summary['n_cases']} points.\n"
+        f"Of {summary['pairs']} pairs, {summary['ordered']} are in the right order."
+    )
 
 
 def ms(value_ns: float) -> str:
@@ -134,13 +184,13 @@ def _median(errors: ErrorSummary) -> str:
 
 
 def readme_block() -> str:
-    """Return the table of all errors as the README has it, with its marks."""
-    table = markdown(errors_table()).strip()
-    return f"{BEGIN}\n{table}\n{END}"
+    """Return the table of errors as the README has it, with its marks."""
+    table = markdown(trust_table()).strip()
+    return f"{BEGIN}\n{table}\n\n{order_text()}\n{END}"
 
 
 def write_readme(path: Path) -> None:
-    """Put the table of all errors in its place in the README at *path*."""
+    """Put the table of errors in its place in the README at *path*."""
     before, _, rest = path.read_text(encoding="utf-8").partition(BEGIN)
     write_whole(path, f"{before}{readme_block()}{rest.partition(END)[2]}")
 
@@ -153,7 +203,7 @@ def hardware_table(section: Section) -> Table:
         return Column(name, lambda target: error(target["values"][name], target["unit"]))
 
     columns: list[Column[Section]] = [
-        Column("figure", lambda target: f"{target['name']}, {target['statistic']}", words=True),
+        Column("metric", lambda target: f"{target['name']}, {target['statistic']}", words=True),
         Column("wanted", lambda target: error(target["limit"], target["unit"])),
         *map(of, section["targets"][0]["values"]),
         Column("points within", lambda t: f"{t['n_within']} of {t['n_points'][OURS]}"),
@@ -168,14 +218,14 @@ def hardware_table(section: Section) -> Table:
 
 
 def noisy_text(machine: Section) -> str:
-    """Return a sentence if whoever measured a machine says that it was disturbed."""
+    """Return a sentence if the record of a machine states that it was disturbed."""
     return f" Noisy: {machine[NOISY]}." if NOISY in machine else ""
 
 
 def noise_free_table(section: Section) -> Table:
     """Return the table of a machine that counts instructions."""
     columns: list[Column[Section]] = [
-        Column("figure", lambda promise: NAMES[promise["figure"]], words=True),
+        Column("metric", lambda promise: NAMES[promise["figure"]], words=True),
         Column("wanted of each", lambda promise: error(promise["limit"])),
         Column("median", lambda promise: error(promise["errors"][OURS]["median"])),
         Column("worst", lambda promise: error(promise["errors"][OURS]["worst"])),
@@ -197,7 +247,7 @@ def papers_table(found: Sequence[Section]) -> Table:
     columns: list[Column[Section]] = [
         Column("paper", lambda paper: paper["title"], words=True),
         Column("claims reproduced", lambda p: f"{len(good(p))} of {len(p['claims'])}"),
-        Column("of them revised", lambda paper: sum(claim["revised"] for claim in good(paper))),
+        Column("revised of these", lambda paper: sum(claim["revised"] for claim in good(paper))),
         Column("page", link, words=True),
     ]
     return Table.of("Claims of the literature", found, columns)
@@ -212,7 +262,7 @@ def effects_table(effects: Sequence[Section]) -> Table:
     columns: list[Column[Section]] = [
         Column("effect", lambda effect: effect["what"], words=True),
         Column("where", lambda effect: f"`{effect['where']}`", words=True),
-        Column("figure", lambda effect: worth(effect).get("figure", "not tried"), words=True),
+        Column("metric", lambda effect: worth(effect).get("figure", "not tried"), words=True),
         Column("error before", lambda effect: error(worth(effect).get("before"))),
         Column("after", lambda effect: error(worth(effect).get("after"))),
     ]
@@ -220,7 +270,7 @@ def effects_table(effects: Sequence[Section]) -> Table:
 
 
 def error(value: float | None, unit: str = "relative") -> str:
-    """Return an error as a page says it.
+    """Return an error as a page shows it.
 
     >>> error(0.0436), error(1.3), error(0.085, "points"), error(None)
     ('4.4%', 'x2.3', '8.5 points', '-')
@@ -244,6 +294,7 @@ def numbers() -> dict[str, str]:
     }
     median, worst = capacity[EXAMPLE, "median"], capacity[EXAMPLE, "worst"]
     counted = [section["promises"][0] for section in found["noise_free"]]
+    real = real_servers()
     return {
         "shown_machine": EXAMPLE,
         "capacity_median_error": error(median["values"][OURS]),
@@ -256,6 +307,11 @@ def numbers() -> dict[str, str]:
         "n_claims": str(len(claims)),
         "n_claims_reproduced": str(sum(claim["reproduced"] for claim in claims)),
         "n_papers": str(len(papers())),
+        "n_real_points": str(real["n_cases"]),
+        "real_median_error": unsigned(real["median"]),
+        "real_noise": unsigned(real["noise"]),
+        "n_real_pairs": str(real["pairs"]),
+        "n_real_ordered": str(real["ordered"]),
         "n_measured_runs": f"{sum(s['provenance']['n_runs'] for s in hardware):,}",
     }
 

@@ -5,14 +5,14 @@
     ```
     ```{command}
     :takes: 45 minutes
-    dispatchsim measure                ──parsed only, as it says what it takes
+    dispatchsim measure                ──parsed only, because of :takes:
     ```
 
 The command is the content, which forges show, and not an argument, which they hide.
 
 Commands of a page run in its order in one folder that is empty at first, so that one may read what
 another wrote. A command that fails, or that does not parse, fails the build. If the configuration
-names `command_pages`, commands of other pages are parsed only.
+has `command_pages`, commands of other pages are parsed only.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def _without_comment(command: str) -> str:
 WIDTH = 96
 """Columns of a terminal that a page has room for."""
 _SECONDS_MAX = 300.0
-_REFUSED = 2  # the exit code of dispatchsim.command_line.door for what cannot be
+_REFUSED = 2  # the exit code of dispatchsim.command_line.door for a refused request
 
 
 class CommandDirective(SphinxDirective):
@@ -119,7 +119,7 @@ class CommandDirective(SphinxDirective):
     }
 
     def run(self) -> list[nodes.Node]:
-        """Return the command, and what came of it."""
+        """Return the command and its output."""
         self.assert_has_content()
         command = " ".join(" ".join(self.content).split())
         words = shlex.split(command)
@@ -177,7 +177,7 @@ class CommandDirective(SphinxDirective):
     def _picture(self, name: str) -> nodes.image:
         """Return a picture that the command wrote, kept beside the pages."""
         if "alt" not in self.options:
-            raise self.error("command: alt must say what picture shows")
+            raise self.error("command: alt must describe the picture")
         kept = f"pictures/{self.env.docname.replace('/', '-')}-{name}"
         target = Path(self.env.srcdir) / kept
         target.parent.mkdir(exist_ok=True)

@@ -4,10 +4,10 @@ catalogue, module docstrings, tables of costs ──► explanation/mechanisms/N
 
 The picture is a timeline, of the same clients for all mechanisms, so that two can be compared:
 
-    scenario of NAME, a profile that prices it ─► reference engine ─► Recording ─► NAME.svg
+    scenario of NAME, a profile with its costs ─► reference engine ─► Recording ─► NAME.svg
 
-Only what a mechanism cannot do without differs: threads that block have a thread for each client,
-and no idle ones.
+One mechanism differs by necessity: threads that block have a thread for each client, and no idle
+clients.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _WITHIN_MODELS = (1, 2)
 """Dots of an import that stays in `models`, whose folders are one level deep."""
 _INDEX_HEAD = """# Mechanisms
 
-Each is one file that both engines run. What it does is coded; what comes of it, such as how many
-events a call returns, is a result.
+Each mechanism is one file that both engines run. Its rules are coded; outcomes, such as how many
+events a call returns, are results.
 
 | mechanism | what it does | source | C server runs on |
 |---|---|---|---|
@@ -89,13 +89,13 @@ def _also_called(entry: Entry) -> str:
 
 
 def priced_by(name: str) -> Profile:
-    """Return the first profile with prices of *name*, measured before lent, the shown one first."""
+    """Return the first profile with costs of *name*: measured ones first, then borrowed."""
     shown_first = sorted(shipped().values(), key=lambda profile: profile.name != EXAMPLE)
     for prices in ("measured", "lent"):
         for profile in shown_first:
             if profile.prices(name) == prices:
                 return profile
-    raise ValueError(f"{name}: no shipped profile prices it")
+    raise ValueError(f"{name}: no shipped profile has costs for it")
 
 
 def _program(entry: Entry) -> str:
@@ -117,15 +117,16 @@ def _timeline(name: str, picture: str, profile: Profile) -> str:
     return (
         f"![What the server's CPU does with {name}, call by call, and the queues below it]"
         f"({picture})\n\n"
-        f"*A piece of a run with prices of {profile.name}: each CPU's calls, interrupts and sleep, "
+        f"*A piece of a run with costs of {profile.name}: each CPU's calls, interrupts and sleep, "
         "and the lengths of its queues below.*\n"
     )
 
 
 def _prices(name: str) -> str:
-    """Return which shipped profiles have prices of *name*."""
-    said = [f"{kind} in {', '.join(who)}" for kind, who in _who_prices(name).items() if who]
-    return f"Its prices are {'; '.join(said)}.\n"
+    """Return which shipped profiles have costs for *name*."""
+    words = {"measured": "measured", "lent": "borrowed"}
+    said = [f"{words[kind]} in {', '.join(who)}" for kind, who in _who_prices(name).items() if who]
+    return f"Its costs are {'; '.join(said)}.\n"
 
 
 def _who_prices(name: str) -> dict[str, list[str]]:
@@ -174,8 +175,8 @@ def _mechanism_files() -> set[str]:
 
 
 def parts_page() -> str:
-    """Return the page on what mechanisms and server programs are built of."""
-    lines = ["# Programs and parts\n", "What several mechanisms have in common, a file each.\n"]
+    """Return the page on the parts of mechanisms and server programs."""
+    lines = ["# Programs and parts\n", "Parts that several mechanisms share, a file each.\n"]
     for name in part_names():
         path = _paths()[name]
         module = importlib.import_module(".".join([models.__name__, *path.with_suffix("").parts]))
@@ -195,9 +196,9 @@ def text_of(module: ModuleType) -> str:
 
 
 def text_of_mechanism(module: ModuleType, entry: Entry) -> str:
-    """Return what stands behind a mechanism's name in *module*, or else the module's docstring.
+    """Return the docstring behind a mechanism's name in *module*, or else that of the module.
 
-    Its first paragraph is left out where it is just `about`, as that was said already.
+    The first paragraph is left out if it only repeats `about`.
     """
     names = {name for name, value in vars(module).items() if value is entry.mechanism}
     body = ast.parse(inspect.getsource(module)).body

@@ -1,7 +1,7 @@
 """References of signatures to names that have no entry on the page of Python.
 
-    a reference that leads nowhere ─┬─ the name can be imported: it is written, and not a link
-                                    └─ it cannot: Sphinx says that it leads nowhere
+    a reference that leads nowhere ─┬─ the name can be imported: it is plain text
+                                    └─ it cannot: Sphinx reports a broken reference
 
 So a new class that some signature names needs no entry, and a name that is gone is still found out.
 """

@@ -1,9 +1,9 @@
-"""The reference pages, each made from what it describes, so that it cannot differ from it.
+"""The reference pages, each made from the code that it describes, so that it cannot differ.
 
 command line   Typer's app ─► a section a command: its help, arguments, options with defaults
 scenario       key_texts   ─► a section for each [section], an entry for each key
 profile        TABLES      ─► a section for each table of costs, an entry for each cost
-figures        METRICS     ─► a row for each metric: name, unit, meaning
+metrics        METRICS     ─► a row for each metric: name, unit, meaning
 Python         __all__     ─► every public name, from its docstring
 """
 
@@ -33,10 +33,10 @@ from .cost_words import about_cost
 
 _COMMAND_HEAD = """# Command line
 
-Each command, argument and option below is read from the program; `dispatchsim COMMAND --help` says
-the same. The exit code is 0 when all is done, 2 when what was asked for cannot be (one sentence on
-standard error says why), 130 after Ctrl-C. Results go to standard output, everything else to
-standard error.
+Each command, argument and option below is read from the program; `dispatchsim COMMAND --help`
+prints the same. The exit code is 0 after success, 2 if the request is impossible (one sentence on
+standard error gives the reason), 130 after Ctrl-C. Results go to standard output, everything else
+to standard error.
 """
 
 
@@ -92,10 +92,11 @@ _SCENARIO_HEAD = """# Scenario fields
 A scenario is one TOML file. Each field below is read from the model that checks the file, so this
 page cannot differ from it; `dispatchsim fields` prints the same, and `dispatchsim schema` the JSON
 Schema for an editor.
-Quantities carry their unit: kB and KB are 1000 bytes, KiB 1024; Gb/s, Gbps and Gbit/s are one;
-20k/s is 20000/s. A whole number may be written `"20k"`, and a share `"50%"`. A unit with two
-readings, such as GBps, is refused with both. What is misspelt, absurd, or does not go with another
-field is refused by name, with the rule and what was found, all mistakes at once:
+
+Quantities carry their unit: kB and KB are 1000 bytes, KiB 1024; Gb/s, Gbps and Gbit/s are the same;
+20k/s is 20000/s. A whole number may be written `"20k"`, and a share `"50%"`. An ambiguous unit,
+such as GBps, is refused with both readings. Unknown keys, impossible values and contradictions are
+refused with the field, the rule and the value, all mistakes at once:
 
 ```{command}
 :refused:
@@ -104,9 +105,9 @@ dispatchsim run poll_10k_idle --set load.rate=2000
 """
 _PROFILE_HEAD = """# Profile fields
 
-A profile says what calls, interrupts and scans cost on one machine. It is a TOML file with a table
+A profile holds what calls, interrupts and scans cost on one machine. It is a TOML file with a table
 for each cost, `[cost.TABLE.NAME]`; {doc}`../calibration/README` has the format. Values below are
-those of the default profile, {profile}: of a cost that grows with a count, the first and the last.
+those of the profile {profile}. A cost that grows with a count has its first and last value.
 """
 
 
@@ -115,7 +116,7 @@ def scenario_page() -> str:
     parts = [_SCENARIO_HEAD]
     for section in section_texts().values():
         need = " It must be given." if section.must_be_given else ""
-        repeated = " There may be as many as there are." if section.is_list else ""
+        repeated = " There may be several." if section.is_list else ""
         parts += [
             f"(scenario-{section.name})=",
             f"## `{section.heading}`\n",
@@ -147,8 +148,8 @@ def profile_page() -> str:
     parts += [_table(table, kind, profile) for table, kind in SHARED_TABLES.items()]
     parts.append(
         "## Costs of one mechanism\n\nA profile may lack a whole table: then the mechanism has no "
-        "prices, or others lend theirs. A table may have a `request_ns` of its own, which is "
-        "meant instead of `application.request_ns`.\n"
+        "costs, or borrowed ones. A table may have a `request_ns` of its own, which replaces "
+        "`application.request_ns`.\n"
     )
     parts += [_table(table, kind, profile) for table, kind in MECHANISM_TABLES.items()]
     return "\n".join(parts)
@@ -173,7 +174,7 @@ def cost_table(table: str, kind: Any, profile: Profile) -> str:
         f"| {_value(table, name, profile, required=name in required_costs(kind))} |"
         for name in kind._fields
     ]
-    head = f"| cost | of what | unit | {profile.name} |"
+    head = f"| cost | meaning | unit | {profile.name} |"
     return "\n".join([head, "|---|---|---|---|", *rows, ""])
 
 
@@ -184,27 +185,27 @@ def _unit(table: str, name: str, hint: object) -> str:
 def _value(table: str, name: str, profile: Profile, *, required: bool) -> str:
     cost = profile.table(table).get(name)
     if cost is None:
-        return "not priced" if required else "0 unless given"
+        return "not measured" if required else "0 unless given"
     value = f"{cost.value[0]:,.0f}"
     if len(cost.at) > 1:
         value = f"{value} at {cost.at[0]:,}, {cost.value[-1]:,.0f} at {cost.at[-1]:,}"
-    return f"{value} (lent)" if cost.source.startswith("lent: ") else value
+    return f"{value} (borrowed)" if cost.source.startswith("lent: ") else value
 
 
-_FIGURE_HEAD = """# Figures by name and unit
+_FIGURE_HEAD = """# Metrics by name and unit
 
-What is known of each run. These names are columns of the store and of every frame, and are what
-`--figure`, `--columns` and `--where` take. Latency begins when a connection was *due*, whatever its
-client did then; all is counted in the window after the warm-up. Percentiles of all other ranks are
-figures, too: `p97_5_ns`, `p97_5_answered_ns`.
+Each run has these metrics. Their names are columns of the store and of every frame, and arguments
+of `--metric`, `--columns` and `--where`. Latency begins when a connection or request is *due*, even
+if its client is late. Metrics cover the window after the warm-up. Percentiles of all other ranks
+are metrics, too: `p97_5_ns`, `p97_5_answered_ns`.
 
-| figure | unit | what it is |
+| metric | unit | meaning |
 |---|---|---|
 """
 
 
 def figure_page() -> str:
-    """Return the page on figures."""
+    """Return the page on metrics."""
     rows = [
         f"| `{name}` | {metric.unit or metric.kind} | {metric.about} |"
         for name, metric in METRICS.items()
@@ -219,7 +220,7 @@ import dispatchsim as ds
 ```
 
 Every name below is one of `ds`. Functions that simulate return objects with a frame of pandas
-(`.frame`), a picture (`.plot()`) and a table for notebooks; what the user can mend raises
+(`.frame`), a picture (`.plot()`) and a table for notebooks. A mistake in the input raises
 {py:class}`~dispatchsim.scenario.errors.UserError` or one of its kind, a sentence with field, rule
 and value.
 """

@@ -2,7 +2,7 @@
 
     docs/*.md ─────────────────────────────┐
     models, costs, commands, scores ─pages─┼──► FOLDER ──sphinx──► HTML
-    README, CHANGELOG, notebooks, pictures ┘
+    CHANGELOG, notebooks, pictures ────────┘
 
 The repository's own pages keep their places, so that their relative links lead where they did.
 """
@@ -28,7 +28,6 @@ from .reference_pages import (
 
 REPOSITORY = Path(__file__).parents[2]
 _PAGES_ELSEWHERE = (
-    "README.md",
     "CHANGELOG.md",
     "CONTRIBUTING.md",
     "calibration/README.md",
@@ -41,7 +40,7 @@ _FILES_BESIDE = (
     "calibration/profiles/lent_costs.py",
 )
 _MOVED = {"notebooks/README.md": "course.md", "docs/README.md": "writing-pages.md"}
-"""Targets of links in the README that have another place in the site."""
+"""Targets of links in the repository's pages that have another place in the site."""
 _MECHANISMS = "explanation/mechanisms"
 GENERATED: dict[str, Callable[[], str]] = {
     "reference/scenario.md": scenario_page,
@@ -59,7 +58,7 @@ GENERATED: dict[str, Callable[[], str]] = {
 def stage(folder: Path, *, quick: bool = False) -> None:
     """Gather the sources of the site in *folder*, which is made anew.
 
-    If *quick*, all pages of mechanisms show the timeline of the first: drawing takes long.
+    If *quick*, all pages of mechanisms show the timeline of the first, as drawing is slow.
     """
     if folder.exists():
         shutil.rmtree(folder)
@@ -104,10 +103,10 @@ def _write(path: Path, text: str) -> None:
 
 
 def links_within(text: str, folder: Path) -> str:
-    """Return a page of *folder* with links that the site has.
+    """Return a page of *folder* with links that work in the site.
 
-    What is a file beside the page becomes a download, by MyST itself. A folder has no page, but
-    that of the course; reports are pages of their own, which Sphinx does not know.
+    A link to a file beside the page becomes a download, by MyST itself. Folders have no
+    page, except that of the course. Reports are HTML pages that Sphinx does not build.
     """
 
     def link(found: re.Match[str]) -> str:

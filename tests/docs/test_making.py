@@ -29,12 +29,15 @@ from docs.making.reference_pages import (
     scenario_page,
 )
 from docs.making.staging import links_within
+from docs.making.timelines import PICTURE, two_timelines
 
 from dispatchsim.calibration.profiles.cost import TABLES
 from dispatchsim.models.catalogue import CATALOGUE
 from dispatchsim.scenario.errors import UserError
 from dispatchsim.scenario.metrics import METRICS
 from dispatchsim.scenario.scenario import Scenario, scenario_schema
+from dispatchsim.validation.drawing.figures import to_png
+from dispatchsim.validation.report.reported import DIFFERENCE_MAX, difference
 
 
 def test_each_field_of_a_scenario_has_an_entry() -> None:
@@ -221,6 +224,10 @@ def test_the_readme_has_the_errors_of_the_committed_scores(tmp_path: Path) -> No
     path.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
     write_readme(path)
     assert path.read_text() == f"before\n{readme_block()}\nafter\n"
+
+
+def test_the_picture_of_the_readme_is_what_the_code_makes() -> None:
+    assert difference(to_png(two_timelines()), PICTURE.read_bytes()) <= DIFFERENCE_MAX
 
 
 def test_a_machine_that_was_disturbed_is_called_noisy() -> None:

@@ -456,9 +456,12 @@ def valid(schema: dict[str, Any], value: object, root: dict[str, Any]) -> bool:
     return bool(low <= value <= high)
 
 
-def test_what_the_readme_adds_to_a_scenario_fits_one() -> None:
-    readme = Path(__file__).parents[2] / "README.md"
-    workers, trouble = re.findall(r"```toml\n(.*?)```", readme.read_text(), re.S)
+def test_what_the_pages_add_to_a_scenario_fits_one() -> None:
+    pages = Path(__file__).parents[2] / "docs" / "how-to"
+    workers, trouble = (
+        re.findall(r"```toml\n(.*?)```", (pages / page).read_text(), re.S)[0]
+        for page in ("several-cpus.md", "model-overload-and-faults.md")
+    )
     found = Scenario.of(load=MINIMAL["load"], **tomllib.loads(workers))
     assert (found.server.workers, found.machine.cpus) == (4, 4)
     found = Scenario.of(server=MINIMAL["server"], load=MINIMAL["load"], **tomllib.loads(trouble))

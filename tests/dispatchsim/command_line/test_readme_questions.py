@@ -1,4 +1,4 @@
-"""The README's questions: each command is executed, at a small setting."""
+"""The README shows what its commands print; a command of each kind on the pages runs, too."""
 
 from __future__ import annotations
 
@@ -13,49 +13,51 @@ from tests.made_up_profile import Call
 import dispatchsim as ds
 from dispatchsim.scenario.examples import scenario_path
 
-_README = Path(__file__).parents[3] / "README.md"
-_VERBS = {
-    "run",
-    "compare",
-    "sweep",
-    "capacity",
-    "tune",
-    "sensitivity",
-    "forecast",
-    "results",
-    "steady",
-}
+_REPOSITORY = Path(__file__).parents[3]
+_README = (_REPOSITORY / "README.md").read_text()
+_LINES_MAX = 170
+_VERBS = ("run", "compare", "sweep", "capacity", "tune", "sensitivity", "forecast", "steady")
 _SMALLER = {
-    "run": ["--draws", "1"],
+    "run": ["--set", "load.timeout=1s"],
     "capacity": ["--replications", "2"],
-    "sensitivity": ["--samples", "2", "--costs", "poll.scan,poll.register"],
+    "sensitivity": ["--samples", "2"],
     "tune": ["--replications", "10"],
-    "forecast": ["--draws", "3"],
+    "forecast": [],
     "steady": ["--runs", "2"],
 }
+_NOT_RESULTS = {
+    "3.11": "the oldest Python",
+    "8": "KB a reply",
+    "10": "Gb/s",
+    "64": "aarch64 and x86-64 in words",
+    "86": "x86-64",
+    "90": "minutes of a campaign at most",
+    "24": "mechanisms in the catalogue, counted below",
+    "3": "x3 and /3, in words on how errors are written",
+    "15": "percent: the bound of the table",
+    "1,000": "idle connections of the picture, compared below",
+    "2": "ms of the picture, compared below",
+}
+"""Numbers in the README's sentences that no command prints, and what they are."""
 
 
-def questions() -> list[str]:
-    """Return the commands in the README's section of questions."""
-    text = _README.read_text()
-    section = text[text.index("\n## Questions\n") :]
-    section = section[: section.index("\n## ", 5)]
-    return re.findall(r"^    (dispatchsim .*)$", section, flags=re.M)
+def blocks(language: str) -> list[str]:
+    """Return the README's fenced blocks of *language*."""
+    return re.findall(rf"^```{language}\n(.*?)^```", _README, flags=re.M | re.S)
 
 
-def block_shown(command: str) -> str:
-    """Return what the README shows below a command; "" if nothing."""
-    after = _README.read_text().split(f"    {command}\n", 1)[1]
-    return after.split("```")[1].removeprefix("text") if after.startswith("\n```text\n") else ""
-
-
-def heads_shown(command: str) -> list[str]:
-    """Return the heads of the columns that the README shows for a command."""
-    lines = block_shown(command).strip().splitlines()
-    rule = next((i for i, line in enumerate(lines) if line.startswith("──")), 0)
-    # The first line is the title, but where the rule is the second.
-    rows = lines[min(1, rule - 1) : rule]
-    return [cell for row in rows for cell in re.split(r"\s{2,}", row.strip()) if cell]
+def commands_of_pages() -> dict[str, str]:
+    """Return the first executed command of the pages for each verb, of the scenario of all."""
+    found: dict[str, str] = {}
+    for page in sorted((_REPOSITORY / "docs" / "how-to").glob("*.md")):
+        for options, command in re.findall(
+            r"^```\{command\}\n((?::.*\n)*)(dispatchsim .*)$", page.read_text(), flags=re.M
+        ):
+            verb, *words = shlex.split(command)[1:]
+            is_run = ":takes:" not in options and ":refused:" not in options
+            if is_run and "poll_10k_idle" in words and "--report" not in words:
+                found.setdefault(verb, command)
+    return found
 
 
 @pytest.fixture(autouse=True)
@@ -64,13 +66,57 @@ def _default_is_of_another_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DISPATCHSIM_PROFILE", "epyc-family25-2cpu-linux-6.18")
 
 
-def test_there_is_a_question_for_every_verb() -> None:
-    assert {shlex.split(command)[1] for command in questions()} == _VERBS
+def test_the_readme_is_short() -> None:
+    assert len(_README.splitlines()) <= _LINES_MAX
+
+
+@pytest.mark.parametrize("command", sorted(set(commands_in(_README))))
+def test_each_command_of_the_readme_parses(command: str) -> None:
+    check_command(shlex.split(command))
+
+
+def test_the_readme_shows_the_scenario_and_the_capacity_that_its_commands_print(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "110")
+    (name,) = re.findall(r"^    export DISPATCHSIM_PROFILE=(\S+)", _README, flags=re.M)
+    monkeypatch.setenv("DISPATCHSIM_PROFILE", name)
+    new, capacity = (
+        shlex.split(line)[1:]
+        for line in re.findall(r"^    (dispatchsim (?:new|capacity) .*)$", _README, flags=re.M)
+    )
+    assert call(*new).exit_code == 0
+    assert blocks("toml") == [Path("hub.toml").read_text()]
+    result = call(*capacity, "--no-store")
+    assert [block.split() for block in blocks("text")] == [result.stdout.split()]
+
+
+def test_each_number_in_a_sentence_is_printed_or_named() -> None:
+    """Numbers in sentences stand in a block that is compared, in the table, or in a list here."""
+    checked = " ".join([*blocks("toml"), *blocks("text"), *re.findall(r"^    .*$", _README, re.M)])
+    table = _README[_README.index("<!-- errors") : _README.index("<!-- end of errors -->")]
+    text = re.sub(r"^```.*?^```|^    .*$|`[^`]*`|\([^)\s]*\)", "", _README, flags=re.M | re.S)
+    numbers = re.findall(r"\d[\d,.]*(?<![,.])", text.replace(table, ""))
+    known = set(re.findall(r"\d[\d,.]*(?<![,.])", checked.replace("_", ",") + table))
+    assert [n for n in numbers if n not in known and n not in _NOT_RESULTS] == []
+
+
+def test_the_numbers_that_no_command_prints_are_true() -> None:
+    from docs.making import timelines
+
+    from dispatchsim.models.catalogue import CATALOGUE
+
+    assert f"Modelled: {len(CATALOGUE)} ways" in _README
+    assert f"with {timelines.IDLE:,} idle connections, for {timelines.LENGTH}." in _README
+
+
+def test_the_pages_execute_a_command_of_every_verb() -> None:
+    assert set(_VERBS) <= set(commands_of_pages())
 
 
 @pytest.fixture(scope="module")
 def small_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a file with the scenario of the README's questions, of a short run."""
+    """Return a file with the scenario of the pages' commands, of a short run."""
     run = {"duration": "300 ms", "warm_up": "50 ms", "replications": 2}
     scenario = ds.Scenario.read(scenario_path("poll_10k_idle")).with_values(run=run)
     path = tmp_path_factory.mktemp("scenarios") / "short.toml"
@@ -88,45 +134,16 @@ def _toml(value: object) -> str:
     return f'"{value}"' if isinstance(value, str) else str(value).lower()
 
 
-@pytest.mark.parametrize("command", sorted(set(commands_in(_README.read_text()))))
-def test_each_command_of_the_readme_parses(command: str) -> None:
-    of_any_scenario = command in ("dispatchsim run", "dispatchsim run --report httperf")
-    check_command([*shlex.split(command), *(["poll_10k_idle"] if of_any_scenario else [])])
-
-
-def test_each_question_has_an_answer(call: Call, small_path: Path) -> None:
-    for command in questions():
-        _, verb, *arguments = shlex.split(command)
-        words = [str(small_path) if word == "poll_10k_idle" else word for word in arguments]
-        words = [re.sub(r"p99 < \d+ ms", "p99 < 20 ms", word) for word in words]
-        words = ["20 ms" if word == "50 ms" else word for word in words]
-        smaller = _SMALLER.get(verb, [])
-        workers = [] if verb == "results" else ["--workers", "1"]
-        result = call(verb, *words, *smaller, *workers)
-        assert result.exit_code == 0, f"{command}: {result.output}"
-        assert result.stdout.strip(), command
-        for head in heads_shown(command):
-            assert head in result.stdout, f"{command}: no column {head}"
-
-
-@pytest.mark.parametrize("command", [each for each in questions() if block_shown(each)])
-def test_the_readme_shows_what_each_question_prints(
-    call: Call, monkeypatch: pytest.MonkeyPatch, command: str
-) -> None:
-    monkeypatch.setenv("COLUMNS", "110")
-    result = call(*shlex.split(command)[1:])
-    assert result.stdout.split() == block_shown(command).split()
-
-
-def test_the_readme_answers_the_planners_question_with_two_commands(
-    call: Call, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("COLUMNS", "110")
-    text = _README.read_text()
-    section = text[text.index("### You plan capacity\n") :]
-    (name,) = re.findall(r"^    export DISPATCHSIM_PROFILE=(\S+)", text, flags=re.M)
-    monkeypatch.setenv("DISPATCHSIM_PROFILE", name)
-    new, capacity = re.findall(r"^    (dispatchsim .*)$", section, flags=re.M)[:2]
-    assert call(*shlex.split(new)[1:]).exit_code == 0
-    result = call(*shlex.split(capacity)[1:], "--no-store")
-    assert result.stdout.split() == block_shown(capacity).split()
+@pytest.mark.parametrize("verb", _VERBS)
+def test_a_command_of_the_pages_prints_a_result(call: Call, small_path: Path, verb: str) -> None:
+    words = shlex.split(commands_of_pages()[verb])[2:]
+    words = [str(small_path) if word == "poll_10k_idle" else word for word in words]
+    words = [re.sub(r"p99 < \d+ ms", "p99 < 20 ms", word) for word in words]
+    words = ["run.duration=300ms" if word.startswith("run.duration=") else word for word in words]
+    words = ["20 ms" if word == "50 ms" else word for word in words]
+    if "--plot" in words:
+        place = words.index("--plot")
+        del words[place : place + 2]
+    result = call(verb, *words, *_SMALLER.get(verb, []), "--workers", "1")
+    assert result.exit_code == 0, result.output
+    assert result.stdout.strip()
