@@ -1,1 +1,1 @@
-"""How the site of documents is made: pages by hand, pages from the sources, commands that run."""
+"""The builder of the documents: pages by hand, pages from the sources, commands that run."""

@@ -1,4 +1,4 @@
-"""Build the site: gather its sources, run Sphinx, check every link within.
+"""Build the site: gather its sources, run Sphinx, check each internal link.
 
     python -m docs.making [FOLDER] [--links] [--quick]
 
@@ -26,7 +26,7 @@ _PROCESSES = 2
 
 
 def main(arguments: list[str]) -> int:
-    """Build the site; return 0 if it is whole."""
+    """Build the site; return 0 if it is complete."""
     parser = argparse.ArgumentParser(
         prog="docs.making", description=(__doc__ or "").split("\n", 1)[0]
     )
@@ -49,8 +49,8 @@ def main(arguments: list[str]) -> int:
     pages = read_pages(html)
     broken = broken_links(pages, html)
     for line in broken:
-        print(f"error: {line}: leads nowhere", file=sys.stderr)
-    print(f"{len(external_links(pages))} addresses elsewhere are not asked (`make docs-links`)")
+        print(f"error: {line}: broken link", file=sys.stderr)
+    print(f"{len(external_links(pages))} external addresses are not checked (`make docs-links`)")
     print(html / "index.html")
     return 2 if broken else 0
 

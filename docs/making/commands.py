@@ -8,11 +8,11 @@
     dispatchsim measure                ──parsed only, because of :takes:
     ```
 
-The command is the content, which forges show, and not an argument, which they hide.
+The command is the content of the directive, which forges show; they hide arguments.
 
-Commands of a page run in its order in one folder that is empty at first, so that one may read what
-another wrote. A command that fails, or that does not parse, fails the build. If the configuration
-has `command_pages`, commands of other pages are parsed only.
+Commands of a page run in order, in one folder that is empty at first, so that a command may read
+files of an earlier one. A command that fails, or that does not parse, fails the build.
+If the configuration has `command_pages`, commands of other pages are parsed only.
 """
 
 from __future__ import annotations

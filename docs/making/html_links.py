@@ -1,7 +1,7 @@
-"""Whether every link of a built page leads to a page, and to a place in it, that is there.
+"""Check that each link of a built page leads to an existing page and anchor.
 
-HTML files ─► hrefs and sources, ids ─► relative ones: file there? id there?  ─► what is missing
-                                    └─► external ones are listed, not asked
+HTML files ─► hrefs and sources, ids ─► relative ones: do file and id exist? ─► broken links
+                                    └─► external ones are listed, not checked
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 
 class Page(NamedTuple):
-    """The links of a page, and the places in it that one may link to."""
+    """The links of a page, and its anchors."""
 
     links: list[str]
     ids: set[str]
@@ -35,19 +35,19 @@ class _Reader(HTMLParser):
 
 
 def read_page(path: Path) -> Page:
-    """Return links and places of an HTML file."""
+    """Return links and anchors of an HTML file."""
     reader = _Reader()
     reader.feed(path.read_text(encoding="utf-8"))
     return reader.page
 
 
 def read_pages(folder: Path) -> dict[Path, Page]:
-    """Return links and places of each HTML file of *folder*."""
+    """Return links and anchors of each HTML file of *folder*."""
     return {path.resolve(): read_page(path) for path in sorted(folder.rglob("*.html"))}
 
 
 def broken_links(pages: Mapping[Path, Page], folder: Path) -> list[str]:
-    """Return the links within the *pages* of *folder* that lead nowhere, with their pages."""
+    """Return the broken links within the *pages* of *folder*, with their pages."""
     broken = []
     for path, page in pages.items():
         for link in page.links:
@@ -67,5 +67,5 @@ def broken_links(pages: Mapping[Path, Page], folder: Path) -> list[str]:
 
 
 def external_links(pages: Mapping[Path, Page]) -> list[str]:
-    """Return the addresses elsewhere that *pages* link to."""
+    """Return the external addresses that *pages* link to."""
     return sorted({link for page in pages.values() for link in page.links if urlsplit(link).netloc})

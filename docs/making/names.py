@@ -1,9 +1,9 @@
-"""References of signatures to names that have no entry on the page of Python.
+"""References of signatures to names without an entry on the page of Python.
 
     a reference that leads nowhere ─┬─ the name can be imported: it is plain text
                                     └─ it cannot: Sphinx reports a broken reference
 
-So a new class that some signature names needs no entry, and a name that is gone is still found out.
+So a new class in a signature needs no entry, and a removed name is still reported.
 """
 
 from __future__ import annotations
@@ -45,6 +45,6 @@ def _without_link(
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    """Have names without an entry written as they are."""
+    """Show names without an entry as plain text."""
     app.connect("missing-reference", _without_link)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -73,13 +73,13 @@ def section(command: Any, context: Any, path: str) -> str:
 
 
 def _parameter(parameter: Any, context: Any) -> str:
-    """Return the entry of one argument or option, as its help has it."""
+    """Return the entry of one argument or option, from its help."""
     names, text = parameter.get_help_record(context)
     return "\n".join([f"```{{option}} {names.replace(' / ', ', ')}", "", escaped(text), "```\n"])
 
 
 def escaped(text: str) -> str:
-    """Return plain text as MyST reads it: nothing of it is markup but what is in backticks."""
+    """Escape plain text for MyST; text in backticks stays code."""
     parts = text.split("`")
     for i in range(0, len(parts), 2):
         for character in "\\*_<>[]{}":
@@ -225,14 +225,14 @@ Every name below is one of `ds`. Functions that simulate return objects with a f
 and value.
 """
 _ELSEWHERE = {
-    "Work elsewhere": (
+    "Work in other processes and on other machines": (
         "dispatchsim.store.cluster.cluster",
         "dispatchsim.sim.files.parallel.threads",
         "dispatchsim.sim.files.parallel.processes",
         "dispatchsim.store.Run",
         "dispatchsim.store.simulate_all",
     ),
-    "Mechanisms of one's own": (
+    "Your own mechanisms": (
         "dispatchsim.sim.state.mechanism.Mechanism",
         "dispatchsim.sim.state.mechanism.Program",
         "dispatchsim.sim.engine.reference.ReferenceRun",
@@ -270,7 +270,7 @@ _PARTS = {
     "studies.sweep": "Swept",
     "studies.tune": "Option",
 }
-"""Classes that those above are made of, by their modules."""
+"""Classes within those above, by their modules."""
 
 
 def python_page() -> str:
@@ -291,7 +291,7 @@ def python_page() -> str:
     for heading, names in _ELSEWHERE.items():
         parts.append(f"## {heading}\n")
         parts += [_entry(_kind_of(name), name) for name in names]
-    parts.append("## What they are made of\n")
+    parts.append("## Parts of these classes\n")
     parts += [
         _entry("class", f"dispatchsim.{module}.{name}", members=False)
         for module, names in _PARTS.items()

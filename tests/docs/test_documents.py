@@ -35,7 +35,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         timeout=_SECONDS_MAX,
     )
     assert done.returncode == 0, done.stdout + done.stderr  # it is 2 if a link leads nowhere
-    assert re.search(r"^[1-9]\d* addresses elsewhere", done.stdout, re.M)
+    assert re.search(r"^[1-9]\d* external addresses", done.stdout, re.M)
     return folder / "html"
 
 
