@@ -70,9 +70,9 @@ recorded: $(STAMP) ## hold what the program computes against the record (WRITE=1
 	$(VENV)/bin/python -P tests/recorded.py $(if $(WRITE),--write)
 
 reports: $(STAMP) ## make the published reports again (half an hour; minutes if build/report has its runs)
-	$(VENV)/bin/dispatchsim validate $(MACHINES:%=calibration/measured/%) --draws 5 --output build/report
+	$(VENV)/bin/dispatchsim validate machine $(MACHINES:%=calibration/measured/%) --cost-samples 5 --output build/report
 	$(VENV)/bin/dispatchsim lab reported --take build/report
-	$(VENV)/bin/dispatchsim lab misses build/report/scores.json
+	$(VENV)/bin/dispatchsim lab forecast-errors build/report/scores.json
 	$(RUN) docs.making.accuracy
 	$(VENV)/bin/dispatchsim validate papers --output build/papers
 	cp build/papers/*.html build/papers/scores.json validation/reported/papers/

@@ -1,7 +1,7 @@
 """The command line: which commands there are. Each module is imported when its command is called.
 
-    dispatchsim --help ─► the table below
-    dispatchsim run X  ─► the table ─► run.py ─► NumPy and all that a run needs
+    dispatchsim --help ─► the tables below
+    dispatchsim run X  ─► the tables ─► run.py ─► NumPy and all that a run needs
 
 So `--help` imports neither NumPy nor pydantic, and `schema` none of what simulates.
 """
@@ -12,43 +12,23 @@ import functools
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from ..scenario.errors import UserError
 from .door import Door
+from .help_page import ALL, PROGRAM, HelpedCommand, path_of, rows, usage
 from .module_imports import imports
+from .usage_errors import unknown_command
 
-HELP = """Forecast how a server copes with its connections: from select to io_uring.
-
-Costs come from profiles that real C servers were measured for; a scenario file says
-which server, which clients, how long. A first look:
-
-    dispatchsim demo                           forecast beside measured runs
-                                               (under a minute)
-
-    dispatchsim new                            a scenario of your own, by questions
-
-    dispatchsim scenarios                      example scenarios, to run or to copy
-
-    dispatchsim run epoll_10k_idle             what the simulator says of one
-
-    dispatchsim compare poll_10k_idle          the mechanisms beside each other
-
-    dispatchsim capacity poll_10k_idle --p99 "50 ms"
-
-    dispatchsim explore                        a page with sliders
-
-For a machine of your own: measure, calibrate, validate.
-"""
-
+TITLE = "Forecast how a server handles its connections, from measured costs."
+EXAMPLE = 'dispatchsim capacity poll_10k_idle --p99 "50 ms"'
 
 COMMANDS = {
-    "new": "new.new",
     "run": "run.run",
     "compare": "run.compare",
-    "demo": "run.demo",
     "capacity": "studies.capacity",
     "sweep": "studies.sweep",
     "tune": "studies.tune",
@@ -57,52 +37,97 @@ COMMANDS = {
     "steady": "studies.steady",
     "timeline": "recordings.timeline",
     "step": "recordings.step",
+    "explore": "explore.explore",
     "scenarios": "information.scenarios",
     "mechanisms": "information.mechanisms",
     "programs": "information.programs",
     "profiles": "information.profiles",
     "fields": "information.fields",
-    "schema": "information.schema",
-    "measure": "machine.measure",
-    "calibrate": "calibrate.calibrate",
-    "validate": "validate.validate",
     "results": "results.results",
-    "cache": "cache.show_cache",
-    "explore": "explore.explore",
+    "new": "new.new",
+    "demo": "run.demo",
     "import": "import_runs.import_runs",
+    "schema": "information.schema",
+    "cache": "cache.show_cache",
 }
-"""The commands in the order of the help: the module that has each, and its function there."""
+"""The commands: the module that has each, and its function there."""
 
 
-LAB_HELP = """What the tests and the README of dispatchsim rest on: measured again, and compared.
+class Family(NamedTuple):
+    """A command with subcommands."""
 
-Its commands need what is in the sources of dispatchsim, or a machine to measure.
-"""
-LAB = {
-    "overload": "lab.overload",
-    "interrupt-load": "lab.interrupt_load",
-    "overflow-onset": "lab.overflow_onset",
-    "call-counts": "lab.call_counts",
-    "ablation": "lab.ablation",
-    "forecast-grid": "lab.forecast_grid",
-    "misses": "lab.misses",
-    "what-measuring-buys": "lab.what_measuring_buys",
-    "coverage": "lab.coverage",
-    "reported": "lab.reported",
-    "impatient": "lab_measuring.impatient",
-    "kept": "lab_measuring.kept",
-    "gaps": "lab_measuring.gaps",
-    "far-end": "lab_measuring.far_end",
-    "measure-servers": "lab_measuring.measure_servers",
-    "report-servers": "lab_measuring.report_servers",
-    "measure-unmerged": "lab_measuring.measure_unmerged",
-    "unmerged-tables": "lab_measuring.unmerged_tables",
-    "instructions": "lab_measuring.instructions",
-    "bench": "lab_measuring.bench",
-    "viewers": "lab_measuring.viewers",
-    "memory-prices": "lab_measuring.memory_prices",
-    "period-profiles": "lab_measuring.period_profiles",
+    about: str
+    example: str
+    table: Mapping[str, str]
+
+
+FAMILIES = {
+    "measure": Family(
+        "Measure this machine, or a server of your own.",
+        "dispatchsim measure machine --quick --output my-machine",
+        {
+            "machine": "machine.measure_machine",
+            "server": "measure_server.measure_server",
+            "overload": "machine.measure_overload",
+            "flood": "machine.measure_flood",
+        },
+    ),
+    "calibrate": Family(
+        "Fit the costs of a measured machine or server.",
+        "dispatchsim calibrate machine my-machine",
+        {
+            "machine": "calibrate.calibrate_machine",
+            "server": "calibrate.calibrate_server",
+        },
+    ),
+    "validate": Family(
+        "Compare forecasts with measurements, papers and Linux.",
+        "dispatchsim validate machine my-machine",
+        {
+            "machine": "validate.validate_machine",
+            "server": "validate.validate_server",
+            "papers": "validate.validate_papers",
+            "rules": "rules.validate_rules",
+        },
+    ),
+    "lab": Family(
+        "Repeat the measurements behind the published accuracy.",
+        "dispatchsim lab forecast-errors",
+        {
+            "forecast-errors": "lab.forecast_errors",
+            "ablation": "lab.ablation",
+            "overload": "lab.overload",
+            "interrupt-load": "lab.interrupt_load",
+            "overflow-onset": "lab.overflow_onset",
+            "call-counts": "lab.call_counts",
+            "forecast-grid": "lab.forecast_grid",
+            "what-measuring-buys": "lab.what_measuring_buys",
+            "coverage": "lab.coverage",
+            "reported": "lab.reported",
+            "impatient": "lab_measuring.impatient",
+            "kept": "lab_measuring.kept",
+            "gaps": "lab_measuring.gaps",
+            "client-machine": "lab_measuring.client_machine",
+            "measure-servers": "lab_measuring.measure_servers",
+            "report-servers": "lab_measuring.report_servers",
+            "measure-unmerged": "lab_measuring.measure_unmerged",
+            "unmerged-tables": "lab_measuring.unmerged_tables",
+            "instructions": "lab_measuring.instructions",
+            "memory-costs": "lab_measuring.memory_costs",
+            "period-profiles": "lab_measuring.period_profiles",
+            "bench": "lab_measuring.bench",
+            "viewers": "lab_measuring.viewers",
+        },
+    ),
 }
+PANELS = {
+    "ask": "run compare capacity sweep tune forecast sensitivity steady",
+    "look": "timeline step explore",
+    "machine": "measure calibrate validate lab",
+    "list": "scenarios mechanisms programs profiles fields results",
+    "more": "new demo import schema cache",
+}
+"""The commands in the order of the help, by what people want."""
 
 
 def about(place: str) -> str:
@@ -120,31 +145,76 @@ def _source(module: str) -> str:
 class Listed(TyperGroup):
     """A group of the commands in a table, which imports the one that is called."""
 
-    table: ClassVar[Mapping[str, str]] = {}
+    @property
+    def table(self) -> Mapping[str, str]:
+        """The commands of this group that are not groups themselves."""
+        return FAMILIES[str(self.name)].table
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
         listed = {name: TyperCommand(name, help=about(place)) for name, place in self.table.items()}
         self.commands = {**listed, **self.commands}
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse *args*; --help-all of a group is its help."""
+        if args[:1] == [ALL]:
+            args = ["--help", *args[1:]]
+        return super().parse_args(ctx, args)
+
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the name of the command in *args*, the command itself, and its own arguments."""
-        name, command, rest = super().resolve_command(ctx, args)
-        if name is not None and name in self.table:
-            command = loaded(name, self.table)
-        return name, command, rest
+        """Return the name of the command in *args*, the command itself, and its own arguments.
+
+        Raises
+        ------
+        UserError
+            If there is none of that name.
+        """
+        name = args[0]
+        if name not in self.commands and not name.startswith("-") and not ctx.resilient_parsing:
+            raise UserError(unknown_command(name, ctx))
+        found, command, rest = super().resolve_command(ctx, args)
+        if found is not None and found in self.table:
+            command = loaded(found, self.table)
+        return found, command, rest
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help: each command with its first line."""
+        family = FAMILIES[str(self.name)]
+        path = path_of(ctx)
+        lines = rows(
+            ((name, str(self.commands[name].help)) for name in self.list_commands(ctx)),
+            column=4 + max(map(len, self.commands)),
+        )
+        line = f"Usage: {usage(self, path)}"
+        last = f"{path} COMMAND --help: its options, and an example"
+        formatter.write(
+            "\n".join([family.about, "", f"    {family.example}", "", line, "", *lines, "", last])
+        )
 
 
 class Commands(Listed, Door):
     """The group of all commands."""
 
-    table = COMMANDS
+    @property
+    def table(self) -> Mapping[str, str]:
+        """The commands that are not groups."""
+        return COMMANDS
 
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of the commands, in the order of the help."""
+        return " ".join(PANELS.values()).split()
 
-class Lab(Listed):
-    """The group of the laboratory's commands."""
-
-    table = LAB
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help: commands in groups, each with its first line."""
+        lines = [TITLE, "", f"    {EXAMPLE}"]
+        for panel, names in PANELS.items():
+            lines.append("")
+            for i, name in enumerate(names.split()):
+                head = "" if i else panel
+                first = str(self.commands[name].help).partition("\n")[0]
+                lines.append(f"{head:9}{name:13}{first}")
+        lines += ["", f"{PROGRAM} COMMAND --help: its options, and an example; {PROGRAM} --version"]
+        formatter.write("\n".join(lines))
 
 
 def loaded(name: str, table: Mapping[str, str] = COMMANDS) -> Any:
@@ -152,25 +222,43 @@ def loaded(name: str, table: Mapping[str, str] = COMMANDS) -> Any:
     module, function = table[name].split(".")
     with imports():
         found = getattr(import_module(f".{module}", __package__), function)
-    alone = typer.Typer(
-        add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="markdown"
-    )
-    alone.command(name)(found)
+    alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+    alone.command(name, cls=HelpedCommand)(found)
     return typer.main.get_command(alone)
 
 
+def _print_version(*, is_asked: bool) -> None:
+    if is_asked:
+        from dispatchsim import __version__
+
+        typer.echo(f"{PROGRAM} {__version__}")
+        raise typer.Exit
+
+
 app = typer.Typer(
-    cls=Commands, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode="markdown"
+    cls=Commands, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None
 )
 
 
-@app.callback(help=HELP)
-def _dispatchsim() -> None:
-    """Hold the help of the whole."""
+@app.callback(help=TITLE)
+def _dispatchsim(
+    *,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            is_eager=True,
+            callback=lambda value: _print_version(is_asked=value),
+            help="Print the version.",
+        ),
+    ] = False,
+) -> None:
+    """Take the options of the program itself."""
 
 
-app.add_typer(
-    typer.Typer(cls=Lab, no_args_is_help=True, rich_markup_mode="markdown"),
-    name="lab",
-    help=LAB_HELP,
-)
+for _name, _family in FAMILIES.items():
+    app.add_typer(
+        typer.Typer(cls=Listed, no_args_is_help=True, rich_markup_mode=None),
+        name=_name,
+        help=f"{_family.about}\n\n{_family.example}",
+    )

@@ -1,4 +1,4 @@
-"""The command `cache`: which compiled engines and C programs are kept, and how to remove them."""
+"""The command `cache`: the compiled engines and C programs that are kept, and their removal."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PATTERNS = {
     "engines": re.compile(r"\w+-[0-9a-f]{20}\.so"),
     "translated C": re.compile(r"[\w-]+-[0-9a-f]{12}-[0-9a-f]{20}\.engine"),
     "C programs": re.compile(r"c-[0-9a-f]{12}"),
-    # Which it compiles for itself before anything else.
+    # zig compiles it for itself before anything else.
     "library of zig": re.compile(r"zig"),
 }
 
@@ -42,15 +42,17 @@ class _Kept(NamedTuple):
 def show_cache(
     *,
     clear: Annotated[
-        bool, typer.Option("--clear", help="Remove them, except what a process uses now.")
+        bool, typer.Option("--clear", help="Remove all entries that no process is using.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Print where compiled engines and C programs are kept, how many, and their size.
+    """Print or clear the cache of compiled engines.
 
-    Translated C is the text of built-in engines, which need not be translated again. What has not
-    been used for 30 days is removed unasked. DISPATCHSIM_CACHE_DIR names another folder for
-    engines; with DISPATCHSIM_KEEP_C=1 the C text of an engine stays beside it.
+    dispatchsim cache --clear
+
+    Translated C is the text of built-in engines, kept to save its translation. Entries unused for
+    30 days are removed automatically. DISPATCHSIM_CACHE_DIR names another folder for engines;
+    DISPATCHSIM_KEEP_C=1 keeps the C text of an engine beside it.
     """
     kept = _all_kept()
     if clear:
@@ -86,7 +88,7 @@ def show_cache(
 
 
 def _all_kept() -> dict[str, _Kept]:
-    """Return what is kept, by kind; a kind that is seldom there is left out unless it is."""
+    """Return what is kept, by kind; rare kinds only if there are entries."""
     engines, programs = cache.engine_folder(), cache.user_folder()
     kept = {
         "engines": _Kept(engines, list(_named(engines, "engines"))),
@@ -106,7 +108,7 @@ def _why_not_used(folder: Path) -> str:
     if not place.is_dir():
         return f"{place}: must be a folder"
     mode = place.stat().st_mode
-    # What is made in a sticky folder, as /tmp, is safe from others.
+    # Files in a sticky folder, as /tmp, are safe from other users.
     if place == folder or (mode & stat.S_IWOTH and not mode & stat.S_ISVTX):
         try:
             trust.check_folder(place)

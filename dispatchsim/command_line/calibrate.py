@@ -1,7 +1,7 @@
-"""The command `calibrate`: a profile of a machine, or of a server that was observed on it.
+"""The commands of `calibrate`: a profile of a machine, or of a server that was observed on it.
 
 a machine's folder ──► micro and fit runs ──────────► profile
-observed runs ───┬──► what its own code takes ──────► profile ──┬─► scenario
+observed runs ───┬──► CPU time of its own code ─────► profile ──┬─► scenario
 machine's profile┘                                              └─► which further run to make
 """
 
@@ -25,7 +25,7 @@ from ..scenario.quantities import shown
 from ..sim.files.tables import Column, Table, rich_table
 from .door import compiling, notes, people
 from .observed import OfRuns, habits_told, observed_runs, profile_of_runs
-from .options import check_absent, grouped, options_given
+from .options import grouped
 from .working import check_folder, check_measured
 
 if TYPE_CHECKING:
@@ -35,60 +35,48 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class OfServer:
-    """What is asked for of runs that were observed of a server, and of no machine."""
+    """What is made of runs that were observed of a server."""
 
     profile: Annotated[
         str | None,
         typer.Option(
-            help="Of runs: the machine's prices, a shipped profile or a file; if absent, the "
-            "shipped profile of the machine that runs name."
+            help="Costs of the machine: a shipped profile or a file. Default: the shipped profile "
+            "of the machine that the runs name."
         ),
     ] = None
     name: Annotated[
-        str | None, typer.Option(help="Of runs: of the new profile; if absent, the server's.")
+        str | None, typer.Option(help="Name of the new profile. Default: the server's.")
     ] = None
     scenario: Annotated[
-        Path | None, typer.Option(help="Of runs: a new file for a scenario with this server.")
+        Path | None, typer.Option(help="Write a scenario with this server to this new file.")
+    ] = None
+    output: Annotated[
+        Path | None, typer.Option(help="File for the profile. Default: SERVER.toml.")
     ] = None
     of_runs: OfRuns
 
 
 @grouped
-def calibrate(
-    measured: Annotated[
+def calibrate_server(
+    runs: Annotated[
         list[Path],
         typer.Argument(
-            metavar="FOLDER|RUNS...",
-            help="A machine's folder, as `measure` makes it; or runs that were observed of one "
-            "server: files, or folders with runs.jsonl.",
+            metavar="RUNS",
+            help="Observed runs of one server: files, or folders with runs.jsonl, as `measure "
+            "server` and `import` write them.",
         ),
     ],
     *,
-    output: Annotated[
-        Path | None,
-        typer.Option(help="The profile; if absent, .toml behind the folder's or server's name."),
-    ] = None,
     of_server: OfServer,
 ) -> None:
-    """Fit a profile of costs: of a machine to what was measured in FOLDER, of a server to RUNS.
+    """Fit the CPU time of a server's own code to observed runs.
 
-    Of runs it says what a request and a connection take, with intervals, and which further run
-    would shrink those most; and it prints a scenario for the commands that ask questions.
+    dispatchsim calibrate server my-server --output my-server.toml
+
+    It prints what a request and a connection cost, with intervals; which further run would narrow
+    them most; and a scenario with this server.
     """
-    if not _is_machine(measured):
-        _calibrate_server(measured, of_server, output)
-        return
-    check_absent(options_given(of_server), "for a machine's folder, it is for RUNS")
-    _calibrate_machine(measured[0], output)
-
-
-def _is_machine(measured: Sequence[Path]) -> bool:
-    """Return whether *measured* is one folder, and none of observed runs."""
-    from ..calibration.observed.run_files import RUNS_FILE
-
-    if len(measured) > 1 or measured[0].is_file() or measured[0].suffix == ".jsonl":
-        return False
-    return not (measured[0] / RUNS_FILE).is_file()
+    _calibrate_server(runs, of_server, of_server.output)
 
 
 def _calibrate_server(paths: Sequence[Path], of_server: OfServer, output: Path | None) -> None:
@@ -133,7 +121,7 @@ def _calibrate_server(paths: Sequence[Path], of_server: OfServer, output: Path |
     text = scenario_text(fit, closes_first=closes, profile_path=beside)
     Scenario.check(tomllib.loads(text), str(scenario or "the scenario"))
     unsure = machine.not_measured(first.server.mechanism)
-    instead = ", instead of the one before" if target.exists() else ""
+    instead = " (replaced)" if target.exists() else ""
     fit.profile.write(target)
     if scenario is not None:
         write_whole(scenario, text)
@@ -141,11 +129,9 @@ def _calibrate_server(paths: Sequence[Path], of_server: OfServer, output: Path |
     people().print(f"\n{target}: profile {own}{instead}", markup=False)
     asked = scenario or Path(f"{own}_scenario.toml")
     if scenario is None:
-        people().print(
-            f"A scenario with it, which --scenario {asked} writes:\n\n{text}", markup=False
-        )
+        people().print(f"Its scenario, which --scenario {asked} writes:\n\n{text}", markup=False)
     people().print(
-        f'Then: dispatchsim run {asked}; dispatchsim capacity {asked} --p99 "50 ms"',
+        f'Next: dispatchsim run {asked}; dispatchsim capacity {asked} --p99 "50 ms"',
         markup=False,
         soft_wrap=True,
     )
@@ -158,31 +144,31 @@ def _short(command: str) -> str:
 
 
 def _print_fit(fit: ApplicationFit, server: str, machine: str, notices: Sequence[str]) -> None:
-    """Print what was found, from what, how sure that is, and what would make it surer."""
+    """Print the fitted costs, their runs and intervals, and the next run to measure."""
     console = people()
-    console.print(f"{server}\nat the prices of {machine}\n", markup=False)
+    console.print(f"{server}\nat the costs of {machine}\n", markup=False)
     application = fit.profile.cost["application"]
 
     def takes(words: str, key: str) -> tuple[str, str, str]:
         if key not in application:
-            return words, "unknown", "what requests take may be of connections"
+            return words, "unknown", "the cost of a request may include it"
         cost = application[key]
         low, high = time_text(cost.low[0]), time_text(cost.high[0])
         return words, time_text(cost.value[0]), f"{low} to {high}"
 
     rows = [takes("a request", "request_ns"), takes("a connection", "connection_ns")]
-    costs = Table.of_cells("", ("takes for", "", "95% interval"), rows)
+    costs = Table.of_cells("", ("CPU time of", "", "95% interval"), rows)
     columns: list[Column[Point]] = [
         Column("fitted to", lambda point: point.label, words=True),
         Column("runs", lambda point: fit.points[point]),
-        Column("answered", lambda point: rate_text(fit.rates_per_s[point])),
-        Column("simulated", lambda point: f"{fit.misfits[point]:+.1%}"),
+        Column("measured rate", lambda point: rate_text(fit.rates_per_s[point])),
+        Column("simulation error", lambda point: f"{fit.misfits[point]:+.1%}"),
     ]
     for table in (costs, Table.of("", fit.points, columns)):
         console.print(rich_table(table))
         console.print()
-    known = f"repeats of theirs scatter by {fit.scatter.relative:.1%}"
-    expected = f"nothing was repeated; runs are taken to scatter by {fit.scatter.relative:.1%}"
+    known = f"repeated runs scatter by {fit.scatter.relative:.1%}"
+    expected = f"no run was repeated; a scatter of {fit.scatter.relative:.1%} is assumed"
     console.print(known if fit.scatter.n_repeats else expected, markup=False)
     for note in (*notices, *fit.notes):
         notes().print(f"note: {note}", style="yellow", markup=False, soft_wrap=True)
@@ -190,27 +176,42 @@ def _print_fit(fit: ApplicationFit, server: str, machine: str, notices: Sequence
 
 
 def next_run_text(fit: ApplicationFit) -> str:
-    """Return a sentence: which further run would tell most, and how much."""
+    """Return a sentence: the further run that narrows the intervals most, and by how much."""
     found = fit.next_run
     known = found.requests in [point.load.requests for point in fit.points]
     count = f"{found.requests} request{'s' if found.requests > 1 else ''} a connection"
-    what = f"{'another run' if known else 'a run'} of {count}"
+    what = f"The most useful next run: {'another of' if known else 'one of'} {count}"
     request = f"±{time_text(found.before.request_ns)} to ±{time_text(found.after.request_ns)}"
+    connection = f"±{time_text(found.after.connection_ns)}"
     if math.isinf(found.before.connection_ns):
         if math.isinf(found.after.connection_ns):
-            return f"What would tell most: {what}, the request's interval from {request}."
+            return f"{what}. It narrows the interval of a request from {request}."
         return (
-            f"What would tell most: {what}, which tells a connection from a request, to "
-            f"±{time_text(found.after.connection_ns)}; now all counts as of the request."
+            f"{what}. It separates the cost of a connection, to {connection}, from that of a "
+            "request, which now includes it."
         )
     return (
-        f"What would tell most: {what}, the interval of a request from {request}, of a connection "
-        f"from ±{time_text(found.before.connection_ns)} to ±{time_text(found.after.connection_ns)}."
+        f"{what}. It narrows the interval of a request from {request}, of a connection from "
+        f"±{time_text(found.before.connection_ns)} to {connection}."
     )
 
 
-def _calibrate_machine(folder: Path, output: Path | None) -> None:
-    """Fit a profile to micro and fit runs of a machine, and floods."""
+def calibrate_machine(
+    folder: Annotated[
+        Path,
+        typer.Argument(metavar="FOLDER", help="A machine's results, as `measure machine` writes."),
+    ],
+    *,
+    output: Annotated[
+        Path | None, typer.Option(help="File for the profile. Default: FOLDER.toml.")
+    ] = None,
+) -> None:
+    """Fit the costs of a machine to its measured calls and runs.
+
+    dispatchsim calibrate machine my-machine
+
+    The folder must hold micro and fit runs. Floods and gaps are fitted, too, if it holds any.
+    """
     from ..calibration.emulated.microbenchmarks import missing_commands
     from ..calibration.fit.fit import fit_profile
     from ..calibration.fit.medians import FitError
@@ -247,10 +248,10 @@ def _calibrate_machine(folder: Path, output: Path | None) -> None:
         if not (missing := missing_commands(micro.rows)):
             raise
         raise UserError(
-            f"{error} (the round is not whole, {len(missing)} of its microbenchmarks were not "
-            "measured yet: the same `dispatchsim measure` command goes on)"
+            f"{error} (the round is incomplete: {len(missing)} of its microbenchmarks are missing; "
+            "the same `dispatchsim measure machine` command resumes)"
         ) from None
-    instead = ", instead of the one before" if target.exists() else ""
+    instead = " (replaced)" if target.exists() else ""
     target.parent.mkdir(parents=True, exist_ok=True)
     profile = with_noise(profile, folder, target)
     profile.write(target)

@@ -1,10 +1,10 @@
-"""The one place where what goes wrong becomes a sentence and an exit code.
+"""The one place where an error becomes a sentence and an exit code.
 
     0    done
-    2    asked for something that cannot be: one sentence, no traceback, nothing half-written
-    130  stopped by Ctrl-C: says where finished work is
+    2    a mistake in the request: one sentence each, no traceback, no partial files
+    130  stopped by Ctrl-C: one sentence with the place of finished work
 
-Anything else is a fault of ours and keeps its traceback (`known_errors`).
+Any other exception is our own fault and keeps its traceback (`known_errors`).
 
 The allocator of the C library is set here, too, for many short runs: freed memory is kept.
 """
@@ -28,6 +28,8 @@ import typer
 from typer.core import TyperGroup
 
 from ..scenario.errors import UserError
+from .old_spellings import hint, renewed
+from .usage_errors import usage_sentence
 
 _LIBRARY = __name__.partition(".")[0]
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3
@@ -36,15 +38,15 @@ _SETTINGS = {_M_MMAP_THRESHOLD: 32 * _MIB, _M_TRIM_THRESHOLD: 1024 * _MIB, _M_TO
 
 
 def keep_freed_memory() -> None:
-    """Tell malloc to give freed memory to the next run, not to the kernel.
+    """Set malloc to keep freed memory for the next run, not to return it to the kernel.
 
     A run has a hundred columns of up to a few megabytes. By default each is mapped and unmapped
     anew: the kernel clears and maps its pages again and again, and the threads of a process wait
-    for each other meanwhile. Columns of 32 MiB or more are still mapped, and what they hold of
-    connections that are never looked at takes no memory.
+    for each other meanwhile. Columns of 32 MiB or more are still mapped, and pages that no run
+    touches take no memory.
 
-    It is of the whole process, so the command line does it and the library does not. Other C
-    libraries than glibc have no such settings: they stay as they are. Source: mallopt(3).
+    The setting holds for the whole process, so the command line makes it and the library does not.
+    C libraries other than glibc have no such settings. Source: mallopt(3).
     """
     with contextlib.suppress(OSError, AttributeError):
         mallopt = ctypes.CDLL(None).mallopt
@@ -57,14 +59,29 @@ if TYPE_CHECKING:  # `--help` needs none of them
 
 
 class Stopped(Exception):  # noqa: N818 (not an error: the user asked for it)
-    """Ctrl-C; the message says what is left of the work."""
+    """Ctrl-C; the message names the finished work."""
 
 
 class Door(TyperGroup):
     """The command line's group: every command is called through `invoke`."""
 
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
+    ) -> Any:
+        """Parse *args* up to the command; words in an old spelling are renewed, with a hint."""
+        if extra.get("resilient_parsing"):  # to complete words, or to make a page
+            return super().make_context(info_name, args, parent, **extra)
+        words = renewed(args)
+        if words != list(args):
+            typer.echo(hint(args, words), err=True)
+        try:
+            return super().make_context(info_name, words, parent, **extra)
+        except Exception as error:
+            _refuse_usage(error)
+            raise
+
     def invoke(self, ctx: Any) -> Any:
-        """Call the command; turn what the user can mend into one line on standard error."""
+        """Call the command; turn a user's mistake into one line on standard error."""
         keep_freed_memory()
         try:
             with _noting_interrupts(), _plain_warnings():
@@ -87,6 +104,20 @@ class Door(TyperGroup):
             for each in error.mistakes if isinstance(error, UserError) else [sentence]:
                 typer.echo(f"error: {' '.join(each.split())}", err=True)
             raise typer.Exit(2) from None
+        except Exception as error:
+            _refuse_usage(error)
+            raise
+
+
+def _refuse_usage(error: Exception) -> None:
+    """End with a sentence if *error* is of the parser: a mistake in the command line."""
+    if not hasattr(error, "format_message"):  # Typer brings its own copy of Click's classes
+        return
+    if type(error).__name__ == "NoArgsIsHelpError":
+        typer.echo(error.format_message(), err=True)
+    else:
+        typer.echo(f"error: {usage_sentence(error)}", err=True)
+    raise typer.Exit(2) from None
 
 
 @contextlib.contextmanager
@@ -114,7 +145,7 @@ _interrupts: list[int] = []
 def _noting_interrupts() -> Iterator[None]:
     _interrupts.clear()
     ours = signal.getsignal(signal.SIGINT)
-    if ours is not signal.default_int_handler:  # somebody has other plans
+    if ours is not signal.default_int_handler:  # the caller has a handler of its own
         yield
         return
     signal.signal(signal.SIGINT, _interrupt)
@@ -124,7 +155,7 @@ def _noting_interrupts() -> Iterator[None]:
         yield
     finally:
         sys.unraisablehook = hook
-        # A repeat that is still to come would strike a process that has ended in good order.
+        # A later repeat would interrupt a process that has ended normally.
         while _repeats:
             _repeats.pop().cancel()
         signal.signal(signal.SIGINT, ours)
@@ -140,7 +171,7 @@ _repeats: list[threading.Timer] = []
 
 
 def _unraisable(hook: Callable[[Any], object], ignored: sys.UnraisableHookArgs) -> None:
-    """Repeat a Ctrl-C that Python had to drop, as in what the compiler calls while it loads code.
+    """Repeat a Ctrl-C that Python had to drop, as in callbacks of a compiler that loads code.
 
     An exception cannot pass through a caller that is not Python (`sys.unraisablehook`).
     """
@@ -162,7 +193,7 @@ def _interrupt_again() -> None:
 
 
 def _is_interrupt(error: BaseException) -> bool:
-    """Return whether *error* is what Ctrl-C has become."""
+    """Return whether *error* comes from Ctrl-C."""
     ours = isinstance(error, Stopped | typer.Exit)
     return isinstance(error, KeyboardInterrupt) or (bool(_interrupts) and not ours)
 
@@ -181,7 +212,7 @@ def people() -> Console:
 
 
 def notes() -> Console:
-    """Return the console for what is not the result: progress, options, warnings."""
+    """Return the console for everything but results: progress, options, warnings."""
     from rich.console import Console
 
     return Console(stderr=True, highlight=False)
@@ -189,7 +220,7 @@ def notes() -> Console:
 
 @contextlib.contextmanager
 def keeping(folder: Path | None, *, hint: str = "") -> Iterator[None]:
-    """Say on Ctrl-C where finished work is; without a folder, *hint* says how to keep it."""
+    """Report on Ctrl-C where finished work is; without a folder, *hint* names the option for it."""
     try:
         yield
     except (KeyboardInterrupt, Exception) as error:
@@ -205,11 +236,11 @@ def keeping(folder: Path | None, *, hint: str = "") -> Iterator[None]:
 
 @contextlib.contextmanager
 def compiling(mechanisms: Sequence[str]) -> Iterator[None]:
-    """Say, while it lasts, that the engines of *mechanisms* are being compiled."""
+    """Print, while it lasts, that the engines of *mechanisms* are being compiled."""
     each = " each" if len(mechanisms) > 1 else ""
     text = f"compiling the fast engine for {', '.join(mechanisms)} (once, about 2 seconds{each})"
     console = notes()
-    if not console.is_terminal:  # a log has no use for what moves
+    if not console.is_terminal:  # an animation would spoil a log
         console.print(text, markup=False, soft_wrap=True)
         yield
         return
@@ -218,20 +249,20 @@ def compiling(mechanisms: Sequence[str]) -> Iterator[None]:
 
 
 class Bar(Protocol):
-    """What draws how far work is."""
+    """A progress bar."""
 
     def __call__(
         self, done: int, total: int, known: int = 0, seconds_left: float | None = None
     ) -> None:
-        """Draw how much is *done*, how much of it was *known* before, and the time left."""
+        """Show how much is *done*, how much of it was *known* before, and the time left."""
 
 
 @contextlib.contextmanager
 def progress_bar(what: str) -> Iterator[Bar]:
-    """Yield a callback that draws a bar on standard error while work goes on.
+    """Yield a callback that shows a progress bar on standard error.
 
-    The time left is what the work says (NaN if it does not know it yet), or what the bar expects
-    if the work says nothing of it.
+    The time left is the callback's (NaN: not known yet), or the bar's own estimate if it gives
+    none.
     """
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
@@ -240,7 +271,7 @@ def progress_bar(what: str) -> Iterator[Bar]:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     last = TextColumn("{task.fields[left]}")
     console = notes()
-    off = not console.is_terminal  # a log has no use for a bar
+    off = not console.is_terminal  # a bar would spoil a log
     with Progress(*columns, last, console=console, transient=True, disable=off) as bar:
         task = bar.add_task(what, total=None, left="")
 
@@ -294,7 +325,7 @@ def known_errors() -> tuple[type[Exception], ...]:
 
 
 def sentence_of(error: Exception) -> str | None:
-    """Return what to tell the user of *error*, None if it is a fault of ours.
+    """Return the sentence for the user about *error*; None if it is our own fault.
 
     >>> sentence_of(UserError("backlog must be at least 1, got 0"))
     'backlog must be at least 1, got 0'

@@ -22,19 +22,24 @@ def explore(
     port: Annotated[
         int | None,
         typer.Option(
-            min=0, max=65_535, help="0: one that is free. If absent 5006, or else one that is free."
+            min=0,
+            max=65_535,
+            help="Port; 0: any free one. Default: 5006, or any free one.",
         ),
     ] = None,
     address: Annotated[
-        str, typer.Option(help="Of this machine; by any other than 127.0.0.1 others can look, too.")
+        str,
+        typer.Option(
+            help="Address to listen on. Anything but 127.0.0.1 exposes the page to the network."
+        ),
     ] = _LOOPBACK,
-    browser: Annotated[bool, typer.Option(help="Open the page in a browser, if there is one.")] = (
-        True
-    ),
+    browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = (True),
 ) -> None:
-    """Serve a web page with sliders: what if more clients came, or stayed idle.
+    """Serve a web page with sliders for what-if questions.
 
-    It takes neither code nor files from the browser. Ctrl-C ends it.
+    dispatchsim explore
+
+    The page accepts neither code nor files. Ctrl-C ends it.
     """
     from ..what_if import check_panel
 
@@ -49,12 +54,12 @@ def explore(
         try:
             check_place(port, address)
         except UserError:
-            port = 0  # if it is the address that is wrong, `serving` says so
+            port = 0  # if the address is wrong, `serving` raises
     with serving(port, address) as served:
         if not _is_loopback(address):
             notes().print(
-                f"warning: whoever reaches {address or 'this machine'} can look and use this "
-                "machine's processors; there is no password and no encryption",
+                f"warning: everyone who reaches {address or 'this machine'} can open the page and "
+                "use this machine's processors; it has no password and no encryption",
                 markup=False,
                 soft_wrap=True,
             )

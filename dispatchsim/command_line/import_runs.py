@@ -27,47 +27,51 @@ def import_runs(
     files: Annotated[
         list[Path],
         typer.Argument(
-            metavar="FILE...",
-            help="What httperf, wrk or wrk2 printed, logs or spectra of HdrHistogram, CSV tables.",
+            metavar="FILE",
+            help="Output of httperf, wrk or wrk2; logs or spectra of HdrHistogram; CSV tables.",
         ),
     ],
     *,
     output: Annotated[
-        Path | None, typer.Option(help="A new .jsonl file for the runs; if absent, only shown.")
+        Path | None,
+        typer.Option(help="Write the runs to this new .jsonl file. Default: print only."),
     ] = None,
     rate: Annotated[
         str | None,
-        typer.Option(help="What wrk2 (-R) or the clients of a histogram were told: 2000/s."),
+        typer.Option(help="Rate that wrk2 (-R) or a histogram's clients were set to: 2000/s."),
     ] = None,
     users: Annotated[
-        int | None, typer.Option(min=1, help="Clients of a histogram that wait for their replies.")
+        int | None,
+        typer.Option(min=1, help="Number of a histogram's clients that wait for replies."),
     ] = None,
     unit: Annotated[
-        str | None, typer.Option(help="Of the values of a histogram: ns, us, ms or s.")
+        str | None, typer.Option(help="Unit of the values of a histogram: ns, us, ms or s.")
     ] = None,
     window: Annotated[
-        str | None, typer.Option(help="How long a spectrum was recorded: '30 s'.")
+        str | None, typer.Option(help="Duration of the recording of a spectrum: '30 s'.")
     ] = None,
     column: Annotated[
         list[str] | None,
         typer.Option(
             metavar="FIELD=COLUMN[:UNIT]",
-            help="What a column of a table stands for: rate_per_s=offered, p99=lat99:ms. Again for "
-            "another.",
+            help="Meaning of a column of a table: rate_per_s=offered, p99=lat99:ms. Repeatable.",
         ),
     ] = None,
     mechanism: Annotated[
-        str | None, typer.Option(help="What the server waits with, which no tool tells.")
+        str | None, typer.Option(help="Dispatch mechanism of the server; no tool records it.")
     ] = None,
     idle: Annotated[
-        int | None, typer.Option(min=0, help="Idle connections besides, which no tool tells.")
+        int | None, typer.Option(min=0, help="Further idle connections; no tool records them.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Read runs that other tools measured; say how the server coped, and what they cannot tell.
+    """Import runs that other tools measured.
 
-    A closed loop cannot tell how a server copes: its clients wait for it. Tools that stood still
-    or ran out of descriptors did not offer what they were asked to.
+    dispatchsim import wrk2.txt --rate 2000/s --output runs.jsonl
+
+    It prints the state of the server in each run (stable, backlogged, overloaded) and what the
+    tool left out. A closed loop shows no state, as its clients wait for the server. A tool that
+    stalled or ran out of descriptors did not offer its load.
     """
     from ..calibration.observed.importing import Told, parse_columns, read_any
 
@@ -83,7 +87,7 @@ def import_runs(
     if output is not None:
         check_folder("--output", output)
         if output.exists():
-            raise UserError(f"--output: must be a new file, {output} is there")
+            raise UserError(f"--output: must be a new file, got {output}, which exists")
     runs = [_knowing(run, mechanism, idle) for path in files for run in read_any(_file(path), told)]
     if output is not None:
         write_whole(output, "".join(run.model_dump_json() + "\n" for run in runs))
@@ -91,7 +95,7 @@ def import_runs(
     if as_json:
         typer.echo(to_json([_to_dict(run) for run in runs]))
         return
-    headings = ("file", "tool", "load", "answered", "median", "p99", "failed", "verdict")
+    headings = ("file", "tool", "load", "replies/s", "median", "p99", "failed", "state")
     people().print(rich_table(Table.of_cells("", headings, map(_cells, runs), n_words=3)))
     for run in runs:
         for doubt in run.doubts:
@@ -105,7 +109,7 @@ def _file(path: Path) -> Path:
 
 
 def _knowing(run: ObservedRun, mechanism: str | None, idle: int | None) -> ObservedRun:
-    """Return *run* with what its owner knows, where the file says nothing of it."""
+    """Return *run* with the options in place of what its file lacks."""
     server, load = run.server, run.load
     if mechanism is not None and server.mechanism is None:
         server = server.model_copy(update={"mechanism": mechanism})
@@ -128,7 +132,7 @@ def _cells(run: ObservedRun) -> tuple[str, ...]:
         rate_text(run.throughput_per_s),
         *("unknown" if value is None else time_text(value) for value in quantiles),
         f"{sum(run.errors.values()):,}",
-        "cannot tell" if run.verdict is None else str(run.verdict),
+        "unknown" if run.verdict is None else str(run.verdict),
     )
 
 

@@ -1,4 +1,4 @@
-"""Commands that only tell: examples, mechanisms, profiles, keys and schema of scenario files."""
+"""Commands that list: examples, mechanisms, profiles, keys and the schema of scenario files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..sim.files.whole_files import to_json, write_json
 from .door import people
 from .options import AsJson
 
-if TYPE_CHECKING:  # each command imports what it tells of, and none what the others need
+if TYPE_CHECKING:  # each command imports what it lists, and nothing that the others need
     from ..calibration.profiles.cost_profile import Profile
     from ..scenario.key_texts import KeyText
 
@@ -25,11 +25,14 @@ if TYPE_CHECKING:  # each command imports what it tells of, and none what the ot
 def scenarios(
     *,
     copy: Annotated[
-        Path | None, typer.Option(help="Copy them all into this folder, to change them.")
+        Path | None, typer.Option(help="Copy all of them into this folder, to be changed.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the example scenarios."""
+    """List the example scenarios.
+
+    dispatchsim scenarios --copy my-scenarios
+    """
     examples = example_scenarios()
     if copy is not None:
         taken = [path.name for path in examples.values() if (copy / path.name).exists()]
@@ -42,7 +45,10 @@ def scenarios(
 
 
 def mechanisms(*, as_json: AsJson = False) -> None:
-    """List the dispatch mechanisms: what each does, its source, its C server, its prices."""
+    """List the dispatch mechanisms and their sources.
+
+    dispatchsim mechanisms
+    """
     from ..calibration.profiles.cost_profile import PRICES, shipped
     from ..models.catalogue import CATALOGUE
     from ..models.simulate import ENGINES
@@ -71,22 +77,25 @@ def mechanisms(*, as_json: AsJson = False) -> None:
             entry.about.split(": ", 1)[-1],
             entry.source,
             str(entry.c_support),
-            prices[name],
+            _COSTS_SHOWN[prices[name]],
         )
         for name, entry in CATALOGUE.items()
     ]
-    _print("mechanism (also called) | what it does | source | C server runs on | prices", rows)
-    people().print("prices: the best that a shipped profile has (`dispatchsim profiles`)")
+    _print("mechanism (alias) | what it does | source | C server runs on | costs", rows)
+    people().print("costs: the best of any shipped profile (`dispatchsim profiles`)")
     people().print(f"engines of each: {', '.join(engines)}")
 
 
 def _also(name: str, aliases: Sequence[str]) -> str:
-    """Return a mechanism's name and what else it is called."""
+    """Return a mechanism's name and its aliases."""
     return f"{name} ({', '.join(aliases)})" if aliases else name
 
 
 def programs(*, as_json: AsJson = False) -> None:
-    """List the server programs of the literature, and the keys that each stands for."""
+    """List the server programs of the literature.
+
+    dispatchsim programs
+    """
     from ..scenario.declared import written
     from ..scenario.programs import PROGRAMS
 
@@ -107,34 +116,40 @@ def programs(*, as_json: AsJson = False) -> None:
         for name, program in PROGRAMS.items()
     ]
     _print("program | what it does | source | keys of [server]", rows)
-    people().print('in a scenario: `program = "phhttpd"` instead of these keys; others are free')
+    people().print('in a scenario, `program = "phhttpd"` replaces these keys; others may be added')
 
 
 def profiles(*, as_json: AsJson = False) -> None:
-    """List the shipped profiles: what each has measured, and how far its forecasts were off."""
+    """List the shipped profiles and their forecast errors.
+
+    dispatchsim profiles
+    """
     from ..calibration.profiles.choosing import default_choice, find_profile_path
     from ..calibration.profiles.cost_profile import Profile, period_profiles, shipped
 
     measured = {name: _of_profile(profile) for name, profile in shipped().items()}
     if not measured:
-        raise UserError("profiles: none is shipped with this version: `dispatchsim calibrate`")
+        raise UserError(
+            "profiles: must be shipped with this version, got none; "
+            "`dispatchsim calibrate machine FOLDER` makes one"
+        )
     period = {name: _of_profile(Profile.read(path)) for name, path in period_profiles().items()}
     if as_json:
         typer.echo(to_json(measured | period))
         return
     name, why = default_choice()
-    find_profile_path(None)  # a variable that names none is an error here, too
+    find_profile_path(None)  # DISPATCHSIM_PROFILE without a profile is an error here, too
     _print_matrix("measured machines", measured)
     people().print(
-        f"borrowed: costs of calls of the same machine that do the same work; {DASH}: none\n"
+        f"borrowed: costs of similar calls of the same machine; {DASH}: none\n"
         f"the default profile: {name} ({why})\n",
         markup=False,
         soft_wrap=True,
     )
     _print_machines(measured)
     people().print(
-        "errors: medians at points that no fit saw; p50 and p99 up to 80% of the capacity\n"
-        "knee: the load at which p99 passes 20 ms; noisy: other programs disturbed the runs\n"
+        "errors: medians at points held out from the fit; p50 and p99 up to 80% of the capacity\n"
+        "knee: the load at which p99 exceeds 20 ms; noisy: other programs disturbed the runs\n"
     )
     for each in measured.values():
         if each["missing_effects"]:
@@ -144,11 +159,11 @@ def profiles(*, as_json: AsJson = False) -> None:
 
 
 _FACTS = ("about", "cpu_model", "cpu_family", "kernel", "date", "noisy")
-_PRICES_SHOWN = {"measured": "measured", "lent": "borrowed", "none": DASH}
+_COSTS_SHOWN = {"measured": "measured", "lent": "borrowed", "none": DASH}
 
 
 def _of_profile(profile: Profile) -> dict[str, Any]:
-    """Return what is known of a profile: its machine, what it has of each mechanism, its errors."""
+    """Return the machine of a profile, its costs of each mechanism, and its forecast errors."""
     from ..calibration.profiles.published_errors import read_errors
     from ..models.catalogue import CATALOGUE
 
@@ -164,23 +179,23 @@ def _of_profile(profile: Profile) -> dict[str, Any]:
 
 
 def _print_matrix(title: str, known: dict[str, dict[str, Any]]) -> None:
-    """Print what each machine has of each mechanism: a row a mechanism, a column a machine."""
+    """Print the costs of each mechanism on each machine: one row per mechanism."""
     names = " | ".join([title, *(name.replace("-", " ") for name in known)])
     first = next(iter(known.values()))
     _print(
         names,
         [
-            (mechanism, *(_prices_shown(each, mechanism) for each in known.values()))
+            (mechanism, *(_costs_shown(each, mechanism) for each in known.values()))
             for mechanism in first["mechanisms"]
         ],
     )
 
 
-def _prices_shown(machine: dict[str, Any], mechanism: str) -> str:
+def _costs_shown(machine: dict[str, Any], mechanism: str) -> str:
     prices = machine["mechanisms"][mechanism]
     if prices == "measured" and machine["reconstructed"]:
         return "reconstructed"
-    return _PRICES_SHOWN[prices]
+    return _COSTS_SHOWN[prices]
 
 
 def _print_machines(known: dict[str, dict[str, Any]]) -> None:
@@ -201,7 +216,7 @@ def _print_machines(known: dict[str, dict[str, Any]]) -> None:
         for name, each in known.items()
     ]
     _print(
-        "machine | kernel | date | connections up to | "
+        "machine | kernel | date | max connections | "
         "capacity error | p50 error | p99 error | knee error",
         rows,
     )
@@ -209,9 +224,14 @@ def _print_machines(known: dict[str, dict[str, Any]]) -> None:
 
 def schema(
     *,
-    output: Annotated[Path | None, typer.Option(help="A file, instead of the terminal.")] = None,
+    output: Annotated[Path | None, typer.Option(help="Write it to this file.")] = None,
 ) -> None:
-    """Print the JSON Schema of scenario files: editors complete and check with it."""
+    """Print the JSON Schema of scenario files.
+
+    dispatchsim schema --output scenario.schema.json
+
+    Editors use it to complete and check scenario files.
+    """
     from ..scenario.scenario import scenario_schema
 
     content = scenario_schema()
@@ -224,12 +244,19 @@ def schema(
 def fields(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="[SECTION|KEY]", help="A section, load, or a key, load.rate."),
+        typer.Argument(
+            metavar="NAME", help="A section, such as load, or a key, such as load.rate."
+        ),
     ] = None,
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Print the keys of scenario files: what each takes, its default, what it is."""
+    """List the keys of scenario files.
+
+    dispatchsim fields load.rate
+
+    Each has its unit or choices, its default and its meaning.
+    """
     from ..scenario.key_texts import KeyText, find_text, section_texts
 
     found = None if name is None else find_text(name)
@@ -251,8 +278,8 @@ def fields(
     for each in sections:
         people().print(f"{each.heading}: {each.about.splitlines()[0]}", markup=False)
         rows = [(key.field, _short(key), key.begins_as, key.line) for key in each.keys]
-        _print("key | takes | default | what it is", rows)
-    people().print("all of one: `dispatchsim fields load.rate`", markup=False)
+        _print("key | takes | default | meaning", rows)
+    people().print("a key in full: `dispatchsim fields load.rate`", markup=False)
 
 
 _CHOICES_SHOWN = 8

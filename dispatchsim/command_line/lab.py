@@ -1,4 +1,4 @@
-"""The laboratory's tables: each sets one thing that was measured beside what is forecast of it."""
+"""The laboratory's tables: each compares one kind of measurement with its forecast."""
 
 from __future__ import annotations
 
@@ -20,9 +20,11 @@ if TYPE_CHECKING:
 
 _OVERLOAD_WIDTH, _WIDTH = 120, 110
 _SCALED_WAY, _QUICK_WAY = "another machine's, scaled", "two minutes"
-Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="A machine's raw results.")]
+Folder = Annotated[
+    Path, typer.Argument(metavar="FOLDER", help="Results of a machine, as `measure` writes them.")
+]
 ProfileFile = Annotated[
-    str, typer.Option("--profile", help="Of that machine: a shipped profile or a file.")
+    str, typer.Option("--profile", help="The machine's profile: a shipped one or a file.")
 ]
 
 
@@ -44,10 +46,15 @@ def overload(
     *,
     profile: Annotated[
         str | None,
-        typer.Option(help="A shipped profile or a file; if absent, that of FOLDER's name."),
+        typer.Option(
+            help="The machine's profile: a shipped one or a file. Default: that of FOLDER's name."
+        ),
     ] = None,
 ) -> None:
-    """Set overload as it was measured beside the simulation of the same runs."""
+    """Compare measured overload with the simulation of the same runs.
+
+    dispatchsim lab overload calibration/measured/epyc-family25-2cpu-linux-6.18
+    """
     from ..calibration.profiles.cost_profile import shipped_profiles
     from ..calibration.records.measured_runs import read_rows
     from ..calibration.records.overload_records import OVERLOAD_FILE, OverloadRecord
@@ -66,7 +73,7 @@ def overload(
 
 
 def _print_overload(compared: list[Compared]) -> None:
-    """Print the runs of each point, every figure, then how many figures are within."""
+    """Print the runs of each point, every metric, then how many metrics are within bounds."""
     from rich.console import Console
 
     from ..scenario.formats import rate_text
@@ -88,11 +95,16 @@ def interrupt_load(
     folder: Folder,
     *,
     profile: ProfileFile,
-    figure: Annotated[
-        Path | None, typer.Option(help="A picture, such as FILE.png, of measured beside forecast.")
+    plot: Annotated[
+        Path | None, typer.Option(help="Plot measured and forecast to this file, such as FILE.png.")
     ] = None,
 ) -> None:
-    """Set what floods of datagrams leave to a process that computes beside the forecast."""
+    """Compare the CPU that floods of datagrams leave with its forecast.
+
+    dispatchsim lab interrupt-load my-machine --profile my-machine.toml
+
+    The CPU is measured as the progress of a process that computes.
+    """
     from rich.console import Console
 
     from ..sim.files.tables import rich_table
@@ -103,23 +115,29 @@ def interrupt_load(
         table,
     )
 
-    if figure is not None:
-        check_folder("--figure", figure)
+    if plot is not None:
+        check_folder("--plot", plot)
     scores = score_floods(read_machine(folder), _read_profile(profile))
     Console(width=_WIDTH).print(rich_table(table(scores)))
-    if figure is not None:
-        flood_figure(scores).savefig(figure, dpi=120)
+    if plot is not None:
+        flood_figure(scores).savefig(plot, dpi=120)
 
 
 def overflow_onset(folder: Folder, *, profile: ProfileFile) -> None:
-    """Compare the load at which RT signals overflow their queue."""
+    """Compare the load at which RT signals overflow their queue.
+
+    dispatchsim lab overflow-onset my-machine --profile my-machine.toml
+    """
     from ..validation.overload.overflow_onset import onset_lines
 
     _print(onset_lines(folder, _read_profile(profile)))
 
 
 def call_counts(folder: Folder, *, profile: ProfileFile) -> None:
-    """Compare the calls that servers make for each request."""
+    """Compare the calls that servers make for each request.
+
+    dispatchsim lab call-counts counted --profile counted-linux-6.1
+    """
     from ..validation.noise_free.call_counts import call_lines
 
     _print(call_lines(folder, _read_profile(profile)))
@@ -129,12 +147,13 @@ def ablation(
     folder: Folder,
     *,
     profile: ProfileFile,
-    effect: Annotated[
-        list[str] | None, typer.Option(help="Only this one; again for another.")
-    ] = None,
-    every: Annotated[int, typer.Option(help="Only each so many-th run, or point.")] = 1,
+    effect: Annotated[list[str] | None, typer.Option(help="Only this effect. Repeatable.")] = None,
+    every: Annotated[int, typer.Option(help="Take every Nth run, or point.")] = 1,
 ) -> None:
-    """Tell what each effect in the model is worth: errors without it and with all of them."""
+    """Compare forecast errors with and without each effect of the model.
+
+    dispatchsim lab ablation my-machine --profile my-machine.toml --every 10
+    """
     from ..validation.report.ablation import EFFECTS, effect_lines
 
     for name in effect or ():
@@ -149,25 +168,33 @@ def forecast_grid(
     *,
     capacity: Annotated[
         str,
-        typer.Option(help="Of the fit point, as 42000/s: the rates of points are shares of it."),
+        typer.Option(help="Capacity at the fit point, as 42000/s; loads are shares of it."),
     ],
     kept_capacity: Annotated[
         str | None,
-        typer.Option(help="Of kept connections, in requests/s; the same if absent."),
+        typer.Option(help="Capacity with kept connections, in requests/s. Default: the same."),
     ] = None,
-    output: Annotated[Path, typer.Option(help="The file, such as a machine's forecast.json.")],
-    quick: Annotated[bool, typer.Option("--quick", help="One point in about eight.")] = False,
+    output: Annotated[
+        Path, typer.Option(help="File for the forecasts, such as a machine's forecast.json.")
+    ],
+    quick: Annotated[bool, typer.Option("--quick", help="Take about one point in eight.")] = False,
     mechanisms: Annotated[
-        str | None, typer.Option(help="Of these only, between commas; of all if absent.")
+        str | None, typer.Option(help="Only these, separated by commas. Default: all.")
     ] = None,
-    draws: Annotated[int, typer.Option(min=0, max=1000, help="Of the costs.")] = 5,
+    draws: Annotated[
+        int,
+        typer.Option("--cost-samples", min=0, max=1000, help="Forecasts at resampled costs."),
+    ] = 5,
     workers: Annotated[
-        int | None, typer.Option(min=1, max=1024, help="Processes; all CPUs if absent.")
+        int | None,
+        typer.Option(min=1, max=1024, help="Number of processes. Default: all CPUs."),
     ] = None,
 ) -> None:
-    """Forecast all points of the next campaign on hardware, to be committed before it is measured.
+    """Forecast a campaign before it is measured.
 
-    `dispatchsim validate FOLDER` sets a forecast.json in FOLDER beside what was measured there.
+    dispatchsim lab forecast-grid my.toml --capacity 42000/s --output f.json
+
+    `dispatchsim validate machine FOLDER` compares a forecast.json in FOLDER with its runs.
     """
     from ..calibration.points.points import STOCK_MECHANISMS
     from ..calibration.profiles.choosing import find_profile_path
@@ -206,15 +233,20 @@ def forecast_grid(
     typer.echo(f"{output}: {len(forecast.forecasts)} points")
 
 
-def misses(
+def forecast_errors(
     scores: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="SCORES", help="The scores.json of a report, to be taken in first."),
+        typer.Argument(
+            metavar="SCORES", help="A scores.json of a report, whose errors replace shipped ones."
+        ),
     ] = None,
 ) -> None:
-    """Print how often intervals made of forecasts' misses hold what was measured.
+    """Print how often forecast intervals contain the measured value.
 
-    With SCORES the misses in them are written first, in place of the shipped ones of the machines.
+    dispatchsim lab forecast-errors
+
+    The intervals are made of the errors of other forecasts. The errors in SCORES are stored first,
+    in place of the shipped ones of their machines.
     """
     from rich.console import Console
 
@@ -237,7 +269,7 @@ def misses(
             knees = {s["name"]: knee_misses(s["knee_loads"]) for s in content["hardware"]}
         except (ValueError, KeyError, TypeError):
             raise UserError(
-                f"SCORES: must be the scores.json of a report that dispatchsim validate made, "
+                f"SCORES: must be the scores.json of a report of `dispatchsim validate machine`, "
                 f"got {path}"
             ) from None
         for name, of_machine in found.items():
@@ -252,24 +284,29 @@ def what_measuring_buys(
     folder: Folder,
     *,
     quick: Annotated[
-        Path, typer.Option(metavar="PROFILE", help="Of `measure --quick` on the same machine.")
+        Path,
+        typer.Option(metavar="PROFILE", help="Profile of `measure machine --quick` on it."),
     ],
     borrow: Annotated[
-        str, typer.Option(metavar="MACHINE", help="A shipped machine whose profile is scaled.")
+        str, typer.Option(metavar="MACHINE", help="Shipped machine whose profile is scaled.")
     ],
     profile: Annotated[
         str | None,
-        typer.Option(help="Of all that was measured; if absent, the shipped one of FOLDER's name."),
+        typer.Option(
+            help="Profile of the full results. Default: the shipped one of FOLDER's name."
+        ),
     ] = None,
-    workers: Annotated[int, typer.Option(min=1, help="Threads to simulate in.")] = 1,
+    workers: Annotated[int, typer.Option(min=1, help="Number of threads.")] = 1,
     keep: Annotated[
-        bool, typer.Option("--keep", help="Let `capacity` count with what is found.")
+        bool, typer.Option("--keep", help="Store the errors, for the intervals of `capacity`.")
     ] = False,
 ) -> None:
-    """Forecast the same runs from another machine's costs, from two minutes and from all of them.
+    """Compare forecasts from borrowed costs, two minutes and all results.
 
-    Of the other machine's costs those that compute, wait for memory or enter the kernel are scaled
-    by what this machine takes for that.
+    dispatchsim lab what-measuring-buys mine --quick quick.toml --borrow MACHINE
+
+    All forecast the same runs. The borrowed machine's costs of computing, memory and entering the
+    kernel are scaled by those of this machine.
     """
     from rich.console import Console
 
@@ -309,10 +346,13 @@ def what_measuring_buys(
 
 def coverage(
     *,
-    experiments: Annotated[int, typer.Option(min=1, help="Of each case.")] = 2_000,
-    seed: Annotated[int, typer.Option(help="Of all draws.")] = 1,
+    experiments: Annotated[int, typer.Option(min=1, help="Experiments per case.")] = 2_000,
+    seed: Annotated[int, typer.Option(help="Seed of the random numbers.")] = 1,
 ) -> None:
-    """Measure how often confidence intervals hold the known truth."""
+    """Measure how often confidence intervals contain the known truth.
+
+    dispatchsim lab coverage --experiments 100
+    """
     from ..validation.output_statistics.coverage import coverage_lines
 
     _print(coverage_lines(experiments, seed))
@@ -320,14 +360,16 @@ def coverage(
 
 def reported(
     *,
-    write: Annotated[bool, typer.Option("--write", help="Make the pictures anew.")] = False,
+    write: Annotated[bool, typer.Option("--write", help="Write the pictures again.")] = False,
     take: Annotated[
-        Path | None, typer.Option(metavar="REPORT", help="Take a report's folder in, whole.")
+        Path | None, typer.Option(metavar="REPORT", help="Copy this report's folder first.")
     ] = None,
 ) -> None:
-    """Say whether the committed pictures of measured runs are what the code makes.
+    """Check that the committed pictures of measured runs are up to date.
 
-    The exit code is 1 if one of them is not.
+    dispatchsim lab reported
+
+    The exit code is 1 if the code makes another picture.
     """
     from ..validation.report.reported import checked
     from ..validation.report.reported import take as take_in
@@ -337,6 +379,6 @@ def reported(
     n_old = 0
     for path, is_as_made in checked(write=write or take is not None):
         n_old += not is_as_made
-        typer.echo(f"{path}: {'as made' if is_as_made else 'is not what the code makes'}")
+        typer.echo(f"{path}: {'up to date' if is_as_made else 'differs from what the code makes'}")
     if n_old:
         raise typer.Exit(1)

@@ -29,17 +29,17 @@ BESIDE_REPEATS, BESIDE_WIDTH = 3, 120
 FAR_END_WIDTH = 170
 GAPS_WIDTH = 150
 Servers = Annotated[
-    list[str] | None, typer.Option("--server", help="Only this one; again for another.")
+    list[str] | None, typer.Option("--server", help="Only this server. Repeatable.")
 ]
 
 
 class Kind(StrEnum):
     """What is measured of the mechanisms that were never merged."""
 
+    ALL = "all"
     MICRO = "micro"
     FIT = "fit"
     HELDOUT = "heldout"
-    ALL = "all"
 
 
 def _server_names(given: Sequence[str] | None) -> list[str]:
@@ -52,15 +52,15 @@ def _server_names(given: Sequence[str] | None) -> list[str]:
 
 
 Runs = Annotated[
-    Path, typer.Argument(metavar="FOLDER", help="Holds the machine's runs. Work is resumed.")
+    Path, typer.Argument(metavar="FOLDER", help="Folder of the machine's runs; work is resumed.")
 ]
 OwnProfile = Annotated[
-    str, typer.Option(help="Profile of this machine, as it is now: a shipped one or a file.")
+    str, typer.Option(help="Profile of this machine today: a shipped one or a file.")
 ]
 Repeats = Annotated[
-    int, typer.Option(min=0, max=1000, help="Runs of each point; 0: compare what is there.")
+    int, typer.Option(min=0, max=1000, help="Runs per point; 0: compare existing runs.")
 ]
-Anyway = Annotated[bool, typer.Option("--anyway", help="Measure a machine too noisy, too.")]
+Anyway = Annotated[bool, typer.Option("--anyway", help="Measure on a noisy machine, too.")]
 
 
 def impatient(
@@ -70,7 +70,9 @@ def impatient(
     repeats: Repeats = BESIDE_REPEATS,
     anyway: Anyway = False,
 ) -> None:
-    """Measure clients that give up, and set the runs beside their simulation.
+    """Measure clients that give up; compare the runs with simulations.
+
+    dispatchsim lab impatient my-machine --profile my-machine.toml
 
     Loads are shares of the capacity that the profile gives a server whose application takes 20 us.
     """
@@ -95,7 +97,9 @@ def kept(
     repeats: Repeats = BESIDE_REPEATS,
     anyway: Anyway = False,
 ) -> None:
-    """Measure kept connections with requests at a rate, and set the runs beside their simulation.
+    """Measure kept connections; compare the runs with simulations.
+
+    dispatchsim lab kept my-machine --profile my-machine.toml
 
     Loads are shares of the capacity that the profile gives each server, whose application takes
     20 us.
@@ -126,7 +130,7 @@ def _beside_simulation(
     ],
     anyway: bool,
 ) -> None:
-    """Measure what *folder* lacks of *campaign*, and print all runs beside simulated.
+    """Measure the points that *folder* lacks of *campaign*; print all runs beside simulations.
 
     Raises
     ------
@@ -176,11 +180,13 @@ def gaps(
         ),
     ] = 10.0,
 ) -> None:
-    """Record when programs that spin on the CPUs of server and client did not run.
+    """Record the gaps in which the host takes the CPUs away.
 
-    The recordings are added to gaps.jsonl in FOLDER, and to neighbour.jsonl how often another guest
-    used the core of each CPU; `calibrate` takes the last ones into the profile. A machine that
-    is too noisy to measure is an error, with status 2.
+    dispatchsim lab gaps my-machine
+
+    Programs spin on the CPUs of server and client. The gaps are added to gaps.jsonl in FOLDER, and
+    the share of time that another guest used each core to neighbour.jsonl; `calibrate` copies the
+    last of both into the profile. A machine that is too noisy is an error, with exit code 2.
     """
     from rich.console import Console
 
@@ -223,20 +229,22 @@ def gaps(
         raise UserError(problem)
 
 
-def far_end(
+def client_machine(
     *,
     rounds: Annotated[
         int,
-        typer.Option(min=1, max=100, help="Repeat the runs that the cost comes from this often."),
+        typer.Option(min=1, max=100, help="Rounds of the runs that the cost is computed from."),
     ] = 6,
     highest: Annotated[
-        float, typer.Option(min=2_000, max=200_000, help="Ask for no more connections a second.")
+        float, typer.Option(min=2_000, max=200_000, help="Maximum connections per second.")
     ] = 200_000,
 ) -> None:
-    """Measure how many connections a second the far end and the kernel's client can offer.
+    """Measure the highest load of clients with and without a TCP stack.
 
-    Both load one C server, in turn, as root. What the client's kernel costs the server's CPU comes
-    from rounds of both at loads that both can do.
+    dispatchsim lab client-machine
+
+    Both kinds of clients load one C server in turn, as root. Rounds at loads that both reach show
+    the cost of the client's kernel on the server's CPU.
     """
     from rich.console import Console
 
@@ -277,18 +285,23 @@ def far_end(
 
 def measure_servers(
     *,
-    quick: Annotated[bool, typer.Option("--quick", help="Few points, once: two minutes.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Measure a few points once: two minutes.")
+    ] = False,
     repeats: Annotated[
-        int | None, typer.Option(min=1, help=f"Of every point; {REPEATS}, or one with --quick.")
+        int | None,
+        typer.Option(min=1, help=f"Runs per point. Default: {REPEATS}, or 1 with --quick."),
     ] = None,
     output: Annotated[
-        Path, typer.Option(metavar="FOLDER", help="Of the runs. Work is resumed.")
+        Path, typer.Option(metavar="FOLDER", help="Folder for the runs; work is resumed.")
     ] = Path("real_servers"),
     server: Servers = None,
 ) -> None:
-    """Measure real servers: the runs that are missing in FOLDER.
+    """Measure real servers, such as nginx and Redis.
 
-    A server that is not installed is left out.
+    dispatchsim lab measure-servers --quick --output real_servers
+
+    Runs that FOLDER holds are not repeated. A server that is not installed is left out.
     """
     from ..calibration.measure.campaign import alone, interruptible, note_machine
     from ..calibration.measure.campaign_progress import campaign_bar
@@ -331,42 +344,52 @@ def report_servers(
     *,
     runs: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="As measure-servers makes it; if absent, the shipped."),
+        typer.Option(metavar="FOLDER", help="Results of measure-servers. Default: the shipped."),
     ] = None,
     profile: Annotated[
-        Path | None, typer.Option(help="Of the machine; that of the runs if absent.")
+        Path | None, typer.Option(help="The machine's profile. Default: that of the runs.")
     ] = None,
     output: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="For report.html and scores.json.")
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Folder for report.html and scores.json."),
     ] = None,
     server: Servers = None,
 ) -> None:
-    """Fit real servers, forecast them, and compare with what was measured."""
+    """Fit real servers; compare their forecasts with measured runs.
+
+    dispatchsim lab report-servers --server nginx
+    """
     from ..validation.real_servers.report import MEASURED_FOLDER, report
 
     names = _server_names(server)
     folder = MEASURED_FOLDER if runs is None else runs
     if not folder.is_dir():
-        raise UserError(f"--runs: there is no folder {folder}")
+        raise UserError(f"--runs: must be a folder, got {folder}")
     report(folder, names, profile=profile, output=output)
 
 
 def measure_unmerged(
     kind: Annotated[
-        Kind, typer.Argument(help="micro: prices of calls; fit, heldout: whole runs.")
+        Kind,
+        typer.Argument(
+            metavar="KIND", help="micro: costs of calls. fit, heldout: whole runs. all: these."
+        ),
     ] = Kind.ALL,
     *,
     output: Annotated[
         Path | None,
         typer.Option(
-            metavar="FOLDER", help="Of the runs; measured/MACHINE if absent. Work is resumed."
+            metavar="FOLDER",
+            help="Folder for the runs; work is resumed. Default: measured/MACHINE.",
         ),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="One point in ten.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Measure one point in ten.")] = False,
 ) -> None:
-    """Measure the mechanisms that were never merged into Linux: what FOLDER does not hold yet.
+    """Measure the mechanisms that were never merged into Linux.
 
-    A kernel that has them is built first if need be (minutes, once).
+    dispatchsim lab measure-unmerged micro --quick
+
+    A kernel that has them is built first, once (minutes). Existing runs are not repeated.
     """
     from ..calibration.emulated.kernel_mechanisms.unmerged_target import ID, unmerged_target
     from ..calibration.measure.campaign import check_machine
@@ -391,10 +414,15 @@ def measure_unmerged(
 def unmerged_tables(
     folder: Annotated[
         Path | None,
-        typer.Argument(metavar="FOLDER", help="Of measure-unmerged; the shipped one if absent."),
+        typer.Argument(
+            metavar="FOLDER", help="Results of measure-unmerged. Default: the shipped ones."
+        ),
     ] = None,
 ) -> None:
-    """Print the tables of what was never merged, from the records of its runs."""
+    """Print the tables of the mechanisms that were never merged.
+
+    dispatchsim lab unmerged-tables
+    """
     from ..calibration.emulated.kernel_mechanisms.unmerged_tables import SHIPPED, tables_of
 
     typer.echo(tables_of(folder or SHIPPED), nl=False)
@@ -402,18 +430,25 @@ def unmerged_tables(
 
 def instructions(
     *,
-    mechanism: Annotated[str, typer.Option(help="Of the server.")] = "epoll_level",
+    mechanism: Annotated[
+        str, typer.Option(help="Dispatch mechanism of the server.")
+    ] = "epoll_level",
+    users: Annotated[int, typer.Option(help="Users of a closed loop.")] = 0,
+    rate: Annotated[float, typer.Option(help="Connections per second of an open loop.")] = 0,
     idle: Annotated[int, typer.Option(help="Idle connections.")] = 0,
-    users: Annotated[int, typer.Option(help="Of a closed loop.")] = 0,
-    rate: Annotated[float, typer.Option(help="Connections a second, open loop.")] = 0,
-    think_ns: Annotated[int, typer.Option(help="Of the users, in the mean.")] = 0,
-    requests: Annotated[int, typer.Option(help="Of a connection.")] = 1,
-    backlog: Annotated[int, typer.Option(help="Of the listener.")] = 4096,
-    repeat: Annotated[int, typer.Option(help="Which repeat: its arrivals are its own.")] = 0,
-    window_s: Annotated[float, typer.Option(help="How long is counted, in seconds.")] = 0.4,
+    think_ns: Annotated[int, typer.Option(help="Mean think time of a user.")] = 0,
+    requests: Annotated[int, typer.Option(help="Requests per connection.")] = 1,
+    backlog: Annotated[int, typer.Option(help="Backlog of the listener.")] = 4096,
+    repeat: Annotated[int, typer.Option(help="Number of the repeat, which seeds arrivals.")] = 0,
+    window_s: Annotated[float, typer.Option(help="Length of the window, in seconds.")] = 0.4,
     as_json: AsJson = False,
 ) -> None:
-    """Print where the instructions of one operating point go, on the emulated target."""
+    """Print the instructions of one operating point by activity.
+
+    dispatchsim lab instructions --mechanism epoll_level --users 64
+
+    They are counted on the emulated target.
+    """
     from ..calibration.emulated.instructions.instruction_profile import (
         LENGTHS,
         profile_point,
@@ -424,7 +459,8 @@ def instructions(
 
     check_known("--mechanism", mechanism, MECHANISMS)
     if bool(users) == bool(rate):
-        raise UserError("--users, --rate: one of them must be given, and not both")
+        given = "both" if users else "neither"
+        raise UserError(f"--users, --rate: must be one of them, got {given}")
     try:
         point = point_at(
             mechanism=mechanism,
@@ -443,27 +479,31 @@ def instructions(
     typer.echo(json.dumps(profile.to_json(), indent=1) if as_json else table_of(profile))
 
 
-def memory_prices(
+def memory_costs(
     *,
     items: Annotated[
-        int, typer.Option(min=100, max=20_000, help="Open this many of each.")
+        int, typer.Option(min=100, max=20_000, help="Number of objects of each kind.")
     ] = 10_000,
-    repetitions: Annotated[int, typer.Option(min=1, max=32, help="Repeat all this often.")] = 5,
+    repetitions: Annotated[int, typer.Option(min=1, max=32, help="Repeats of each.")] = 5,
     keep: Annotated[
         bool,
         typer.Option(
             "--keep",
-            help="Keep the prices in the folder of --output, or in that of a checkout whose prices "
-            "are the defaults of machine.socket_memory and of eleven other keys.",
+            help="Store the costs in the folder of --output. Default in a checkout: where the "
+            "defaults of machine.socket_memory and eleven other keys come from.",
         ),
     ] = False,
     output: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="For linux-RELEASE.json, with --keep.")
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Folder for linux-RELEASE.json, with --keep."),
     ] = None,
 ) -> None:
-    """Measure what this kernel keeps for connections, waits, signals and threads, in bytes each.
+    """Measure the kernel memory of a connection, wait, signal and thread.
 
-    Its last lines are a section of a scenario file. It takes about a minute, and wants root.
+    dispatchsim lab memory-costs
+
+    The last lines are a section of a scenario file. It takes about a minute, and needs root to
+    exclude the memory of other programs.
     """
     from ..calibration.memory import prices as memory
     from ..calibration.records.kernel_files import is_checkout
@@ -480,8 +520,8 @@ def memory_prices(
     people().print(rich_table(memory.prices_table(found)))
     if not os.access(memory.SLABINFO, os.R_OK):
         notes().print(
-            f"{memory.SLABINFO} cannot be read (run this as root): memory that other programs took "
-            "meanwhile is in these prices",
+            f"{memory.SLABINFO} cannot be read (run this as root): these costs include memory that "
+            "other programs took meanwhile",
             markup=False,
         )
     for name, price in found.items():
@@ -495,7 +535,10 @@ def memory_prices(
 
 
 def period_profiles() -> None:
-    """Write the profiles of the papers' machines anew, and say where."""
+    """Write the profiles of the papers' machines.
+
+    dispatchsim lab period-profiles
+    """
     from ..calibration.period.machine import write_profiles
 
     for path in write_profiles():
@@ -504,33 +547,38 @@ def period_profiles() -> None:
 
 def bench(
     *,
-    quick: Annotated[bool, typer.Option("--quick", help="Less, within a minute.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Take less than a minute.")] = False,
     only: Annotated[
-        list[str] | None, typer.Option(metavar="GROUP", help="This group; again for another.")
+        list[str] | None, typer.Option(metavar="GROUP", help="Only this group. Repeatable.")
     ] = None,
     connections: Annotated[
-        int | None, typer.Option(min=1000, help="Size of a compiled run; 300,000 if absent.")
+        int | None, typer.Option(min=1000, help="Connections of a compiled run. Default: 300,000.")
     ] = None,
     repetitions: Annotated[
-        int | None, typer.Option(min=1, help="Turns of each contestant; 7 if absent.")
+        int | None, typer.Option(min=1, help="Runs of each contestant. Default: 7.")
     ] = None,
     idle: Annotated[
-        list[int] | None, typer.Option(help="Idle connections; again for another number.")
+        list[int] | None, typer.Option(help="Number of idle connections. Repeatable.")
     ] = None,
     mechanism: Annotated[
-        list[str] | None, typer.Option(help="A mechanism to time; again for another.")
+        list[str] | None, typer.Option(help="Mechanism to time. Repeatable.")
     ] = None,
     against: Annotated[
-        str | None, typer.Option(metavar="PYTHON", help="The interpreter of another checkout.")
+        str | None,
+        typer.Option(metavar="PYTHON", help="Compare with the interpreter of another checkout."),
     ] = None,
     profile: Annotated[
-        Path | None, typer.Option(help="A file of costs; the shipped profile if absent.")
+        Path | None, typer.Option(help="File with costs. Default: the shipped profile.")
     ] = None,
     json_file: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="A file for all that is measured.")
+        Path | None,
+        typer.Option("--json", metavar="FILE", help="Write all measurements to this file."),
     ] = None,
 ) -> None:
-    """Time the engines beside C by hand and other simulators."""
+    """Time the engines against hand-written C and other simulators.
+
+    dispatchsim lab bench --quick
+    """
     from ..models.catalogue import MECHANISMS
     from ..validation.benchmarks.benchmark import benchmark
     from ..validation.benchmarks.contestants import DisagreementError
@@ -563,13 +611,16 @@ def bench(
 
 def viewers(
     *,
-    viewers: Annotated[int, typer.Option(min=1, help="How many look at once.")] = 10,
-    moves: Annotated[int, typer.Option(min=0, help="Of a slider, by each viewer.")] = 5,
+    viewers: Annotated[int, typer.Option(min=1, help="Number of simultaneous viewers.")] = 10,
+    moves: Annotated[int, typer.Option(min=0, help="Slider moves per viewer.")] = 5,
     address: Annotated[
-        str | None, typer.Option(help="Of a page that is served already; if absent, one is.")
+        str | None, typer.Option(help="Address of a served page. Default: serve one.")
     ] = None,
 ) -> None:
-    """Measure how long those who look at the what-if page wait for their answers."""
+    """Measure the response time of the what-if page.
+
+    dispatchsim lab viewers --viewers 10
+    """
     from ..what_if.viewers import report_of, waits_at, waits_served
 
     waits = waits_served(viewers, moves) if address is None else waits_at(address, viewers, moves)

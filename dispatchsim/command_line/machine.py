@@ -1,4 +1,4 @@
-"""Commands for a machine of one's own: measure it, price it (calibrate.py)."""
+"""The commands that measure a machine: its calls and runs, its overload, floods of datagrams."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Required, TypedDict, cast
 import typer
 
 from ..scenario.errors import UserError
-from . import measure_server as of_server
 from .door import keeping, notes
-from .options import grouped
 from .working import building, conclude, share_of
 
 if TYPE_CHECKING:
@@ -35,162 +33,136 @@ class _Plan(TypedDict, total=False):
 class Kind(StrEnum):
     """What is measured."""
 
+    ALL = "all"
     MICRO = "micro"
     FIT = "fit"
     HELDOUT = "heldout"
-    ALL = "all"
-    OVERLOAD = "overload"
-    FLOOD = "flood"
 
 
 class TargetChoice(StrEnum):
-    """What machine is measured."""
+    """Which machine is measured."""
 
     HARDWARE = "hardware"
     EMULATED = "emulated"
 
 
 class SteeringChoice(StrEnum):
-    """Where server and client run."""
+    """Where server and clients run."""
 
     NAMESPACES = "namespaces"
-    FAR_END = "far_end"
+    CLIENT_MACHINE = "client_machine"
     LOOPBACK = "loopback"
 
 
-@grouped
-def measure(
+class OverloadSteeringChoice(StrEnum):
+    """Where server and clients run while a server is overloaded."""
+
+    NAMESPACES = "namespaces"
+    CLIENT_MACHINE = "client_machine"
+
+
+_RECORDED: dict[str, Steering] = {
+    "namespaces": "namespaces",
+    "client_machine": "far_end",
+    "loopback": "loopback",
+}
+"""What data files call each way to keep server and clients apart."""
+
+MachineFolder = Annotated[
+    Path | None,
+    typer.Option(
+        help="Folder for the results, which a second call resumes. Default: measured/MACHINE."
+    ),
+]
+Anyway = Annotated[
+    bool,
+    typer.Option(
+        "--anyway",
+        help="Measure even if the host takes over 5% of a CPU, if another guest shares the core "
+        "for over half of the time, or if the load generator is too slow.",
+    ),
+]
+Rounds = Annotated[
+    int | None,
+    typer.Option("--repeats", min=1, max=1000, help="Maximum rounds. Default: 3."),
+]
+Quick = Annotated[bool, typer.Option("--quick", help="Measure one point in ten.")]
+
+
+def measure_machine(
     kind: Annotated[
         Kind,
         typer.Argument(
-            help="micro: prices of calls; fit, heldout: whole runs; all: these three. "
-            "overload: loads beyond the capacity, queues that overflow, retry storms. "
-            "flood: datagrams beside a process that computes, from a socket (no far_end)."
+            metavar="KIND",
+            help="micro: costs of single calls. fit: runs that a profile is fitted to. heldout: "
+            "runs to validate it with. all: these three.",
         ),
     ] = Kind.ALL,
     *,
-    output: Annotated[
-        Path | None,
+    output: MachineFolder = None,
+    quick: Annotated[
+        bool,
         typer.Option(
-            help="Folder of the runs; measured/MACHINE, or measured/SERVER, if absent. Work is "
-            "resumed."
+            "--quick",
+            help="Take two minutes on hardware, enough for a profile; with heldout, one point in "
+            "eight. On other targets, one point in ten.",
         ),
+    ] = False,
+    minutes: Annotated[
+        float,
+        typer.Option(min=1, help="Begin no run on hardware later than this."),
+    ] = 90.0,
+    mechanisms: Annotated[
+        str | None,
+        typer.Option(help="Measure only these, separated by commas. Default: all of stock Linux."),
     ] = None,
     target: Annotated[
         TargetChoice,
-        typer.Option(help="This machine, or a counted one: a Linux of our own in QEMU."),
+        typer.Option(help="This machine, or an emulated one that counts instructions (QEMU)."),
     ] = TargetChoice.HARDWARE,
+    steering: Annotated[
+        SteeringChoice | None,
+        typer.Option(
+            help="namespaces: server and clients in network namespaces (root). client_machine: "
+            "clients without a TCP stack (root). loopback: no root, but the client's CPU does the "
+            "server's receiving, so capacity is unreliable."
+        ),
+    ] = None,
     repeats: Annotated[
         int | None,
         typer.Option(
             min=1,
             max=1000,
-            help="Rounds over everything, at most; 10 on hardware and of a server, 5 emulated, "
-            "3 of overload and flood.",
+            help="Maximum rounds. Default: 10 on hardware, 5 on the emulated target.",
         ),
     ] = None,
-    quick: Annotated[
-        bool,
-        typer.Option(
-            help="Two minutes on hardware: brief benches and fit runs, enough for a profile; of "
-            "held-out points, where these are asked for, one in eight. Elsewhere one in ten."
-        ),
-    ] = False,
-    minutes: Annotated[
-        float,
-        typer.Option(
-            min=1,
-            help="No run of hardware, or of a server, begins later; the same command goes on with "
-            "the rest.",
-        ),
-    ] = 90.0,
     within: Annotated[
         str,
         typer.Option(
-            help="A held-out point of hardware, or a load of a server, with three accepted runs is "
-            "measured no further once the 95% interval of the mean of requests/s, and that of CPU, "
-            "is at most this share to either side; 0: all rounds.",
+            help="Stop repeating a held-out point once the 95% intervals of its mean request rate "
+            "and CPU are this narrow, after three accepted runs. 0: never.",
         ),
     ] = "3%",
-    steering: Annotated[
-        SteeringChoice | None,
-        typer.Option(
-            help="namespaces and far_end (clients without a TCP stack) need root; without, "
-            "loopback, which says less."
-        ),
-    ] = None,
-    mechanisms: Annotated[
-        str | None,
-        typer.Option(help="Of hardware, separated by commas; all that every Linux runs if absent."),
-    ] = None,
-    anyway: Annotated[
-        bool,
-        typer.Option(
-            "--anyway",
-            help="Measure a machine too noisy, too: its host keeps over 5% of a CPU, or shares its "
-            "core over half of the time. And loads beyond the load generator, whose runs are "
-            "rejected.",
-        ),
-    ] = False,
-    black_box: of_server.ServerOptions,
+    anyway: Anyway = False,
 ) -> None:
-    """Measure a machine with real C servers (90 minutes; every finished run is on disk).
+    """Measure what calls and runs of C servers cost on a machine.
 
-    Hardware needs gcc and make, and 2 CPUs with nothing else to do; as root, server and clients
-    are kept apart in network namespaces. The emulated target needs QEMU and the sources of Linux,
-    of which it builds a kernel once (minutes); it may share its CPUs with anything.
+    dispatchsim measure machine --quick --output my-machine
 
-    With --server or --pid it is somebody's server that is measured, as a black box and in minutes:
-    timed runs, and one apart in which its system calls are counted to see what it does.
+    The whole takes 90 minutes. Every finished run is on disk, and the same command resumes.
+    Hardware needs gcc, make and two idle CPUs; as root, server and clients run in network
+    namespaces. The emulated target needs QEMU and the sources of Linux, builds a kernel once
+    (minutes), and tolerates busy CPUs.
     """
     from ..calibration.measure.campaign import check_machine
     from ..calibration.measure.campaign_progress import campaign_bar
-    from ..calibration.measure.machine_campaigns import (
-        run_campaign,
-        run_flood_campaign,
-        run_overload_campaign,
-    )
+    from ..calibration.measure.machine_campaigns import run_campaign
 
-    closeness = None if re.fullmatch(r" *0+(\.0+)? ?%? *", within) else share_of(within)
-    if black_box.is_asked:
-        _check_only_server(kind, target, mechanisms, quick=quick)
-        if steering is SteeringChoice.FAR_END:
-            raise UserError("--steering: a server is measured over sockets, got far_end")
-        where = None if steering is None else steering.value
-        of_server.measure_black_box(
-            black_box,
-            output,
-            repeats,
-            cast("Steering | None", where),
-            minutes=minutes,
-            within=closeness,
-            anyway=anyway,
-        )
-        return
+    closeness = closeness_of(within)
     names = _stock_mechanisms(mechanisms, target)
-    if output is not None and output.exists() and not output.is_dir():
-        raise UserError(f"--output: must be a folder, got the file {output}")
+    _check_not_file(output)
     if output is not None:
         check_machine(output, _id_of(target))
-    if kind in (Kind.OVERLOAD, Kind.FLOOD):
-        _check_namespaces(kind, target, steering, mechanisms)
-        folder = output or Path("measured") / _id_of(target)
-        with keeping(folder), campaign_bar(notes()) as progress:
-            if kind is Kind.FLOOD:
-                summary = run_flood_campaign(
-                    folder, repeats=repeats, quick=quick, anyway=anyway, progress=progress
-                )
-            else:
-                summary = run_overload_campaign(
-                    folder,
-                    repeats=repeats,
-                    quick=quick,
-                    steering="far_end" if steering is SteeringChoice.FAR_END else "namespaces",
-                    anyway=anyway,
-                    progress=progress,
-                )
-        conclude(summary, folder)
-        return
     with _opened(target, steering, names) as machine:
         folder = output or Path("measured") / str(machine.facts()["id"])
         with keeping(folder), campaign_bar(notes()) as progress:
@@ -203,6 +175,84 @@ def measure(
                 **_plan(kind, target, repeats, quick=quick, minutes=minutes, within=closeness),
             )
     conclude(summary, folder)
+
+
+def measure_overload(
+    *,
+    output: MachineFolder = None,
+    quick: Quick = False,
+    repeats: Rounds = None,
+    steering: Annotated[
+        OverloadSteeringChoice,
+        typer.Option(
+            help="Clients in a network namespace, or clients without a TCP stack. Both need root."
+        ),
+    ] = OverloadSteeringChoice.NAMESPACES,
+    anyway: Anyway = False,
+) -> None:
+    """Measure loads beyond the capacity, full queues and retry storms.
+
+    dispatchsim measure overload --quick --output my-machine
+    """
+    from ..calibration.measure.campaign_progress import campaign_bar
+    from ..calibration.measure.machine_campaigns import run_overload_campaign
+
+    folder = _folder_of_hardware(output)
+    with keeping(folder), campaign_bar(notes()) as progress:
+        summary = run_overload_campaign(
+            folder,
+            repeats=repeats,
+            quick=quick,
+            steering="far_end" if steering.value == "client_machine" else "namespaces",
+            anyway=anyway,
+            progress=progress,
+        )
+    conclude(summary, folder)
+
+
+def measure_flood(
+    *,
+    output: MachineFolder = None,
+    quick: Quick = False,
+    repeats: Rounds = None,
+    anyway: Anyway = False,
+) -> None:
+    """Measure how much CPU datagrams take from a process that computes.
+
+    dispatchsim measure flood --quick --output my-machine
+
+    Datagrams arrive at rising rates in a network namespace, which needs root.
+    """
+    from ..calibration.measure.campaign_progress import campaign_bar
+    from ..calibration.measure.machine_campaigns import run_flood_campaign
+
+    folder = _folder_of_hardware(output)
+    with keeping(folder), campaign_bar(notes()) as progress:
+        summary = run_flood_campaign(
+            folder, repeats=repeats, quick=quick, anyway=anyway, progress=progress
+        )
+    conclude(summary, folder)
+
+
+def closeness_of(within: str) -> float | None:
+    """Return the share that --within gives; None for 0, which is never reached."""
+    return None if re.fullmatch(r" *0+(\.0+)? ?%? *", within) else share_of(within)
+
+
+def _check_not_file(output: Path | None) -> None:
+    if output is not None and output.exists() and not output.is_dir():
+        raise UserError(f"--output: must be a folder, got the file {output}")
+
+
+def _folder_of_hardware(output: Path | None) -> Path:
+    """Return the folder for runs of this machine; refuse that of another one."""
+    from ..calibration.measure.campaign import check_machine
+
+    _check_not_file(output)
+    machine = _id_of(TargetChoice.HARDWARE)
+    if output is not None:
+        check_machine(output, machine)
+    return output or Path("measured") / machine
 
 
 def _plan(
@@ -227,36 +277,6 @@ def _plan(
         "within": within,
         "budget_s": minutes * 60,
     }
-
-
-def _check_only_server(
-    kind: Kind, target: TargetChoice, mechanisms: str | None, *, quick: bool
-) -> None:
-    """Refuse what is asked of a machine where a server is to be measured."""
-    if kind is not Kind.ALL:
-        raise UserError(f"KIND: must be absent with --server and --pid, got {kind}")
-    if target is not TargetChoice.HARDWARE:
-        raise UserError(f"--target: a server is measured on hardware, got {target}")
-    if mechanisms is not None or quick:
-        option = "--quick" if quick else "--mechanisms"
-        raise UserError(f"{option}: must be absent with --server and --pid")
-
-
-def _check_namespaces(
-    kind: Kind, target: TargetChoice, steering: SteeringChoice | None, mechanisms: str | None
-) -> None:
-    """Refuse all but this machine in its namespaces for what is measured nowhere else."""
-    if target is not TargetChoice.HARDWARE:
-        raise UserError(f"--target: {kind} is measured on hardware, got {target}")
-    if steering is SteeringChoice.FAR_END and kind is Kind.FLOOD:
-        raise UserError(
-            "--steering: flood needs namespaces, as its datagrams come from a socket, "
-            f"got {steering}"
-        )
-    if steering is SteeringChoice.LOOPBACK:
-        raise UserError(f"--steering: {kind} needs namespaces, got {steering}")
-    if mechanisms is not None:
-        raise UserError(f"--mechanisms: must be absent for {kind}, got {mechanisms}")
 
 
 def _id_of(choice: TargetChoice) -> str:
@@ -290,12 +310,13 @@ def _stock_mechanisms(given: str | None, choice: TargetChoice) -> list[str]:
 def _opened(
     choice: TargetChoice, steering: SteeringChoice | None, mechanisms: Sequence[str]
 ) -> Iterator[Target]:
-    """Yield the machine under test; what it lacks is said before anything begins."""
+    """Yield the machine under test; whatever it lacks is an error before anything begins."""
     if choice is TargetChoice.HARDWARE:
         from ..calibration.measure.target import hardware_target
 
         with hardware_target(
-            steering=None if steering is None else steering.value, mechanisms=mechanisms
+            steering=None if steering is None else _RECORDED[steering.value],
+            mechanisms=mechanisms,
         ) as hardware:
             yield hardware
         return

@@ -1,4 +1,4 @@
-"""`measure --server` and `measure --pid`: somebody else's server as a black box.
+"""`measure server`: a server that is not ours, as a black box.
 
 options ──► ServerPlan ──► runs.jsonl, calls.jsonl ──► a table, and what was recognised
 """
@@ -19,24 +19,25 @@ from ..scenario.errors import UserError
 from ..scenario.quantities import RATE
 from ..sim.files.tables import rich_table
 from .door import keeping, notes, people
+from .help_page import RARE
+from .machine import closeness_of
 from .observed import recognised_sentences, runs_table
-from .options import options_given
+from .options import grouped
 from .working import conclude, quantity
 
 if TYPE_CHECKING:
     from ..calibration.observed.measuring_server import ServerPlan
     from ..calibration.observed.observed_run import ObservedServer
     from ..calibration.points.point import Point
-    from ..calibration.testbed.testbed import Steering
 
 _LIST_MAX = 20
 _COUNT_MAX = 1_000_000
 _IDLE_MAX = 65_535
-"""Of one address; each has a port."""
+"""Idle connections of one client address: each has a port."""
 
 
 class ProtocolChoice(StrEnum):
-    """What is spoken."""
+    """The protocol of the requests."""
 
     HTTP_1_0 = "http/1.0"
     HTTP_1_1 = "http/1.1"
@@ -45,7 +46,7 @@ class ProtocolChoice(StrEnum):
 
 
 class DriverChoice(StrEnum):
-    """Who asks."""
+    """The load generator."""
 
     OWN = "own"
     HTTPERF = "httperf"
@@ -53,7 +54,7 @@ class DriverChoice(StrEnum):
 
 
 class TracerChoice(StrEnum):
-    """Who counts system calls."""
+    """The tool that counts system calls."""
 
     BPFTRACE = "bpftrace"
     STRACE = "strace"
@@ -69,184 +70,235 @@ class ShareChoice(StrEnum):
 
 
 class WakeChoice(StrEnum):
-    """Whom a connection wakes."""
+    """Which workers a connection wakes."""
 
     ALL = "all"
     ONE = "one"
 
 
+class SteeringChoice(StrEnum):
+    """Where a server and its clients run."""
+
+    NAMESPACES = "namespaces"
+    LOOPBACK = "loopback"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Reached:
-    """Which server is measured, and where it is reached."""
+    """Which server is measured, and its address."""
 
-    server: Annotated[
-        str | None,
-        typer.Option(
-            metavar="CMD",
-            help="Measure this server instead of the machine: the command starts it in the "
-            "foreground, {address} in it is where it shall listen. With --port.",
-        ),
+    port: Annotated[
+        int | None, typer.Option(min=1, max=65535, help="TCP port of the server. Required.")
     ] = None
     pid: Annotated[
         int | None,
-        typer.Option(
-            min=1, help="Measure this process instead: a server that runs, where it runs."
-        ),
-    ] = None
-    port: Annotated[
-        int | None, typer.Option(min=1, max=65535, help="Where the server listens (TCP).")
+        typer.Option(min=1, help="Measure this running process instead of starting CMD."),
     ] = None
     address: Annotated[
-        str | None, typer.Option(help="Where the server of --pid listens; 127.0.0.1 if absent.")
+        str | None,
+        typer.Option(
+            help="Address of the process of --pid. Default: 127.0.0.1.", rich_help_panel=RARE
+        ),
     ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Spoken:
-    """What is spoken with it, and what is asked."""
+    """The protocol and its requests."""
 
     protocol: Annotated[
-        ProtocolChoice | None,
-        typer.Option(help="What the server speaks; http/1.1 if absent. Only GETs are asked."),
-    ] = None
-    path: Annotated[str | None, typer.Option(help="What http asks for; / if absent.")] = None
-    host: Annotated[str | None, typer.Option(help="Whom http asks; localhost if absent.")] = None
+        ProtocolChoice, typer.Option(help="Protocol of the requests; HTTP sends only GET.")
+    ] = ProtocolChoice.HTTP_1_1
+    path: Annotated[str, typer.Option(help="Path that HTTP requests.")] = "/"
+    host: Annotated[
+        str, typer.Option(help="Host header of HTTP requests.", rich_help_panel=RARE)
+    ] = "localhost"
     key_prefix: Annotated[
-        str | None,
-        typer.Option(help="Begin of the keys that are set and asked for; dispatchsim: ."),
-    ] = None
+        str,
+        typer.Option(help="Prefix of the keys stored and requested.", rich_help_panel=RARE),
+    ] = "dispatchsim:"
     keys: Annotated[
-        int | None, typer.Option(min=1, max=_COUNT_MAX, help="How many keys; 1000 if absent.")
-    ] = None
+        int,
+        typer.Option(min=1, max=_COUNT_MAX, help="Number of keys.", rich_help_panel=RARE),
+    ] = 1000
     value_bytes: Annotated[
-        int | None,
-        typer.Option(min=0, max=_COUNT_MAX, help="Length of their values; 100 if absent."),
-    ] = None
+        int,
+        typer.Option(min=0, max=_COUNT_MAX, help="Length of a value.", rich_help_panel=RARE),
+    ] = 100
 
 
 @dataclass(frozen=True, kw_only=True)
 class Loads:
-    """Which loads it has."""
+    """The loads of the runs."""
 
     users: Annotated[
         str | None,
         typer.Option(
-            help="Users of closed loops, separated by commas; 64 if absent, without --rate."
+            help="Users of closed loops, separated by commas. Default: 64, unless --rate is given."
         ),
-    ] = None
-    requests: Annotated[
-        str | None,
-        typer.Option(help="Requests of a connection, separated by commas; 1,1000 if absent."),
-    ] = None
-    idle: Annotated[
-        str | None, typer.Option(help="Idle connections beside, separated by commas; 0 if absent.")
     ] = None
     rate: Annotated[
         list[str] | None,
-        typer.Option(help="Connections of an open loop: 2000/s. Again for another."),
+        typer.Option(help="Connection rate of an open loop, such as 2000/s. Repeatable."),
     ] = None
+    requests: Annotated[str, typer.Option(help="Requests per connection, separated by commas.")] = (
+        "1,1000"
+    )
+    idle: Annotated[str, typer.Option(help="Further idle connections, separated by commas.")] = "0"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tools:
-    """What its environment is, and by what it is asked and watched."""
+    """The server's environment, the load generator and the tracer."""
 
     environment: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=VALUE", help="For the server's environment. Again for another."),
+        typer.Option(
+            metavar="NAME=VALUE",
+            help="Set a variable in the server's environment. Repeatable.",
+            rich_help_panel=RARE,
+        ),
     ] = None
     driver: Annotated[
-        DriverChoice | None, typer.Option(help="Who asks: our load generator (own) if absent.")
-    ] = None
+        DriverChoice, typer.Option(help="Load generator; own is ours.", rich_help_panel=RARE)
+    ] = DriverChoice.OWN
     tracer: Annotated[
         TracerChoice | None,
         typer.Option(
-            help="Who counts system calls, in a run apart; if absent, the first of these that is "
-            "there and may look.",
+            help="Tool that counts system calls, in a separate run. Default: the first that is "
+            "installed and permitted.",
+            rich_help_panel=RARE,
         ),
     ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Said:
-    """What its owner knows of it."""
+    """What its owner knows of the server; what is not given is detected."""
 
     mechanism: Annotated[
-        str | None, typer.Option(help="What the server waits with, if you know.")
+        str | None, typer.Option(help="Dispatch mechanism of the server. Default: detected.")
     ] = None
     accept_limit: Annotated[
         int | None,
-        typer.Option(min=0, help="Connections that it accepts for one notice; 0: all there are."),
+        typer.Option(
+            min=0,
+            help="Connections that it accepts per event; 0: all that wait.",
+            rich_help_panel=RARE,
+        ),
     ] = None
     reads_after_accept: Annotated[
         bool | None,
         typer.Option(
             "--reads-after-accept/--waits-after-accept",
             help="Whether it reads from a new connection before it waits again.",
+            rich_help_panel=RARE,
         ),
     ] = None
     closes_first: Annotated[
         bool | None,
         typer.Option(
-            "--closes-first/--closes-last", help="Whether it closes before its clients do."
+            "--closes-first/--closes-last",
+            help="Whether it closes connections before its clients do.",
+            rich_help_panel=RARE,
         ),
     ] = None
-    server_workers: Annotated[int | None, typer.Option(min=1, help="Its event loops.")] = None
-    share: Annotated[ShareChoice | None, typer.Option(help="What its workers share.")] = None
+    server_workers: Annotated[
+        int | None, typer.Option(min=1, help="Number of its event loops.", rich_help_panel=RARE)
+    ] = None
+    share: Annotated[
+        ShareChoice | None,
+        typer.Option(help="What its workers share.", rich_help_panel=RARE),
+    ] = None
     wake: Annotated[
-        WakeChoice | None, typer.Option(help="Whom a new connection wakes of its workers.")
+        WakeChoice | None,
+        typer.Option(help="Which workers a new connection wakes.", rich_help_panel=RARE),
     ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
+class Campaign:
+    """How often and how long it is measured, and where results are written."""
+
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder for the runs, which a second call resumes. Default: measured/SERVER."
+        ),
+    ] = None
+    minutes: Annotated[float, typer.Option(min=1, help="Begin no run later than this.")] = 90.0
+    within: Annotated[
+        str,
+        typer.Option(
+            help="Stop repeating a load once the 95% intervals of its mean request rate and CPU "
+            "are this narrow, after three accepted runs. 0: never.",
+        ),
+    ] = "3%"
+    repeats: Annotated[
+        int | None, typer.Option(min=1, max=1000, help="Maximum rounds. Default: 10.")
+    ] = None
+    steering: Annotated[
+        SteeringChoice | None,
+        typer.Option(
+            help="namespaces: server and clients in network namespaces (root). loopback: no root, "
+            "but the client's CPU does the server's receiving, so capacity is unreliable."
+        ),
+    ] = None
+    anyway: Annotated[
+        bool,
+        typer.Option(
+            "--anyway",
+            help="Measure on a noisy machine, too, and loads beyond the load generator.",
+        ),
+    ] = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class ServerOptions:
-    """The options that are of a server; None: not given."""
+    """All options of a server."""
 
     reached: Reached
     spoken: Spoken
     loads: Loads
-    tools: Tools
+    campaign: Campaign
     said: Said
-
-    @property
-    def is_asked(self) -> bool:
-        """Whether a server is to be measured.
-
-        Raises
-        ------
-        UserError
-            If there are options of a server and none is named.
-        """
-        if self.reached.server is not None or self.reached.pid is not None:
-            return True
-        for option in options_given(self):
-            raise UserError(f"{option}: is of a server, and needs --server or --pid")
-        return False
+    tools: Tools
 
 
-def measure_black_box(
-    options: ServerOptions,
-    output: Path | None,
-    repeats: int | None,
-    steering: Steering | None,
+@grouped
+def measure_server(
+    command: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="CMD",
+            help="Command that starts the server in the foreground; {address} in it stands for "
+            "the address it must listen on.",
+        ),
+    ] = None,
     *,
-    minutes: float,
-    within: float | None,
-    anyway: bool,
+    options: ServerOptions,
 ) -> None:
-    """Measure a server, then show its runs and what was recognised of it."""
+    """Measure a server of your own as a black box.
+
+    dispatchsim measure server "nginx -g 'daemon off;'" --port 80
+
+    The server needs no change. Timed runs take minutes. A separate run counts its system calls, to
+    detect how it waits and accepts.
+    """
     from ..calibration.measure.campaign_progress import campaign_bar
-    from ..calibration.observed.measuring_server import measure_server
+    from ..calibration.observed.measuring_server import measure_server as measure
     from ..calibration.observed.operating_point import counted
 
-    plan = _plan(options, repeats, minutes=minutes, within=within, anyway=anyway)
+    campaign = options.campaign
+    steering = None if campaign.steering is None else campaign.steering.value
+    plan = _plan(command, options, closeness_of(campaign.within))
     if plan.pid and steering is not None:
         raise UserError(f"--steering: must be absent with --pid, got {steering}")
-    folder = output or Path("measured") / _name(plan)
+    folder = campaign.output or Path("measured") / _name(plan)
     if folder.exists() and not folder.is_dir():
         raise UserError(f"--output: must be a folder, got the file {folder}")
     with keeping(folder), campaign_bar(notes()) as progress:
-        measured = measure_server(plan, folder, steering=steering, progress=progress)
+        measured = measure(plan, folder, steering=steering, progress=progress)
     if measured.runs:
         people().print(rich_table(runs_table(measured.runs)))
         for doubt in counted([(run, doubt) for run in measured.runs for doubt in run.doubts]):
@@ -256,49 +308,46 @@ def measure_black_box(
     conclude(measured.summary, folder)
 
 
-def _plan(
-    options: ServerOptions,
-    repeats: int | None,
-    *,
-    minutes: float,
-    within: float | None,
-    anyway: bool,
-) -> ServerPlan:
+def _plan(command: str | None, options: ServerOptions, within: float | None) -> ServerPlan:
     from ..calibration.observed.measuring_server import ROUNDS_MOST, ServerPlan
     from ..calibration.observed.observing import Asking
 
-    if options.reached.server is not None and options.reached.pid is not None:
-        raise UserError("--pid: must be absent with --server: the server is started or is there")
-    if options.reached.port is None:
-        raise UserError("--port: must be given with --server and --pid")
-    if options.reached.address is not None and options.reached.pid is None:
-        raise UserError("--address: is of --pid; --server listens on {address} in its command")
-    if options.tools.environment and options.reached.pid is not None:
+    reached, spoken = options.reached, options.spoken
+    if (command is None) == (reached.pid is None):
+        given = "neither" if command is None else "both"
+        raise UserError(f"CMD, --pid: must be one of them, got {given}")
+    if reached.port is None:
+        raise UserError("--port: must be given")
+    if reached.address is not None and reached.pid is None:
+        raise UserError(
+            "--address: must be absent without --pid; CMD listens on {address} in its words"
+        )
+    if options.tools.environment and reached.pid is not None:
         raise UserError("--environment: must be absent with --pid: the process has its own")
-    _check_command(options.reached.server)
+    _check_command(command)
     asking = Asking(
-        protocol=str(options.spoken.protocol or ProtocolChoice.HTTP_1_1),
-        path=options.spoken.path or "/",
-        host=options.spoken.host or "localhost",
-        key_prefix=options.spoken.key_prefix or "dispatchsim:",
-        keys=options.spoken.keys or 1000,
+        protocol=spoken.protocol.value,
+        path=spoken.path,
+        host=spoken.host,
+        key_prefix=spoken.key_prefix,
+        keys=spoken.keys,
     )
     return ServerPlan(
-        command=options.reached.server or "",
-        pid=options.reached.pid or 0,
-        port=options.reached.port,
-        address=options.reached.address or "127.0.0.1",
+        command=command or "",
+        pid=reached.pid or 0,
+        port=reached.port,
+        address=reached.address or "127.0.0.1",
         asking=asking,
-        value_bytes=100 if options.spoken.value_bytes is None else options.spoken.value_bytes,
-        loads=tuple(_loads(options)),
-        repeats=repeats or ROUNDS_MOST,
+        value_bytes=spoken.value_bytes,
+        loads=tuple(_loads(options.loads)),
+        repeats=options.campaign.repeats or ROUNDS_MOST,
         within=within,
-        budget_s=minutes * 60,
-        anyway=anyway,
-        driver=str(options.tools.driver or DriverChoice.OWN),
+        budget_s=options.campaign.minutes * 60,
+        anyway=options.campaign.anyway,
+        driver=options.tools.driver.value,
         tracer=str(options.tools.tracer or ""),
         environment=_environment(options.tools.environment or ()),
-        said=_said(options),
+        said=_said(options.said),
     )
 
 
@@ -310,20 +359,20 @@ def _check_command(command: str | None) -> None:
     try:
         words = shlex.split(command)
     except ValueError as error:
-        raise UserError(f"--server: is no command line ({error}), got {command}") from None
+        raise UserError(f"CMD: must be a command line ({error}), got {command}") from None
     if not words:
-        raise UserError("--server: must name a program, got nothing")
+        raise UserError("CMD: must name a program, got nothing")
 
 
-def _loads(options: ServerOptions) -> list[Point]:
-
-    rates = [float(quantity("--rate", RATE.parse, rate)) for rate in options.loads.rate or ()]
-    users = _counts("--users", options.loads.users, [] if rates else [64], least=1)
-    requests = _counts("--requests", options.loads.requests, [1, 1000], least=1)
+def _loads(loads: Loads) -> list[Point]:
+    rates = [float(quantity("--rate", RATE.parse, rate)) for rate in loads.rate or ()]
+    n_users = "64" if loads.users is None and not rates else loads.users
+    users = [] if n_users is None else _counts("--users", n_users, least=1)
+    requests = _counts("--requests", loads.requests, least=1)
     found = []
-    for idle in _counts("--idle", options.loads.idle, [0], least=0, most=_IDLE_MAX):
+    for idle in _counts("--idle", loads.idle, least=0, most=_IDLE_MAX):
         for n_requests in requests:
-            # The mechanism is a name for our own server, and is not looked at.
+            # The mechanism names our own server; here nothing reads it.
             usual: dict[str, Any] = {"mechanism": "epoll_level", "idle": idle}
             usual["requests"] = n_requests
             found += [point_at(**usual, users=n) for n in users]
@@ -331,12 +380,8 @@ def _loads(options: ServerOptions) -> list[Point]:
     return found
 
 
-def _counts(
-    option: str, text: str | None, otherwise: list[int], *, least: int, most: int = _COUNT_MAX
-) -> list[int]:
+def _counts(option: str, text: str, *, least: int, most: int = _COUNT_MAX) -> list[int]:
     """Return the whole numbers in *text*, separated by commas."""
-    if text is None:
-        return otherwise
     words = [word.strip() for word in text.split(",")]
     for word in words:
         if not (word.isascii() and word.isdigit() and least <= int(word[:9]) <= most):
@@ -360,20 +405,20 @@ def _environment(settings: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _said(options: ServerOptions) -> ObservedServer:
+def _said(said: Said) -> ObservedServer:
     from ..calibration.observed.observed_run import ObservedServer
 
-    mechanism = options.said.mechanism
+    mechanism = said.mechanism
     if mechanism is not None:
         (mechanism,) = check_mechanisms([mechanism], "--mechanism")
     return ObservedServer(
         mechanism=mechanism,
-        accept_limit=options.said.accept_limit,
-        reads_after_accept=options.said.reads_after_accept,
-        closes_first=options.said.closes_first,
-        workers=options.said.server_workers,
-        share=None if options.said.share is None else options.said.share.value,
-        wake=None if options.said.wake is None else options.said.wake.value,
+        accept_limit=said.accept_limit,
+        reads_after_accept=said.reads_after_accept,
+        closes_first=said.closes_first,
+        workers=said.server_workers,
+        share=None if said.share is None else said.share.value,
+        wake=None if said.wake is None else said.wake.value,
     )
 
 

@@ -15,10 +15,11 @@ from ..scenario.errors import UserError
 from ..scenario.presets import PRESETS, QUESTIONS, Costs, Preset, filled, mistakes_of, preset_named
 from ..sim.files.whole_files import write_whole
 from .door import Stopped, people
+from .help_page import RARE
 
 
-def _answer(option: str) -> object:
-    return typer.Option(f"--{option}", help=f"{QUESTIONS[option].text}.")
+def _answer(option: str, panel: str | None = None) -> object:
+    return typer.Option(f"--{option}", help=f"{QUESTIONS[option].text}.", rich_help_panel=panel)
 
 
 def new(
@@ -27,7 +28,7 @@ def new(
     ] = None,
     path: Annotated[
         Path | None,
-        typer.Argument(metavar="FILE", help="The scenario file; PRESET.toml if absent."),
+        typer.Argument(metavar="FILE", help="The scenario file. Default: PRESET.toml."),
     ] = None,
     *,
     connections: Annotated[str | None, _answer("connections")] = None,
@@ -35,23 +36,25 @@ def new(
     reply_size: Annotated[str | None, _answer("reply-size")] = None,
     request_cpu: Annotated[str | None, _answer("request-cpu")] = None,
     threads: Annotated[str | None, _answer("threads")] = None,
-    backend_delay: Annotated[str | None, _answer("backend-delay")] = None,
-    backend_limit: Annotated[str | None, _answer("backend-limit")] = None,
-    backend_connections: Annotated[str | None, _answer("backend-connections")] = None,
-    crowd_factor: Annotated[str | None, _answer("crowd-factor")] = None,
-    crowd_length: Annotated[str | None, _answer("crowd-length")] = None,
+    backend_delay: Annotated[str | None, _answer("backend-delay", RARE)] = None,
+    backend_limit: Annotated[str | None, _answer("backend-limit", RARE)] = None,
+    backend_connections: Annotated[str | None, _answer("backend-connections", RARE)] = None,
+    crowd_factor: Annotated[str | None, _answer("crowd-factor", RARE)] = None,
+    crowd_length: Annotated[str | None, _answer("crowd-length", RARE)] = None,
     cpus: Annotated[str | None, _answer("cpus")] = None,
     link: Annotated[str | None, _answer("link")] = None,
     p99: Annotated[str | None, _answer("p99")] = None,
     defaults: Annotated[
-        bool, typer.Option("--defaults", help="Take the example's value where nothing is answered.")
+        bool, typer.Option("--defaults", help="Ask nothing; take the example's values.")
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite FILE.")] = False,
 ) -> None:
-    """Write a scenario of your own: choose a preset, answer its questions.
+    """Write a scenario of your own from a few questions.
 
-    What no option answers is asked for. The file has a comment for each key, and marks the values
-    that are not yours as examples. It names the profile of your CPU, or the best one.
+    dispatchsim new websocket_hub hub.toml --defaults
+
+    A question without its option is asked in the terminal. The file explains each key, and marks
+    values that are examples. It names the profile of your CPU, or the best one.
     """
     options = (
         *(connections, rate, reply_size, request_cpu, threads),
@@ -78,7 +81,7 @@ def new(
     if mistakes := _of_file(where, force=force):  # somebody may have written it meanwhile
         raise UserError(*mistakes)
     write_whole(where, content.text)
-    people().print(f"{where} is written. Ask it:", markup=False, soft_wrap=True)
+    people().print(f"{where} is written. Next:", markup=False, soft_wrap=True)
     for command in (
         *chosen.commands,
         content.command,
@@ -100,7 +103,7 @@ def _costs_of(preset: Preset, path: Path) -> Costs | None:
 
 
 def has_terminal() -> bool:
-    """Return whether somebody can be asked."""
+    """Return whether there is a terminal to ask questions in."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
@@ -128,9 +131,9 @@ def _of_file(path: Path, *, force: bool) -> list[str]:
     if not str(path).isprintable():
         return [f"FILE: must be of printable characters, got {str(path)!r}"]
     if path.is_dir() or not path.parent.is_dir():
-        return [f"FILE: must be a file in a folder that is there, got {path}"]
+        return [f"FILE: must be a file in an existing folder, got {path}"]
     if path.exists() and not force:
-        return [f"FILE: must be a new file, got {path}, which is there (--force overwrites it)"]
+        return [f"FILE: must be a new file, got {path}, which exists (--force overwrites it)"]
     return []
 
 
@@ -143,9 +146,9 @@ def _of_options(preset: Preset, given: Mapping[str, str]) -> list[str]:
 
 
 def _missing(preset: Preset, answers: Mapping[str, str]) -> list[str]:
-    """Return which answers are missing where nobody can be asked."""
+    """Return which answers are missing where there is no terminal."""
     return [
-        f"--{question.option}: must be given where there is no terminal, such as "
+        f"--{question.option}: must be given without a terminal, such as "
         f'"{preset.suggested(question, answers)}" (--defaults takes examples)'
         for question in preset.questions
         if question.option not in answers
@@ -153,7 +156,7 @@ def _missing(preset: Preset, answers: Mapping[str, str]) -> list[str]:
 
 
 def _asked(preset: Preset, known: Mapping[str, str]) -> dict[str, str]:
-    """Return the answers to the questions that *known* ones leave, each right by itself."""
+    """Return the answers to the questions that *known* ones leave, each valid by itself."""
     found: dict[str, str] = {}
     for question in preset.questions:
         if question.option in known:

@@ -1,4 +1,4 @@
-"""What commands on observed runs share: which runs, what their owner knows, how they are shown."""
+"""Parts of the commands on observed runs: their selection, options for gaps in them, tables."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from ..calibration.running.preparation import check_mechanisms
 from ..scenario.errors import UserError
 from ..scenario.formats import rate_text, share_text, time_text
 from ..sim.files.tables import Table
+from .help_page import RARE
 
 if TYPE_CHECKING:
     from ..calibration.observed.observed_run import Habits, ObservedRun
@@ -23,52 +24,62 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Told:
-    """What the owner of a server says of it; None: nothing. See `Habits`."""
+    """What the owner of a server gives where runs lack it. See `Habits`."""
 
     mechanism: Annotated[
-        str | None, typer.Option(help="What the server waits with, where runs do not say.")
+        str | None, typer.Option(help="Dispatch mechanism, for runs that do not record it.")
     ] = None
     accept_limit: Annotated[
         int | None,
         typer.Option(
             min=0,
-            help="Connections it accepts for one notice, 0 for all there are, where runs do not "
-            "say.",
+            help="Connections accepted per event (0: all that wait), for runs that do not record "
+            "it.",
+            rich_help_panel=RARE,
         ),
     ] = None
     reads_after_accept: Annotated[
         bool | None,
         typer.Option(
             "--reads-after-accept/--waits-after-accept",
-            help="Whether it reads from a new connection before it waits, where runs do not say.",
+            help="Whether it reads from a new connection before it waits, for runs that do not "
+            "record it.",
+            rich_help_panel=RARE,
         ),
     ] = None
     server_workers: Annotated[
-        int | None, typer.Option(min=1, help="Its event loops, where runs do not say.")
+        int | None,
+        typer.Option(
+            min=1,
+            help="Number of event loops, for runs that do not record it.",
+            rich_help_panel=RARE,
+        ),
     ] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class OfRuns:
-    """Which observed runs are taken, and what their owner knows besides."""
+    """Which observed runs are taken, and what they lack."""
 
     told: Told
     server: Annotated[
         str | None,
-        typer.Option(metavar="TEXT", help="Only runs of servers whose name or command holds TEXT."),
+        typer.Option(
+            metavar="TEXT", help="Take only runs of servers with this text in name or command."
+        ),
     ] = None
     anyway: Annotated[
-        bool, typer.Option("--anyway", help="Take runs of another machine than the profile's, too.")
+        bool, typer.Option("--anyway", help="Take runs of other machines than the profile's, too.")
     ] = False
 
 
 def observed_runs(paths: Sequence[Path], server: str | None) -> tuple[list[ObservedRun], list[str]]:
-    """Return the runs in *paths* of servers like *server*, and what to tell the user of them.
+    """Return the runs in *paths* of servers like *server*, and notes about them.
 
     Raises
     ------
     DataError
-        If there are none, or a file of them is none of ours, or broken.
+        If there are none, or if a file has another format or is broken.
     """
     from ..calibration.observed.run_files import of_servers_like, read_run_files
 
@@ -77,12 +88,12 @@ def observed_runs(paths: Sequence[Path], server: str | None) -> tuple[list[Obser
 
 
 def habits_told(runs: Sequence[ObservedRun], told: Told) -> tuple[Habits, list[str]]:
-    """Return what servers do of which *runs* do not say it, and what of it is taken for granted.
+    """Return the habits of servers that *runs* do not record, and notes on assumed ones.
 
     Raises
     ------
     UserError
-        If nobody says what a server waits with, or it is no mechanism that is known.
+        If neither runs nor options give the mechanism, or it is unknown.
     """
     from ..calibration.observed.observed_run import Habits, ObservedServer, habits_of
 
@@ -94,8 +105,8 @@ def habits_told(runs: Sequence[ObservedRun], told: Told) -> tuple[Habits, list[s
         if silent:
             first = silent[0]
             raise UserError(
-                f"--mechanism: must be given, as {len(silent)} of {len(runs)} runs do not say what "
-                f"their server waits with (the first is of {first.source.file or first.server.name}"
+                f"--mechanism: must be given, as {len(silent)} of {len(runs)} runs lack it "
+                f"(the first is of {first.source.file or first.server.name}"
                 f"{' ' + first.source.date if first.source.date else ''})"
             )
     for name in dict.fromkeys(run.server.mechanism for run in runs):
@@ -103,16 +114,16 @@ def habits_told(runs: Sequence[ObservedRun], told: Told) -> tuple[Habits, list[s
             check_mechanisms([name], "server.mechanism")
     notes = []
     for option, given, name, value in (
-        ("--accept-limit", told.accept_limit, "accept_limit", "0, which is all there are"),
+        ("--accept-limit", told.accept_limit, "accept_limit", "0 (all that wait)"),
         ("--reads-after-accept", told.reads_after_accept, "reads_after_accept", "no"),
         ("--server-workers", told.server_workers, "workers", "1"),
     ):
-        # Who accepts for others does not read.
+        # A thread that accepts for others does not read.
         asked = [
             run for run in runs if name != "reads_after_accept" or run.server.share != "handed over"
         ]
         if given is None and any(getattr(run.server, name) is None for run in asked):
-            notes.append(f"{option}: neither runs nor you say it, so it is taken to be {value}")
+            notes.append(f"{option}: {value} is assumed, as the runs do not record it")
     said = ObservedServer(
         mechanism=mechanism,
         accept_limit=told.accept_limit,
@@ -122,8 +133,8 @@ def habits_told(runs: Sequence[ObservedRun], told: Told) -> tuple[Habits, list[s
     habits = habits_of(said, Habits(mechanism=""))
     if any(habits_of(run.server, habits).workers > 1 and run.server.share is None for run in runs):
         notes.append(
-            "runs do not say what the server's workers share, so it is taken to be one accept "
-            "queue (`measure --share` says it)"
+            "one accept queue for all workers is assumed, as the runs do not record what workers "
+            "share (`measure server --share` records it)"
         )
     return habits, notes
 
@@ -134,7 +145,7 @@ def profile_of_runs(runs: Sequence[ObservedRun]) -> Profile:
     Raises
     ------
     UserError
-        If they do not say which, or there is no profile of it.
+        If they do not record it, or there is no profile of it.
     """
     from ..calibration.profiles.cost_profile import shipped
 
@@ -144,7 +155,7 @@ def profile_of_runs(runs: Sequence[ObservedRun]) -> Profile:
         raise UserError(
             f"--profile: must be given, as the runs are {many}"
             if machines
-            else "--profile: must be given, as the runs do not say on which machine they were made"
+            else "--profile: must be given, as the runs do not record their machine"
         )
     # Ids of older profiles lack the number of the CPU's model.
     for name in (machines[0], re.sub(r"-model\d+", "", machines[0])):
@@ -152,20 +163,31 @@ def profile_of_runs(runs: Sequence[ObservedRun]) -> Profile:
             if profile.machine.get("id") == name:
                 return profile
     raise UserError(
-        f"--profile: must be given, as no shipped profile is of {machines[0]}, where the runs were "
-        "made (`dispatchsim measure` and `calibrate FOLDER` make one)"
+        f"--profile: must be given, as no shipped profile is of {machines[0]}, the runs' machine "
+        "(`dispatchsim measure machine` and `dispatchsim calibrate machine` make one)"
     )
 
 
 def runs_table(runs: Sequence[ObservedRun]) -> Table:
-    """Return a row for each load: what was answered, how far repeats differ, whose CPU it took.
+    """Return a row for each load: rate, spread of repeats, latencies, CPU of server and machine.
 
     ± is half of the 95% interval of the mean, by Student's t.
     """
     groups: dict[str, list[ObservedRun]] = {}
     for run in runs:
         groups.setdefault(_load_text(run), []).append(run)
-    headings = ("load", "runs", "answered", "spread", "±", "errors", "p50", "p99", "server", "CPU")
+    headings = (
+        "load",
+        "runs",
+        "rate",
+        "spread",
+        "±",
+        "errors",
+        "p50",
+        "p99",
+        "server CPU",
+        "all CPU",
+    )
     rows = [tuple(_row(label, group)) for label, group in groups.items()]
     return Table.of_cells("", headings, rows)
 
@@ -217,9 +239,9 @@ def _server_share(run: ObservedRun) -> float | None:
 
 
 def recognised_sentences(run: ObservedRun | None) -> list[str]:
-    """Return sentences: what the server does, what the counting took, what is to be said."""
+    """Return sentences: the server's habits, the cost of counting, and options for gaps."""
     if run is None:
-        return ["its system calls were not counted: say what you know of it (--mechanism ...)"]
+        return ["system calls were not counted: give the server's habits (--mechanism ...)"]
     server = run.server
     seen = [
         f"waits with {server.mechanism}" if server.mechanism else "",
@@ -238,15 +260,15 @@ def recognised_sentences(run: ObservedRun | None) -> list[str]:
     found = [
         f"recognised: {', '.join(filter(None, seen)) or 'nothing'}",
         f"system calls of a request (one connection in two requests): {shown}",
-        f"counted by {run.counted_by} in a run apart, {run.slow_down or 0:.1f} times as slow",
+        f"counted by {run.counted_by} in a separate run, {run.slow_down or 0:.1f} times as slow",
     ]
-    return found + [f"not seen: {_with_option(doubt)}" for doubt in run.doubts]
+    return found + [f"not detected: {_with_option(doubt)}" for doubt in run.doubts]
 
 
 def _with_option(doubt: str) -> str:
-    """Return *doubt* with the option by which its owner may say it."""
+    """Return *doubt* with the option that resolves it."""
     for field, option in _OPTIONS.items():
-        doubt = doubt.replace(f"({field})", f"(say it: {option})")
+        doubt = doubt.replace(f"({field})", f"(option {option})")
     return doubt
 
 

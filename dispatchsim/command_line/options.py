@@ -1,4 +1,4 @@
-"""Options and arguments that several commands have, each said once, and those that go together.
+"""Options and arguments that several commands have, each declared once, and groups of them.
 
 A command takes options that go together as one parameter, whose class names them:
 
@@ -12,20 +12,19 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
 import typer
-from typer.models import OptionInfo
 
-from ..scenario.errors import UserError
+from .help_page import RARE
 
 
 class EngineChoice(StrEnum):
-    """What simulates."""
+    """Which engine simulates."""
 
     AUTO = "auto"
     FAST = "fast"
@@ -36,53 +35,68 @@ ScenarioName = Annotated[
     str, typer.Argument(metavar="SCENARIO", help="A TOML file, or the name of an example.")
 ]
 ProfileName = Annotated[
-    str | None, typer.Option("--profile", help="A shipped profile or a file, not the scenario's.")
+    str | None,
+    typer.Option(
+        "--profile", help="Take the costs of this shipped profile or file, not the scenario's."
+    ),
 ]
 MechanismName = Annotated[
-    str | None, typer.Option("--mechanism", help="Another than the scenario's server.mechanism.")
+    str | None,
+    typer.Option("--mechanism", help="Take this mechanism instead of server.mechanism."),
 ]
-Draws = Annotated[
+CostSamples = Annotated[
     int,
-    typer.Option(min=0, max=10_000, help="Runs at costs drawn from what calibration leaves open."),
+    typer.Option(
+        "--cost-samples",
+        min=0,
+        max=10_000,
+        help="Further runs, each at costs resampled from their uncertainty.",
+    ),
 ]
 Replications = Annotated[
     int | None,
-    typer.Option(min=1, max=1000, help="Runs with other arrivals, not run.replications of them."),
+    typer.Option(min=1, max=1000, help="Runs with different arrivals. Default: run.replications."),
 ]
 Workers = Annotated[
     int | None,
     typer.Option(
         min=1,
         max=1024,
-        help="How many runs are simulated at once. If absent, as many as there are CPUs; run and "
-        "compare take one where the reference engine ends sooner than processes start. "
-        "Not the workers of the simulated server, which are the scenario's server.workers.",
+        help="Number of runs simulated at once. Default: the number of CPUs, or 1 for short runs "
+        "on the reference engine. The simulated server's workers are server.workers.",
+        rich_help_panel=RARE,
     ),
 ]
 EngineName = Annotated[
     EngineChoice | None,
     typer.Option(
         "--engine",
-        help="fast (compiled), reference (SimPy, some 200 times slower) or auto: fast where "
-        "it can be. The figures are the same. If absent, what the scenario says.",
+        help="fast (compiled), reference (SimPy, 200 times slower, the same results) or auto "
+        "(fast if possible). Default: run.engine.",
+        rich_help_panel=RARE,
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
-Verbose = Annotated[bool, typer.Option("--verbose", help="Print warnings whole, not a line each.")]
+Verbose = Annotated[
+    bool,
+    typer.Option(
+        "--verbose", help="Print warnings in full, not one line each.", rich_help_panel=RARE
+    ),
+]
 Output = Annotated[
-    Path | None, typer.Option(help="A new folder that keeps each run as it finishes, as JSON.")
+    Path | None,
+    typer.Option(help="Write each run as it finishes to this new folder, as JSON."),
 ]
 
-# Of studies
+# Options of studies
 
 Vary = Annotated[
     list[str] | None,
     typer.Option(
         "--vary",
         metavar="FIELD=VALUES",
-        help="A field of the scenario and its values: load.rate=1000/s,2000/s or "
-        "load.rate=1000/s..8000/s:8 (eight, evenly spaced; :8log, evenly by factors). Again for "
-        "another field.",
+        help="Vary a field: load.rate=1000/s,2000/s, or load.rate=1000/s..8000/s:8 for eight "
+        "evenly spaced values (:8log: by equal factors). Repeatable.",
     ),
 ]
 Settings = Annotated[
@@ -90,79 +104,103 @@ Settings = Annotated[
     typer.Option(
         "--set",
         metavar="FIELD=VALUE",
-        help="Another value than the scenario's: load.rate=5000/s; load.timeout= for the default. "
-        "Again for another field.",
+        help="Override a field, e.g. load.rate=5000/s; load.timeout= restores the default. "
+        "Repeatable.",
     ),
 ]
 Samples = Annotated[
     int | None,
     typer.Option(
-        min=1, help="Points of a Latin hypercube instead of all combinations; FIELD=LOW..HIGH."
+        min=1,
+        help="Take this many points of a Latin hypercube, not all combinations; "
+        "with --vary FIELD=LOW..HIGH.",
     ),
 ]
 StoreFolder = Annotated[
     Path,
-    typer.Option("--store", help="Folder that keeps every run, and from which none is run twice."),
+    typer.Option("--store", help="Folder that keeps every run; a stored run is not repeated."),
 ]
-NoStore = Annotated[bool, typer.Option("--no-store", help="Keep nothing.")]
+NoStore = Annotated[bool, typer.Option("--no-store", help="Keep no runs.", rich_help_panel=RARE)]
 ClusterAddress = Annotated[
     str | None,
     typer.Option(
-        "--cluster", metavar="ADDRESS", help="A Dask scheduler to hand runs to, tcp://HOST:PORT."
+        "--cluster",
+        metavar="ADDRESS",
+        help="Simulate on the cluster of this Dask scheduler, tcp://HOST:PORT.",
+        rich_help_panel=RARE,
     ),
 ]
 Plot = Annotated[
-    Path | None, typer.Option(help="A file for the picture of the answer: .png, .svg or .pdf.")
+    Path | None, typer.Option(help="Plot the answer to this file: .png, .svg or .pdf.")
 ]
-Answer = Annotated[Path | None, typer.Option("--output", help="A JSON file for the answer.")]
+Answer = Annotated[
+    Path | None, typer.Option("--output", help="Write the answer to this JSON file.")
+]
 Clock = Annotated[
     float | None,
-    typer.Option(help="What if the CPU's clock were so many times as fast, such as 1.5?"),
+    typer.Option(help="What if the CPU's clock were faster by this factor?", rich_help_panel=RARE),
 ]
 Crossing = Annotated[
     str | None,
     typer.Option(
-        help="What if the way into the kernel and back took so long, such as '300 ns'? "
-        "Mitigations make it dearer."
+        help="What if entering and leaving the kernel took this long, such as '300 ns'? "
+        "Mitigations raise it.",
+        rich_help_panel=RARE,
     ),
 ]
-Cpus = Annotated[int | None, typer.Option(help="What if the server had so many CPUs?")]
-Link = Annotated[
-    str | None, typer.Option(help="What if the link had this bandwidth, such as '1 Gbit/s'?")
+Cpus = Annotated[
+    int | None,
+    typer.Option(help="What if the server had this many CPUs?", rich_help_panel=RARE),
 ]
-Median = Annotated[str | None, typer.Option(help="The bound on the median response time.")]
-NinetyPercent = Annotated[str | None, typer.Option(help="On the 90th percentile.")]
-NinetyFivePercent = Annotated[str | None, typer.Option(help="On the 95th percentile.")]
+Link = Annotated[
+    str | None,
+    typer.Option(
+        help="What if the link had this bandwidth, such as '1 Gbit/s'?", rich_help_panel=RARE
+    ),
+]
+Median = Annotated[
+    str | None, typer.Option(help="Bound on the median response time.", rich_help_panel=RARE)
+]
+NinetyPercent = Annotated[
+    str | None, typer.Option(help="Bound on the 90th percentile.", rich_help_panel=RARE)
+]
+NinetyFivePercent = Annotated[
+    str | None, typer.Option(help="Bound on the 95th percentile.", rich_help_panel=RARE)
+]
 NinetyNinePercent = Annotated[
     str | None,
     typer.Option(
-        help='On p99, such as "50 ms"; failed requests count as never answered, in each percentile.'
+        help='Bound on the 99th percentile of the response time, such as "50 ms"; a failed request '
+        "counts as infinitely late."
     ),
 ]
-ThreeNines = Annotated[str | None, typer.Option("--p99.9", help="On the 99.9th percentile.")]
-FigureName = Annotated[
+ThreeNines = Annotated[
+    str | None,
+    typer.Option("--p99.9", help="Bound on the 99.9th percentile.", rich_help_panel=RARE),
+]
+MetricName = Annotated[
     str,
     typer.Option(
-        "--figure",
-        help="The metric of each run: p99_ns (failed requests count as never answered), p97_5_ns, "
+        "--metric",
+        help="Metric of each run: p99_ns (failed requests count as infinitely late), p97_5_ns, "
         "p50_answered_ns, throughput_per_s, cpu_busy, failed_share, waits_per_reply ...",
     ),
 ]
 Within = Annotated[
     str | None,
     typer.Option(
-        help="Add replications until the 95 % interval of the figure is that narrow: '10%'."
+        help="Add replications until the 95% interval of the metric is this narrow: '10%'."
     ),
 ]
 STORE = Path("dispatchsim-results")
-"""Where studies keep their runs if nothing else is asked for."""
+"""Where studies keep their runs by default."""
 
 # Options that go together
 
 
 @dataclass(frozen=True, kw_only=True)
 class Changes:
-    """What is other than the scenario says."""
+    """What replaces the scenario's own values."""
 
     settings: Settings = None
     mechanism: MechanismName = None
@@ -171,7 +209,7 @@ class Changes:
 
 @dataclass(frozen=True, kw_only=True)
 class Hardware:
-    """What if the machine were another."""
+    """Changes of the hardware."""
 
     clock: Clock = None
     crossing: Crossing = None
@@ -181,7 +219,7 @@ class Hardware:
 
 @dataclass(frozen=True, kw_only=True)
 class Bounds:
-    """Bounds on percentiles of the response time; all that are given must be kept."""
+    """Bounds on percentiles of the response time; all that are given must be met."""
 
     p50: Median = None
     p90: NinetyPercent = None
@@ -219,7 +257,7 @@ class Kept:
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """What an answer is delivered as, beside or instead of the table."""
+    """How an answer is delivered, beside or instead of the table."""
 
     plot: Plot = None
     output: Answer = None
@@ -229,7 +267,7 @@ class Wanted:
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
-    """What is asked of a scenario, and where it is worked out."""
+    """What is asked about a scenario, and where it is simulated."""
 
     changes: Changes
     hardware: Hardware
@@ -271,34 +309,3 @@ def _packed(thing: Callable[..., Any], given: dict[str, Any]) -> dict[str, Any]:
         else given[name]
         for name in names
     }
-
-
-def options_given(group: Any) -> list[str]:
-    """Return the names of the options of *group*, and of the groups in it, that were given."""
-    found: list[str] = []
-    hints = get_type_hints(type(group), include_extras=True)
-    for field in fields(group):
-        value = getattr(group, field.name)
-        if is_dataclass(hints[field.name]):
-            found += options_given(value)
-        elif value is not field.default and value != []:
-            found.append(_option_name(field.name, hints[field.name]))
-    return found
-
-
-def _option_name(name: str, hint: Any) -> str:
-    (info,) = (each for each in hint.__metadata__ if isinstance(each, OptionInfo))
-    declared = info.param_decls or (f"--{name.replace('_', '-')}",)
-    return str(declared[0]).partition("/")[0]
-
-
-def check_absent(options: Sequence[str], where: str) -> None:
-    """Refuse the first of *options*: none may be given there.
-
-    Raises
-    ------
-    UserError
-        If there is one.
-    """
-    if options:
-        raise UserError(f"{options[0]}: must be absent {where}")

@@ -1,4 +1,4 @@
-"""`dispatchsim validate papers`: the literature's claims, how often the simulator says the same."""
+"""`dispatchsim validate papers`: how often the simulator agrees with claims of the literature."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..validation.papers.scoring import FAST, FULL, Setting, score_paper
 from .door import compiling, keeping, people, progress_bar
 
 
-def validate_papers(
+def score_papers(
     names: list[str],
     output: Path,
     *,
@@ -32,7 +32,7 @@ def validate_papers(
 ) -> None:
     """Score the papers *names* (none: all), write their pages to *output*, print the tables.
 
-    *ablation* says whether rules are switched off one by one; None: unless it is to be fast.
+    With *ablation* rules are switched off one by one; None: unless *fast*.
 
     Raises
     ------

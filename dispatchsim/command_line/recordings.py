@@ -1,4 +1,4 @@
-"""The commands that show one run from within: a trace, the timeline, the step-through."""
+"""The commands that show the events of one run: a trace, a timeline, a page of steps."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import typer
 from ..scenario.errors import UserError
 from ..scenario.quantities import DURATION
 from .door import keeping, notes
+from .help_page import RARE
 from .options import Changes, ScenarioName, grouped
 from .working import Asked, asked_of, check_folder, check_plot, note_profile, save_plot
 
@@ -22,25 +23,33 @@ TIMELINE_LENGTH = "2 ms"
 STEPS_LENGTH = "1 ms"
 From = Annotated[
     str | None,
-    typer.Option("--from", help="When the window begins, such as '500 ms'; behind warm-up."),
+    typer.Option(
+        "--from", help="Begin of the window, such as '500 ms'. Default: the end of the warm-up."
+    ),
 ]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trace:
-    """A trace of what the first run did."""
+    """A trace of the first run."""
 
     trace: Annotated[
         Path | None,
         typer.Option(
-            help="A .json file for what the first run did, for Perfetto or chrome://tracing."
+            help="Write a trace of the first run to this .json file, for Perfetto or "
+            "chrome://tracing."
         ),
     ] = None
     trace_from: Annotated[
-        str | None, typer.Option(help="When the trace begins, such as '500 ms'; behind warm-up.")
+        str | None,
+        typer.Option(
+            help="Begin of the trace, such as '500 ms'. Default: the end of the warm-up.",
+            rich_help_panel=RARE,
+        ),
     ] = None
     trace_length: Annotated[
-        str | None, typer.Option(help=f"How long it is; {TRACE_LENGTH} if absent.")
+        str | None,
+        typer.Option(help=f"Length of the trace. Default: {TRACE_LENGTH}.", rich_help_panel=RARE),
     ] = None
 
     def check(self) -> None:
@@ -61,7 +70,7 @@ class Trace:
         check_folder("--trace", self.trace)
 
     def save(self, asked: Asked) -> None:
-        """Write what the first run did in the window, if it is asked for, and say what to do."""
+        """Write the trace, if it is asked for, and print how to open it."""
         if self.trace is None:
             return
         length = self.trace_length or TRACE_LENGTH
@@ -77,12 +86,15 @@ class Trace:
 def timeline(
     scenario: ScenarioName,
     *,
-    plot: Annotated[Path, typer.Option(help="A file for the picture: .png, .svg or .pdf.")],
+    plot: Annotated[Path, typer.Option(help="File for the picture: .png, .svg or .pdf.")],
     begin: From = None,
-    length: Annotated[str, typer.Option(help="How long the window is.")] = TIMELINE_LENGTH,
+    length: Annotated[str, typer.Option(help="Length of the window.")] = TIMELINE_LENGTH,
     changes: Changes,
 ) -> None:
-    """Draw what a server did for a while: system calls, interrupts, sleep, and its queues."""
+    """Plot a server's calls, interrupts, sleep and queues.
+
+    dispatchsim timeline poll_10k_idle --plot timeline.svg
+    """
     check_plot(plot)
     found = _recorded(asked_of(scenario, changes), begin, length, ("--from", "--length"))
     save_plot(plot, found.timeline())
@@ -96,12 +108,15 @@ def timeline(
 def step(
     scenario: ScenarioName,
     *,
-    output: Annotated[Path, typer.Option(help="A file for the page: .html.")],
+    output: Annotated[Path, typer.Option(help="File for the page: .html.")],
     begin: From = None,
-    length: Annotated[str, typer.Option(help="How long the window is.")] = STEPS_LENGTH,
+    length: Annotated[str, typer.Option(help="Length of the window.")] = STEPS_LENGTH,
     changes: Changes,
 ) -> None:
-    """Make a page that goes through a run step by step: play, pause, back and forth."""
+    """Write a page that replays a run step by step.
+
+    dispatchsim step poll_10k_idle --output steps.html
+    """
     if output.suffix != ".html":
         raise UserError(f"--output: must end in .html, got {output}")
     check_folder("--output", output)
@@ -112,7 +127,7 @@ def step(
 
 
 def _recorded(asked: Asked, begin: str | None, length: str, options: tuple[str, str]) -> Recording:
-    """Return the recording of a window; say what was cut."""
+    """Return the recording of a window; print whether it was cut."""
     from ..recording.recording import record, window_ns
 
     begin_ns, length_ns = window_ns(asked.scenario, begin, length, options)
@@ -121,5 +136,5 @@ def _recorded(asked: Asked, begin: str | None, length: str, options: tuple[str, 
         found = record(asked.scenario, asked.profile, begin=begin_ns, length=length_ns)
     if found.end_ns < found.asked_end_ns:
         kept = DURATION.format(found.end_ns - found.begin_ns)
-        notes().print(f"only the first {kept} of the window: it is full of events")
+        notes().print(f"only the first {kept} of the window: it has too many events")
     return found

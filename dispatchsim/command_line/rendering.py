@@ -1,4 +1,4 @@
-"""Results for people: tables in a terminal; machines are given `to_dict` as JSON."""
+"""Results as tables in a terminal; `to_dict` has them as JSON."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..studies.result import Result
 from ..studies.rows import Estimate
 
 P999_REPLIES_MIN = 2000
-"""Replies of a run from which on its 99.9 % quantile is more than the worst of them."""
+"""With fewer replies in a run its 99.9th percentile is the slowest of them."""
 
 
 _OF_LIMIT = ("backend_full", "backend_waiting")
@@ -34,12 +34,12 @@ def rows_shown(
 
     Runs are of the scenario's mechanism, or of *mechanisms*, if there are several.
     """
-    # With one request a connection ends with its reply.
+    # A connection with one request ends with its reply.
     one_request = scenario.has_one_request
     summaries = [r.summary for r in replications]
     none_came = not any(s.connections.offered for s in summaries)
     few = any(s.replied < P999_REPLIES_MIN for s in summaries)
-    # Where none failed, quantiles of those answered are those of all.
+    # If no request failed, percentiles of replies are those of all requests.
     none_failed = not any(sum(s.errors.values()) for s in summaries)
     none_dropped = not any(sum(s.dropped.values()) for s in summaries)
     names = tuple(mechanisms) or (scenario.server.mechanism,)
@@ -60,7 +60,7 @@ def rows_shown(
 
 
 def print_result(console: Console, result: Result) -> None:
-    """Print the figures of a scenario, with both kinds of interval where there are."""
+    """Print the metrics of a scenario, with both kinds of interval if it has them."""
     scenario, known = result.scenario, result.estimates
     n = len(result.replications)
     columns = [
@@ -71,7 +71,7 @@ def print_result(console: Console, result: Result) -> None:
         heading = f"± ({n} replications)"
         columns.append(Column(heading, lambda name: METRICS[name].text(known[name].half_width)))
     if result.drawn:
-        heading = f"{len(result.drawn)} draws of the costs"
+        heading = f"{len(result.drawn)} cost samples"
         columns.append(Column(heading, lambda name: between(name, known[name])))
     side = "" if scenario.machine.role == "server" else f" {scenario.machine.role}"
     print_answer(console, result.sentence)
@@ -80,7 +80,8 @@ def print_result(console: Console, result: Result) -> None:
     console.print(rich_table(Table.of(title, rows, columns)))
     if n > 1 or result.drawn:
         console.print(
-            "95% intervals: ± of the mean over replications, draws of one run at uncertain costs."
+            "95% intervals: ± of the mean over replications; cost samples: of one run at uncertain "
+            "costs."
         )
     _print_host(console, result.replications)
     _print_workers(console, result.worker_shares)
@@ -90,12 +91,12 @@ def print_result(console: Console, result: Result) -> None:
 
 
 def between(name: str, known: Estimate) -> str:
-    """Return the range of a metric over runs at drawn costs."""
+    """Return the range of a metric over runs at resampled costs."""
     return f"{metric_text(name, known.low)} ... {metric_text(name, known.high)}"
 
 
 def _metric_column(scenario: Scenario) -> Column[str]:
-    """Return the column of the names of metrics, where the machine has its role."""
+    """Return the column of the names of metrics, with the machine's role in them."""
     role = scenario.machine.role
     return Column("", lambda name: METRICS[name].label.replace("server", role), words=True)
 
@@ -127,7 +128,7 @@ _OF_CLASSES = ("offered", "replied", "failed", "p50_ns", "p99_ns")
 
 
 def _print_groups(console: Console, result: Result) -> None:
-    """Print the figures of each class of clients, and of each way to the link, if there are any."""
+    """Print the metrics of each class of clients and of each path, if there are any."""
     groups = (
         ("clients", "by class of clients, means of a run", result.clients, _OF_CLASSES),
         ("path", "by path, means of a run", result.paths, _OF_PATHS),
@@ -151,24 +152,24 @@ def _mean_column(metric: str, figures: Mapping[str, Mapping[str, Estimate]]) -> 
 
 
 def print_part(console: Console, stop: StoppedJob) -> None:
-    """Print the figures of a run that was stopped, and how far it came."""
+    """Print the metrics of a run that was stopped, and how far it got."""
     scenario = stop.job.scenario
     came = f"stopped at {time_text(stop.stopped_ns)} of {time_text(scenario.run.duration)}"
     if stop.part is None:
         why = "before anything was measured"
         if stop.stopped_ns > scenario.run.warm_up:
-            why = "without figures: a run so long keeps no records to make them of in part"
+            why = "without metrics: a run of this length keeps no records of its first part"
         console.print(f"{came} of simulated time, {why}", style="yellow", markup=False)
         return
     summary = stop.part.summary
     columns = [
         _metric_column(scenario),
-        Column[str]("until then", lambda name: METRICS[name].text(METRICS[name].of(summary))),
+        Column[str]("so far", lambda name: METRICS[name].text(METRICS[name].of(summary))),
     ]
     title = f"{scenario.server.mechanism}: PARTIAL, seed {stop.job.seed}"
     console.print(rich_table(Table.of(title, rows_shown(scenario, [stop.part]), columns)))
     console.print(
-        f"{came} of simulated time: the figures are of that part, of one run",
+        f"{came} of simulated time: the metrics are of this part of one run",
         style="yellow",
         markup=False,
     )
@@ -179,7 +180,7 @@ _DIFFERENCE_WIDTH = 24  # "-1.23 ms ± 1.23 ms *" and the rules around it
 
 
 def print_comparison(console: Console, comparison: Comparison) -> None:
-    """Print mechanisms beside each other, and their paired differences: as many as fit a line."""
+    """Print mechanisms side by side, and their paired differences, as many as fit a line."""
     results, differences = comparison.results, comparison.differences
     replications = [r for result in results.values() for r in result.replications]
     scenario = results[comparison.baseline].scenario
@@ -217,7 +218,7 @@ def print_answer(console: Console, sentence: str) -> None:
 
 
 def print_warnings(console: Console, warnings: Iterable[str], *, verbose: bool) -> bool:
-    """Print each of *warnings* on a line; return whether one had to be cut for it.
+    """Print each of *warnings* on a line; return whether one had to be cut.
 
     With *verbose* they are whole.
     """
@@ -234,9 +235,9 @@ _CLAUSE_ENDS = re.compile(r"(?=; |: | \()")
 
 
 def one_line(text: str, width: int) -> str:
-    """Return what of *text* fits a line: all of it, or clauses from its beginning.
+    """Return the part of *text* that fits a line: all of it, or clauses from its beginning.
 
-    >>> one_line("warning: runs are short: latencies say how long they are", 30)
+    >>> one_line("warning: runs are short: latencies depend on it", 30)
     'warning: runs are short ...'
     """
     if len(text) <= width:
@@ -255,7 +256,7 @@ def _print_errors(console: Console, replications: tuple[Replication, ...]) -> No
             kinds[kind] = kinds.get(kind, 0) + n
     del kinds["replied"]
     n_open = {kind: kinds.pop(kind) for kind in ("open", "stranded")}
-    for what, numbers in (("failed", kinds), ("without an end", n_open)):
+    for what, numbers in (("failed", kinds), ("unfinished", n_open)):
         found = ", ".join(f"{n} {kind}" for kind, n in numbers.items() if n)
         if found:
             console.print(f"{what}, over all replications: {found}", highlight=False)
@@ -263,44 +264,44 @@ def _print_errors(console: Console, replications: tuple[Replication, ...]) -> No
 
 _DROPS = {
     "accept_queue": "SYNs at a full accept queue",
-    "half_open": "SYNs beyond the bound on half-open connections",
+    "half_open": "SYNs beyond the limit of half-open connections",
     "drop_above": "SYNs above server.drop_above",
-    "memory": "SYNs for want of memory",
+    "memory": "SYNs for lack of memory",
     "last_ack": "last packets of handshakes at a full accept queue",
     "receive_queue": "at a full receive queue",
-    "paths": "on paths",
+    "paths": "on network paths",
 }
 """Causes of `Summary.dropped` in words."""
 
 
 _LOSSES = {
     "late": "closed with an incomplete request",
-    "accept_no_file": "accepts beyond the bound on open files",
-    "retries": "connections tried again",
+    "accept_no_file": "accepts beyond the limit of open files",
+    "retries": "connections retried",
 }
-"""Other counts of what keeps a client from its replies, in words."""
+"""Other reasons why clients got no reply, in words."""
 
 
 def _print_losses(console: Console, replications: tuple[Replication, ...]) -> None:
-    """Print dropped packets, what else kept clients from replies, and the lowest rate."""
+    """Print dropped packets, other reasons for missing replies, and the lowest rate."""
     summaries = [replication.summary for replication in replications]
     dropped = {cause: sum(s.dropped[cause] for s in summaries) for cause in _DROPS}
     others = {name: sum(s.calls[name] for s in summaries) for name in _LOSSES}
     for what, numbers, words in (
         ("packets dropped", dropped, _DROPS),
-        ("besides", others, _LOSSES),
+        ("also", others, _LOSSES),
     ):
         found = ", ".join(f"{n} {words[name]}" for name, n in numbers.items() if n)
         if found:
             console.print(f"{what}, over all replications: {found}", highlight=False)
     if any(dropped.values()) or any(others.values()):
         lowest = min(s.reply_rate_per_s.min for s in summaries)
-        console.print(f"lowest rate of a tenth of a second: {lowest:.0f}/s", highlight=False)
+        console.print(f"lowest reply rate within 100 ms: {lowest:.0f}/s", highlight=False)
 
 
 def _difference(difference: Estimate, text: Callable[[float], str]) -> str:
     if math.isinf(difference.mean):
-        return "for ever longer" if difference.mean > 0 else "for ever shorter"
+        return "infinitely longer" if difference.mean > 0 else "infinitely shorter"
     if math.isnan(difference.half_width):
         return text(difference.mean)
     sign = " *" if abs(difference.mean) > difference.half_width else ""

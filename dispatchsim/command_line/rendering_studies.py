@@ -1,4 +1,4 @@
-"""Answers of studies for people: tables in a terminal."""
+"""Answers of studies as tables in a terminal."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def print_sweep(console: Console, answer: Sweep, figure: str) -> None:
         Column("± 95%", lambda p: _half_width(figure, p)),
     ]
     if any(len(p.records) > len(p.central) for p in answer.points):
-        columns.append(Column("draws 95%", lambda p: between(figure, p.estimate(figure))))
+        columns.append(Column("cost samples 95%", lambda p: between(figure, p.estimate(figure))))
     columns += [*map(mean, others), Column("runs", lambda p: len(p.central))]
     title = f"{len(answer.points)} points"
     console.print(rich_table(Table.of(title, answer.points[:_ROWS_MAX], columns)))
@@ -80,14 +80,14 @@ def _print_unprecise(console: Console, answer: Sweep) -> None:
     if left:
         n_overloaded = sum(p.verdict is Verdict.OVERLOADED for p in left)
         console.print(
-            f"! not as precise as asked for at {len(left)} points, {n_overloaded} of them "
-            "overloaded: there the figure says how long the run was",
+            f"! {len(left)} points missed the requested precision; {n_overloaded} of them are "
+            "overloaded, where latency grows with run length and has no steady value",
             highlight=False,
         )
 
 
 def print_contest(console: Console, answer: Contest) -> None:
-    """Print contenders beside each other at each point; * marks who may be the best."""
+    """Print contenders side by side at each point; * marks those that may be the best."""
 
     def column(name: Value) -> Column[Round]:
         def text(each: Round) -> str:
@@ -111,7 +111,7 @@ def print_contest(console: Console, answer: Contest) -> None:
         console.print(rich_table(Table.of(title, answer.rounds[:_ROWS_MAX], columns)))
     _print_rest(console, len(answer.rounds))
     console.print(
-        "* cannot be told from the best of its row, with 95% (paired, corrected for all pairs)"
+        "* no significant difference from the row's best (95%, paired, corrected for all pairs)"
     )
     _print_unprecise(console, answer.sweep)
 
@@ -120,16 +120,16 @@ def print_capacity(console: Console, answer: Capacity) -> None:
     """Print the answer, and what each search found."""
     axis = answer.axis
 
-    def kept(search: Search) -> str:
+    def met(search: Search) -> str:
         is_none = search.low == 0 and search.high <= axis.floor
         return "none" if is_none else axis.text(search.low)
 
     columns: list[Column[Search]] = [
         Column("seed", lambda s: s.seed),
-        Column("costs", lambda s: "central" if s.draw is None else f"draw {s.draw}", words=True),
+        Column("costs", lambda s: "central" if s.draw is None else f"sample {s.draw}", words=True),
         Column("found", lambda s: s.found, words=True),
-        Column("kept at", kept),
-        Column("broken at", lambda s: "none" if math.isinf(s.high) else axis.text(s.high)),
+        Column("meets at", met),
+        Column("violates at", lambda s: "none" if math.isinf(s.high) else axis.text(s.high)),
         Column("tried", lambda s: len(s.tried)),
     ]
     print_answer(console, answer.sentence)
@@ -149,7 +149,7 @@ def print_tuning(console: Console, answer: Tuning) -> None:
         Column(head, lambda o: metric_text(aim, o.swept.estimate(aim).mean)),
         Column("± 95%", lambda o: _half_width(aim, o.swept)),
         Column("runs", lambda o: len(o.swept.central)),
-        Column("", lambda o: f"breaks {o.broken}" if o.broken else o.swept.verdict),
+        Column("", lambda o: f"violates {o.broken}" if o.broken else o.swept.verdict),
     ]
     title = f"{'largest' if answer.largest else 'smallest'} {head}"
     console.print(rich_table(Table.of(title, answer.options[:_ROWS_MAX], columns)))
@@ -157,7 +157,7 @@ def print_tuning(console: Console, answer: Tuning) -> None:
 
 
 def _matters(index: Index) -> bool:
-    """Return whether a share is worth a line: its own, or with others, or what they may be."""
+    """Return whether an index, or the upper end of its interval, is large enough to be shown."""
     return max(index.total, index.total_high, index.first) >= _INDEX_SHOWN
 
 
@@ -167,9 +167,9 @@ def print_sensitivity(console: Console, answer: Sensitivity) -> None:
     deviation = metric_text(answer.figure, answer.deviation)
     columns: list[Column[Index]] = [
         Column("", lambda i: i.name, words=True),
-        Column("by itself", lambda i: f"{i.first:.2f}"),
+        Column("first order", lambda i: f"{i.first:.2f}"),
         Column("95%", lambda i: f"{i.first_low:.2f} ... {i.first_high:.2f}"),
-        Column("with others", lambda i: f"{i.total:.2f}"),
+        Column("total", lambda i: f"{i.total:.2f}"),
         Column("95%", lambda i: f"{i.total_low:.2f} ... {i.total_high:.2f}"),
     ]
     shown = [i for i in answer.indices if _matters(i)][:_INDICES_MAX]
@@ -182,7 +182,7 @@ def print_sensitivity(console: Console, answer: Sensitivity) -> None:
 
 
 def print_forecast(console: Console, answer: ForecastAnswer) -> None:
-    """Print what is expected, with what each interval is of."""
+    """Print the forecast of each metric, with the sources of its interval."""
     level = f"{answer.level:.0%}"
 
     def bounds(
@@ -200,16 +200,16 @@ def print_forecast(console: Console, answer: ForecastAnswer) -> None:
         bounds(f"{level} interval", lambda known: (known.low, known.high)),
         Column("simulated", lambda known: metric_text(known.figure, known.simulated)),
         bounds("costs and arrivals", lambda known: known.calibration),
-        bounds("past misses", lambda known: known.missed),
+        bounds("past forecast errors", lambda known: known.missed),
     ]
     title = f"{answer.scenario.server.mechanism}: {answer.verdict}"
     console.print(rich_table(Table.of(title, answer.expected, columns)))
-    holds = "what arrivals and costs leave open"
+    sources = "arrivals and cost uncertainty"
     if any(known.missed is not None for known in answer.expected):
-        holds += ", and what forecasts missed before, whose median it is centred on"
+        sources = "arrivals, cost uncertainty and past forecast errors, on whose median it centres"
     console.print(
-        f"The median of measured runs lies in the {level} interval at least so often: it holds "
-        f"{holds}.",
+        f"At least {level} of measured medians should fall in this interval; it combines "
+        f"{sources}.",
         highlight=False,
     )
 

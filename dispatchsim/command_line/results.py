@@ -1,4 +1,4 @@
-"""The command `results`: what a store holds, one line a point; filtered, or as a file."""
+"""The command `results`: the runs in a store, one line per point; filtered, or as a file."""
 
 from __future__ import annotations
 
@@ -25,31 +25,36 @@ _FIGURES = ("p99_ns", "throughput_per_s")
 
 
 def results(
-    folder: Annotated[Path, typer.Argument(help="A store.")] = STORE,
+    folder: Annotated[Path, typer.Argument(help="Folder of a --store.")] = STORE,
     *,
     where: Annotated[
         list[str] | None,
         typer.Option(
-            help='Only such rows: "server.mechanism=poll", "load.rate>2000/s", '
-            '"p99_ns<=50 ms". All of several must hold.'
+            help='Show only matching rows: "server.mechanism=poll", "load.rate>2000/s", '
+            '"p99_ns<=50 ms". Repeatable; all must match.'
         ),
     ] = None,
     columns: Annotated[
         str | None,
-        typer.Option(help="Fields and figures to show instead, with commas between."),
+        typer.Option(help="Fields and metrics to show, separated by commas."),
     ] = None,
     export: Annotated[
         Path | None,
-        typer.Option(help="Write these rows to a .parquet, .csv or .json file instead."),
+        typer.Option(help="Write the rows to this .parquet, .csv or .json file."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the results in FOLDER: one line a scenario, with what differs between them."""
+    """List the stored results of studies.
+
+    dispatchsim results --where "load.rate>2000/s"
+
+    Each line is a scenario, with the fields in which they differ.
+    """
     from ..studies.listing import Condition, check_fields, matching, points_of
 
     conditions = [Condition.parse(text) for text in where or ()]
     if columns is not None and as_json:
-        raise UserError("--columns: must be absent with --json, which has all of them")
+        raise UserError("--columns: must be absent with --json, which prints all columns")
     rows = _rows(folder)
     wanted = [name.strip() for name in columns.split(",")] if columns else []
     check_fields(wanted, rows, "--columns")
@@ -65,41 +70,41 @@ def results(
         typer.echo(to_json([_to_dict(point) for point in points]))
         return
     if not points:
-        raise UserError(f"--where: must leave a row, none of the {len(rows)} in {folder} is so")
+        raise UserError(f"--where: must match a row, got no match in the {len(rows)} of {folder}")
     people().print(rich_table(_table(points, wanted)))
     if len(points) > _ROWS_MAX:
-        notes().print(f"... and {len(points) - _ROWS_MAX} more: --json or --export has all")
+        notes().print(f"... and {len(points) - _ROWS_MAX} more (--json or --export: all)")
     if any(point.has_twins for point in points):
         notes().print(
-            "some seeds are there twice, of profiles that differ and have the same name",
+            "some seeds occur twice, from different profiles of the same name",
             style="yellow",
         )
 
 
 def _rows(folder: Path) -> list[Record]:
-    """Return all rows of the store; say which fragments could not be read."""
+    """Return all rows of the store; print which fragments could not be read."""
     from ..store.store import QUARANTINE, Store
 
     if not folder.is_dir():
-        raise UserError(f"FOLDER: must be a folder with results, got {folder}, which is none")
+        raise UserError(f"FOLDER: must be a folder with results, got {folder}, which is no folder")
     store = Store(folder)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # said below, in the words of a command
+        warnings.simplefilter("ignore")  # printed below, in the words of a command
         rows = store.records()
     for path, reason in store.quarantined:
         notes().print(
-            f"{path.name} is no whole fragment ({reason}): it is in {folder / QUARANTINE}, and its "
-            "runs are simulated again when they are wanted",
+            f"{path.name} is incomplete ({reason}): it was moved to {folder / QUARANTINE}, and its "
+            "runs are simulated again when a study needs them",
             style="yellow",
             markup=False,
         )
     if not rows:
-        raise UserError(f"FOLDER: must hold results, {folder} has none yet")
+        raise UserError(f"FOLDER: must hold results, got none in {folder}; studies write them")
     return rows
 
 
 def _table(points: Sequence[Point], wanted: Sequence[str]) -> Table:
-    """Return one line a point: its mechanism, what differs or what is *wanted*, its figures."""
+    """Return one line per point: its mechanism, fields that differ or are *wanted*, metrics."""
     from ..studies.listing import differing
 
     def column(name: str) -> Column[Point]:
@@ -111,7 +116,7 @@ def _table(points: Sequence[Point], wanted: Sequence[str]) -> Table:
         Column("replications", lambda point: len(point.central)),
     ]
     if any(point.drawn for point in points):
-        columns.append(Column("draws", lambda point: len(point.drawn)))
+        columns.append(Column("cost samples", lambda point: len(point.drawn)))
     columns.append(Column("verdict", lambda point: point.verdict, words=True))
     return Table.of("", points[:_ROWS_MAX], columns)
 

@@ -1,4 +1,4 @@
-"""`dispatchsim validate rules`: the kernel's rules, asked of Linux and of the simulator."""
+"""`dispatchsim validate rules`: rules of the kernel, tested on Linux and in the simulator."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import typer
 
 from ..scenario.errors import UserError, nearest
 from .door import notes, people
+from .options import grouped
 from .working import writable
 
 if TYPE_CHECKING:
@@ -18,56 +19,56 @@ if TYPE_CHECKING:
     from ..validation.rules.comparison import Compared
 
 _QUESTIONS_MAX = 10
-"""So many rules are printed with their questions; the page of --output has all of them."""
+"""Up to this many rules are printed with their questions; the page of --output has all."""
 _WITH_SOURCES_COLUMNS_MIN = 110
-"""A narrower terminal would fold answers to pieces beside the names of the kernel's files."""
+"""A narrower terminal has no room for the names of the kernel's files beside the answers."""
 _MANY = "Questions and lines of the kernel: --only with fewer rules, or the page of --output."
 
 
 @dataclass(frozen=True, kw_only=True)
 class OfRules:
-    """What is asked of the kernel's rules alone."""
+    """Which rules are tested, and where."""
 
     only: Annotated[
         list[str] | None,
         typer.Option(
             metavar="TEXT",
-            help="Of rules: ask those with this in the name or the family, such as epoll. "
+            help="Test only rules with this text in their name or family, such as epoll. "
             "Repeatable.",
         ),
     ] = None
     quick: Annotated[
         bool,
-        typer.Option(
-            "--quick",
-            help="Of rules: leave out those that take 4 s or longer.",
-        ),
+        typer.Option("--quick", help="Leave out rules that take 4 s or longer."),
     ] = False
     emulated: Annotated[
-        bool, typer.Option("--emulated", help="Of rules: ask the kernel of the emulated target.")
+        bool, typer.Option("--emulated", help="Test the kernel of the emulated target.")
     ] = False
     kept: Annotated[
         str | None,
-        typer.Option(metavar="RELEASE", help="Of rules: show what that Linux answered."),
+        typer.Option(metavar="RELEASE", help="Show the stored answers of this Linux release."),
     ] = None
     keep: Annotated[
         bool,
         typer.Option(
             "--keep",
-            help="Of rules: keep the answers in the folder of --output; if absent, in a checkout, "
-            "beside the catalogue.",
+            help="Store the answers in the folder of --output. Default in a checkout: beside the "
+            "catalogue of rules.",
         ),
     ] = False
 
 
-def validate_rules(of_rules: OfRules, output: Path | None) -> None:
-    """Ask Linux and the simulator, and print where they agree; write a page into *output*.
+@grouped
+def validate_rules(
+    *,
+    of_rules: OfRules,
+    output: Annotated[
+        Path | None, typer.Option(help="Folder for a page with all rules. Default: none.")
+    ] = None,
+) -> None:
+    """Test the rules of the kernel on this Linux and in the simulator.
 
-    Raises
-    ------
-    UserError
-        If there is no such rule or family, if *output* cannot be written, or if no answers of a
-        release are kept.
+    dispatchsim validate rules --only epoll
     """
     from ..calibration.rules.asked import FOLDER, keep
     from ..sim.files.whole_files import write_whole

@@ -1,4 +1,4 @@
-"""Commands that run one scenario: with one mechanism, with several, and a first look."""
+"""Commands that run one scenario, with one mechanism or with several; and the demo."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ from .door import Stopped, keeping, notes, people
 from .options import (
     AsJson,
     Changes,
-    Draws,
+    CostSamples,
     EngineName,
-    FigureName,
     Hardware,
     Kept,
+    MetricName,
     Output,
     Place,
     Plot,
@@ -76,7 +76,7 @@ from .working import (
 )
 
 LONG_S = 30.0
-"""Seconds of simulation from which on they are announced."""
+"""Longer simulations are announced, in seconds."""
 
 _WORTH_PROCESSES_S = 2.0
 """Simulating for longer than this is worth starting processes, which takes a second."""
@@ -85,9 +85,7 @@ _SEVERAL: dict[Worker, str] = {"thread": "threads", "process": "processes"}
 ToolChoice = StrEnum("ToolChoice", TOOLS)  # type: ignore[misc]
 ReportName = Annotated[
     ToolChoice | None,
-    typer.Option(
-        "--report", help="Print the first run as this load generator would have reported it."
-    ),
+    typer.Option("--report", help="Print the first run as this load generator would report it."),
 ]
 
 
@@ -97,8 +95,8 @@ def run(
     *,
     changes: Changes,
     hardware: Hardware,
-    draws: Draws = 10,
     replications: Replications = None,
+    draws: CostSamples = 10,
     engine: EngineName = None,
     workers: Workers = None,
     output: Output = None,
@@ -107,15 +105,17 @@ def run(
     report: ReportName = None,
     trace: Trace,
 ) -> None:
-    """Say what the simulator expects of a SCENARIO, with intervals.
+    """Simulate a scenario and print its metrics with intervals.
 
-    Two kinds of not knowing stand side by side: "±" is what other random arrivals would change,
-    the draws are what the calibration of the costs leaves open.
+    dispatchsim run poll_10k_idle --set load.rate=5000/s
 
-    The first run of a version compiles the engine (about 2 seconds) and keeps it in the folder
-    that DISPATCHSIM_CACHE_DIR names, or else in the user's cache folder. Ctrl-C keeps what is
-    finished. With --workers 1 it also shows the figures of a first run as far as it came, on the
-    fast engine and up to a million connections.
+    Two uncertainties are shown: ± is sampling error over random arrivals; the column of cost
+    samples is the spread from uncertain costs.
+
+    The first run of a version compiles the engine (about 2 seconds) and keeps it in the folder of
+    DISPATCHSIM_CACHE_DIR, or in the user's cache folder. Ctrl-C keeps finished runs. With
+    --workers 1 it also prints the metrics of an unfinished first run, on the fast engine and up to
+    a million connections.
     """
     asked = with_replications(asked_of(scenario, changes, hardware, engine=engine), replications)
     trace.check()
@@ -142,7 +142,7 @@ def _wanted(
 
 
 def _tool_report(tool: str, asked: Asked) -> str:
-    """Return what *tool* would have said of the first run of what is *asked*."""
+    """Return the first run of what is *asked* as *tool* would report it."""
     scenario, profile = asked.scenario, asked.profile
     check_loop(tool, scenario)
     trace, outcome = record_job(job_of(scenario, profile, scenario.run.seed))
@@ -156,16 +156,19 @@ def compare(
     *,
     mechanisms: Annotated[
         str | None,
-        typer.Option(help="Names with commas between; all if absent. The first is the baseline."),
+        typer.Option(
+            help="Names separated by commas; the first is the baseline. Default: all that the "
+            "profile has costs for."
+        ),
     ] = None,
     settings: Settings = None,
     hardware: Hardware,
     vary: Vary = None,
-    figure: FigureName = LEVEL_METRIC,
+    figure: MetricName = LEVEL_METRIC,
     within: Within = None,
     profile: ProfileName = None,
-    draws: Draws = 0,
     replications: Replications = None,
+    draws: CostSamples = 0,
     engine: EngineName = None,
     place: Place,
     kept: Kept,
@@ -174,9 +177,11 @@ def compare(
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
-    """Set mechanisms beside each other under one SCENARIO and the same arrivals.
+    """Compare mechanisms under the same arrivals.
 
-    With --vary, at every combination of some fields: who is best where. Then runs are kept in the
+    dispatchsim compare poll_10k_idle --mechanisms poll,epoll
+
+    With --vary, print the best mechanism at every combination of some fields; runs are kept in the
     --store, as those of a sweep.
     """
     asked = with_settings(with_engine(read_scenario(scenario), engine), settings)
@@ -190,17 +195,17 @@ def compare(
         names = check_mechanisms(called, "--mechanisms")
         note_aliases(called)
     if not vary and (within or plot or place.cluster_address or figure != LEVEL_METRIC):
-        raise UserError("--figure, --within, --plot, --cluster: must be absent without --vary")
+        raise UserError("--metric, --within, --plot, --cluster: must be absent without --vary")
     if vary:
         from ..studies.comparison import contest
         from .rendering_studies import print_contest
 
         if draws > 0:
-            raise UserError(f"--draws: must be absent with --vary, got {draws}")
+            raise UserError(f"--cost-samples: must be absent with --vary, got {draws}")
         if output is not None:
             check_new_folder(output)
         check_plot(plot)
-        check_metric(figure, "--figure")
+        check_metric(figure, "--metric")
         note_profile(known, vary)
         with working("comparing", known, place, names, folder=kept.folder) as where:
             found = contest(
@@ -224,12 +229,14 @@ def compare(
 
 def demo(
     *,
-    output: Annotated[Path, typer.Option(help="Folder for the figure.")] = Path("demo"),
+    output: Annotated[Path, typer.Option(help="Folder for the picture.")] = Path("demo"),
     workers: Workers = None,
 ) -> None:
-    """Forecast measured runs, draw both, and answer one what-if.
+    """Compare three forecasts with measured runs.
 
-    It takes under a minute, most of it the first time, as engines are compiled.
+    dispatchsim demo
+
+    It takes under a minute; the first call compiles engines.
     """
     from .demonstration import demonstrate
 
@@ -243,7 +250,7 @@ def read_scenario(name: str) -> Scenario:
 
 
 def _comparable(asked: Asked) -> list[str]:
-    """Return the mechanisms to compare; say which are left out."""
+    """Return the mechanisms to compare; print which are left out."""
     names, left_out = comparable(asked.scenario, asked.profile)
     for why, who in left_out.items():
         notes().print(f"without {', '.join(who)}: {why}", markup=False)
@@ -259,11 +266,11 @@ def _simulate(
     *,
     as_json: bool,
 ) -> Comparison:
-    """Run what is asked, each run kept as the user wants it; of a first one, print the part."""
+    """Simulate what is asked, with each run kept in *output*; print a first unfinished one."""
     scenario, profile = asked.scenario, asked.profile
     if output is not None:
         check_new_folder(output)
-    variants_of(scenario, mechanisms)  # what is wrong is said before anything is compiled
+    variants_of(scenario, mechanisms)  # mistakes are errors before anything is compiled
     n_runs = len(mechanisms) * (len(scenario.seeds) + draws)
     n_done = 0
 
@@ -280,8 +287,8 @@ def _simulate(
         n = min(place.workers or _workers_for(scenario, n_runs), n_runs)
         seeds = scenario.seeds
         notes().print(
-            f"{profile_text(asked)}, seeds {seeds[0]} to {seeds[-1]}, {draws} draws of the "
-            f"costs, {n} {kind if n == 1 else _SEVERAL[kind]}",
+            f"{profile_text(asked)}, seeds {seeds[0]} to {seeds[-1]}, {draws} cost samples, "
+            f"{n} {kind if n == 1 else _SEVERAL[kind]}",
             markup=False,
             soft_wrap=True,
         )
@@ -340,6 +347,6 @@ def _tell_effort(scenario: Scenario, n_runs: int, n_workers: int) -> None:
         notes().print(
             f"{n_runs * n_requests:,} requests to simulate, about "
             f"{DURATION.format(60 * SECOND_NS * math.ceil(wall_s / 60))} "
-            "(a shorter run.duration, fewer run.replications or --draws take less)",
+            "(a shorter run.duration, fewer run.replications or --cost-samples take less)",
             markup=False,
         )

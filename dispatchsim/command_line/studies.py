@@ -1,4 +1,4 @@
-"""The studies: capacity, sweep, tune and forecast plan, sensitivity and steady doubt."""
+"""The studies: capacity, sweep, tune and forecast to plan; sensitivity and steady to check."""
 
 from __future__ import annotations
 
@@ -24,12 +24,14 @@ from ..studies.tune import MATTERS, REPLICATIONS_MAX
 from ..studies.tune import tune as ask_tune
 from ..validation.scoring.misses import LEVEL
 from .door import notes, people
+from .help_page import RARE
 from .options import (
     Bounds,
     Changes,
+    CostSamples,
     EngineName,
-    FigureName,
     Kept,
+    MetricName,
     Place,
     Replications,
     Samples,
@@ -75,27 +77,38 @@ def capacity(
     objective: Annotated[
         str | None,
         typer.Option(
-            help='Instead: "p99 < 50 ms and errors < 0.1%", "p97.5 < 20 ms", "cpu_busiest < 80%" '
-            "... Any percentile is a metric."
+            help='Any bounds instead: "p99 < 50 ms and errors < 0.1%", "p97.5 < 20 ms", '
+            '"cpu_busiest < 80%" ...'
         ),
     ] = None,
     of: Annotated[
-        str, typer.Option(help="What grows: load.rate, idle.connections, or another number.")
+        str, typer.Option(help="Field that is raised, such as idle.connections.")
     ] = "load.rate",
     replications: Annotated[
-        int, typer.Option(min=1, max=1000, help="Searches, each with other arrivals and costs.")
+        int,
+        typer.Option(
+            min=1, max=1000, help="Searches, each with different arrivals and resampled costs."
+        ),
     ] = 6,
     minutes: Annotated[
-        float, typer.Option(min=0.01, max=10_000, help="Wall time after which a search ends.")
+        float,
+        typer.Option(
+            min=0.01,
+            max=10_000,
+            help="Wall time after which a search ends.",
+            rich_help_panel=RARE,
+        ),
     ] = 5,
     study: Study,
     kept: Kept,
     wanted: Wanted,
 ) -> None:
-    """Find the load at which a SCENARIO breaks an objective: a range, not a number.
+    """Find the load at which a latency bound is violated.
 
-    The range holds other arrivals, what the calibration leaves open, and the errors of past
-    forecasts, on whose median it is centred.
+    dispatchsim capacity poll_10k_idle --p99 "50 ms"
+
+    The answer is a range. It combines random arrivals, uncertain costs and the errors of past
+    forecasts, and is centred on their median.
     """
     check_plot(wanted.plot)
     if not bounds.given and objective is None:
@@ -105,7 +118,7 @@ def capacity(
         )
     if bounds.given and objective is not None:
         given = ", ".join(f"--{name}" for name in bounds.given)
-        raise UserError(f"--objective: must not be given beside {given}")
+        raise UserError(f"--objective: must be absent with {given}")
     for name, bound in bounds.given.items():
         quantity(f"--{name}", DURATION.parse, bound)
     asked = study_of(scenario, study)
@@ -134,24 +147,23 @@ def sweep(
     *,
     vary: Vary = None,
     samples: Samples = None,
-    figure: FigureName = LEVEL_METRIC,
+    figure: MetricName = LEVEL_METRIC,
     within: Within = None,
-    draws: Annotated[
-        int,
-        typer.Option(min=0, max=10_000, help="Further runs of each point, at drawn costs."),
-    ] = 0,
     replications: Replications = None,
+    draws: CostSamples = 0,
     study: Study,
     kept: Kept,
     wanted: Wanted,
 ) -> None:
-    """Run a SCENARIO at every combination of the fields that --vary names.
+    """Simulate every combination of values of some fields.
 
-    Every run is kept in the --store as it finishes: a sweep that was stopped goes on where it was,
-    and what another one has run is not run again. `dispatchsim results` lists and exports them.
+    dispatchsim sweep poll_10k_idle --vary load.rate=5000/s..20000/s:4
+
+    Every run is kept in the --store as it finishes. A stopped sweep resumes there, and stored runs
+    of other studies are not repeated. `dispatchsim results` lists and exports them.
     """
     check_plot(wanted.plot)
-    check_metric(figure, "--figure")
+    check_metric(figure, "--metric")
     asked = with_replications(study_of(scenario, study), replications, within)
     mechanisms = varied_mechanisms(vary)
     note_profile(asked, vary)
@@ -178,23 +190,29 @@ def tune(
     vary: Vary = None,
     samples: Samples = None,
     minimise: Annotated[
-        str | None, typer.Option(help="p99 (if nothing is said), p50, mean, errors, cpu ...")
+        str | None,
+        typer.Option(help="Metric to minimise: p99, p50, mean, errors, cpu ... Default: p99."),
     ] = None,
-    maximise: Annotated[str | None, typer.Option(help="throughput ...")] = None,
+    maximise: Annotated[
+        str | None, typer.Option(help="Metric to maximise, such as throughput.")
+    ] = None,
     objective: Annotated[
-        str | None, typer.Option(help='What an option must keep: "errors < 0.1%".')
+        str | None, typer.Option(help='Bounds that an option must meet: "errors < 0.1%".')
     ] = None,
     matters: Annotated[
-        str, typer.Option(help="The smallest difference worth telling apart.")
+        str, typer.Option(help="Smallest difference between options that matters.")
     ] = f"{MATTERS:.0%}",
     replications: Annotated[
-        int, typer.Option(min=1, max=10_000, help="Of an option, at the most.")
+        int, typer.Option(min=1, max=10_000, help="Maximum replications per option.")
     ] = REPLICATIONS_MAX,
     study: Study,
     kept: Kept,
     wanted: Wanted,
 ) -> None:
-    """Find the best of the settings that --vary names, under a SCENARIO."""
+    """Find the best of some settings.
+
+    dispatchsim tune poll_10k_idle --vary server.accept_limit=0,1,16
+    """
     check_plot(wanted.plot)
     asked = study_of(scenario, study)
     mechanisms = varied_mechanisms(vary)
@@ -221,15 +239,25 @@ def tune(
 def forecast(
     scenario: ScenarioName,
     *,
-    level: Annotated[str, typer.Option(help="Of the intervals.")] = f"{LEVEL:.0%}",
+    level: Annotated[str, typer.Option(help="Confidence level of the intervals.")] = f"{LEVEL:.0%}",
     draws: Annotated[
-        int, typer.Option(max=10_000, help="Runs, each at other costs and arrivals.")
+        int,
+        typer.Option(
+            "--cost-samples",
+            max=10_000,
+            help="Number of runs, each with resampled costs and arrivals.",
+        ),
     ] = DRAWS,
     study: Study,
     kept: Kept,
     wanted: Wanted,
 ) -> None:
-    """Say between what a measured run of a SCENARIO will lie, all doubts together."""
+    """Predict the interval that a measured run will fall into.
+
+    dispatchsim forecast poll_10k_idle --set load.rate=10000/s
+
+    The interval combines random arrivals, uncertain costs and the errors of past forecasts.
+    """
     check_plot(wanted.plot)
     asked = study_of(scenario, study)
     note_profile(asked)
@@ -254,26 +282,37 @@ def sensitivity(
     costs: Annotated[
         str | None,
         typer.Option(
-            help="Costs of the profile, with commas between, such as call.accept_ns; "
-            "all that are not known exactly if absent."
+            help="Costs of the profile, separated by commas, such as call.accept_ns. "
+            "Default: all uncertain costs."
         ),
     ] = None,
-    figure: FigureName = "p99_answered_ns",
+    figure: MetricName = "p99_answered_ns",
     samples: Annotated[
-        int, typer.Option(help="A power of 2; so many times as many runs as there are costs.")
+        int,
+        typer.Option(
+            help="Base sample size N, a power of 2. N x (factors + 2) runs are simulated."
+        ),
     ] = SAMPLES,
     changes: Changes,
     engine: EngineName = None,
     place: Place,
     store: Annotated[
         Path | None,
-        typer.Option(help="A folder that keeps every run; each has costs, and a line, of its own."),
+        typer.Option(
+            help="Keep runs in this folder. Other studies cannot reuse them, as each run has its "
+            "own costs."
+        ),
     ] = None,
     wanted: Wanted,
 ) -> None:
-    """Say which costs and settings a figure of a SCENARIO hangs on (Sobol's indices)."""
+    """Rank the costs and settings that drive a metric.
+
+    dispatchsim sensitivity poll_10k_idle --costs poll.scan,poll.register
+
+    The ranks are Sobol indices.
+    """
     check_plot(wanted.plot)
-    check_metric(figure, "--figure")
+    check_metric(figure, "--metric")
     asked = asked_of(scenario, changes, engine=engine)
     note_profile(asked)
     with working("simulating", asked, place, folder=store) as where:
@@ -297,14 +336,17 @@ def steady(
     *,
     runs: Annotated[
         int,
-        typer.Option("--runs", "--replications", max=1000, help="With other arrivals each."),
+        typer.Option("--runs", "--replications", max=1000, help="Runs with different arrivals."),
     ] = RUNS,
     changes: Changes,
     engine: EngineName = None,
     workers: Workers = None,
     wanted: Wanted,
 ) -> None:
-    """Say whether a SCENARIO has a steady state, and how long its warm-up must be."""
+    """Test for a steady state; recommend a warm-up.
+
+    dispatchsim steady poll_10k_idle
+    """
     check_plot(wanted.plot)
     asked = asked_of(scenario, changes, engine=engine)
     note_profile(asked)

@@ -1,10 +1,8 @@
-"""The command that asks whether it is true: measured runs beside forecasts, papers beside both."""
+"""The commands of `validate`: forecasts beside measured runs, and claims of papers simulated."""
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,8 +14,7 @@ from ..scenario.errors import UserError
 from ..sim.files.parallel import cpu_count
 from .door import compiling, keeping, people, progress_bar
 from .observed import OfRuns, habits_told, observed_runs
-from .options import check_absent, grouped, options_given
-from .rules import OfRules, validate_rules
+from .options import grouped
 from .working import check_measured
 
 if TYPE_CHECKING:
@@ -26,136 +23,120 @@ if TYPE_CHECKING:
     from ..calibration.records.measured_runs import RunRecord
     from ..validation.forecast.provenance import MachineRuns
 
-PAPERS, RULES = "papers", "rules"
-"""What stands in the place of a FOLDER for the literature, and for the kernel's rules."""
-_DRAWS = 20
-_NOT_OF_RULES = "unless `rules` stands in place of a FOLDER"
-_NOT_OF_PAPERS = "unless `papers` stands in place of a FOLDER"
+CostSamples = Annotated[
+    int,
+    typer.Option(
+        "--cost-samples",
+        min=0,
+        max=1000,
+        help="Forecasts of each run at resampled costs; 0: at the fitted costs alone.",
+    ),
+]
+Processes = Annotated[
+    int | None,
+    typer.Option("--workers", min=1, max=1024, help="Number of processes. Default: all CPUs."),
+]
+ReportFolder = Annotated[Path, typer.Option("--output", help="Folder for the report.")]
 
 
-@dataclass(frozen=True, kw_only=True)
-class OfPapers:
-    """What is asked of the literature alone."""
+def validate_machine(
+    folders: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FOLDER", help="Results of machines, as `measure machine` writes them."
+        ),
+    ],
+    *,
+    profile: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A shipped profile or a file, once per FOLDER. Default: the profile of FOLDER's "
+            "name."
+        ),
+    ] = None,
+    output: ReportFolder = Path("report"),
+    draws: CostSamples = 20,
+    workers: Processes = None,
+) -> None:
+    """Compare forecasts with the measured runs of machines.
 
+    dispatchsim validate machine my-machine
+
+    The report has one section per folder. Each run of the emulated target is forecast by itself,
+    as its runs have no noise. A forecast.json in FOLDER is compared, too.
+    """
+    _validate_machines(folders, profile or [], output, draws=draws, workers=workers or cpu_count())
+
+
+@grouped
+def validate_server(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RUNS",
+            help="Observed runs of servers: files, or folders with runs.jsonl, as `measure server` "
+            "and `import` write them.",
+        ),
+    ],
+    *,
+    profile: Annotated[
+        str, typer.Option(help="The server's profile: a file, or a shipped profile.")
+    ],
+    output: ReportFolder = Path("report"),
+    draws: CostSamples = 20,
+    workers: Processes = None,
+    of_runs: OfRuns,
+) -> None:
+    """Compare forecasts with observed runs of a server.
+
+    dispatchsim validate server my-server --profile my-server.toml
+    """
+    _validate_runs(runs, profile, output, of_runs, draws=draws, workers=workers or cpu_count())
+
+
+def validate_papers(
+    *,
     paper: Annotated[
         list[str] | None,
-        typer.Option(help="Of papers: this one, named author_year; may be repeated."),
-    ] = None
+        typer.Option(help="Only this paper, named author_year. Repeatable. Default: all six."),
+    ] = None,
     fast: Annotated[
-        bool, typer.Option("--fast", help="Of papers: fewer points and draws, shorter runs.")
-    ] = False
+        bool,
+        typer.Option("--fast", help="Take fewer points and cost samples, and shorter runs."),
+    ] = False,
     ablation: Annotated[
         bool | None,
         typer.Option(
             "--ablation/--no-ablation",
-            help="Of papers: switch off one rule after the other; with --fast only if asked for.",
-        ),
-    ] = None
-
-
-@grouped
-def validate(
-    folders: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            metavar="FOLDER...|papers|rules",
-            help="Machines' folders, as `measure` makes them; or the word papers, for the "
-            "literature; or rules, for those of Linux; absent with --runs.",
+            help="Switch off one rule after the other. Default: yes, but no with --fast.",
         ),
     ] = None,
-    *,
-    runs: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="Instead of a FOLDER: runs that were observed of a server, a file or a folder "
-            "with runs.jsonl. Again for more."
-        ),
-    ] = None,
-    profile: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="A shipped profile or a file, once for each FOLDER; if absent, FOLDER's own."
-        ),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder for the report; `report`, or `report-papers`, if absent. Of rules: for a "
-            "page; none if absent."
-        ),
-    ] = None,
+    output: ReportFolder = Path("report-papers"),
     draws: Annotated[
         int | None,
         typer.Option(
-            min=0, max=1000, help="Of the costs; 20, of papers 40, or 10 with --fast, if absent."
+            "--cost-samples",
+            min=1,
+            max=1000,
+            help="Simulations of each point at resampled costs. Default: 40, or 10 with --fast.",
         ),
     ] = None,
-    workers: Annotated[
-        int | None, typer.Option(min=1, max=1024, help="Processes; all CPUs if absent.")
-    ] = None,
-    of_papers: OfPapers,
-    of_runs: OfRuns,
-    of_rules: OfRules,
+    workers: Processes = None,
 ) -> None:
-    """Set forecasts beside the runs measured in each FOLDER, and write one report.
+    """Simulate the claims of six papers on the machines of their time.
 
-    Runs of the emulated target have no noise: each is forecast by itself. With the word papers
-    in place of a FOLDER, claims of the literature are simulated and scored instead; with the word
-    rules, Linux and the simulator answer the same questions; with --runs, a --profile is held
-    against runs of your own server.
+    dispatchsim validate papers --fast
     """
-    n_workers = workers or cpu_count()
-    n_draws = _DRAWS if draws is None else draws
-    if runs:
-        if folders:
-            raise UserError(f"--runs: must be absent where a FOLDER is given, got {folders[0]}")
-        check_absent(options_given(of_papers), _NOT_OF_PAPERS)
-        check_absent(options_given(of_rules), _NOT_OF_RULES)
-        to_runs = output or Path("report")
-        _validate_runs(runs, profile or [], to_runs, of_runs, draws=n_draws, workers=n_workers)
-        return
-    check_absent(options_given(of_runs), "without --runs")
-    if not folders:
-        raise UserError("FOLDER: must be given, or --profile and --runs")
-    _refuse_names_of_rules(folders)
-    if folders == [Path(RULES)]:
-        check_absent(options_given(of_papers), _NOT_OF_PAPERS)
-        simulated = {"--profile": profile, "--draws": draws, "--workers": workers}
-        given = [name for name, value in simulated.items() if value not in (None, [])]
-        check_absent(given, "for rules, which have neither costs nor draws")
-        validate_rules(of_rules, output)
-        return
-    check_absent(options_given(of_rules), _NOT_OF_RULES)
-    if folders == [Path(PAPERS)]:
-        from .papers import validate_papers
+    from .papers import score_papers
 
-        if profile:
-            raise UserError("--profile: must be absent for papers, whose machines are their own")
-        if draws == 0:
-            raise UserError("--draws: must be at least 1 for papers, got 0")
-        validate_papers(
-            list(dict.fromkeys(of_papers.paper or [])),
-            output or Path("report-papers"),
-            fast=of_papers.fast,
-            draws=draws,
-            ablation=of_papers.ablation,
-            workers=n_workers,
-        )
-        return
-    check_absent(options_given(of_papers), _NOT_OF_PAPERS)
-    to_folder = output or Path("report")
-    _validate_machines(folders, profile or [], to_folder, draws=n_draws, workers=n_workers)
-
-
-def _refuse_names_of_rules(folders: Sequence[Path]) -> None:
-    """Refuse what follows the word rules, unless *folders* are all there: then one is so named."""
-    first, *others = folders
-    if first == Path(RULES) and others and not all(folder.is_dir() for folder in folders):
-        only = " ".join(f"--only {shlex.quote(str(other))}" for other in others)
-        raise UserError(
-            f"FOLDER: must be absent after rules, got {others[0]}: "
-            f"dispatchsim validate rules {only} asks these rules alone"
-        )
+    score_papers(
+        list(dict.fromkeys(paper or [])),
+        output,
+        fast=fast,
+        draws=draws,
+        ablation=ablation,
+        workers=workers or cpu_count(),
+    )
 
 
 def _validate_machines(
@@ -167,13 +148,13 @@ def _validate_machines(
     from ..validation.report.report import validate as write_report
 
     machines = _machines(folders, profiles)
-    # What is wrong with the runs is said before anything is compiled for them.
+    # Mistakes in the runs are errors before anything is compiled for them.
     for machine in machines:
         is_emulated(machine)
     for machine in machines:
         with keeping(output):
             source = Profile.read(machine.profile_path)
-            # What the profile has no costs of is not forecast, and the report says so.
+            # Mechanisms without costs are not forecast, and the report names them.
             priced = [
                 m
                 for m in dict.fromkeys(
@@ -199,7 +180,7 @@ def _machines(folders: Sequence[Path], profiles: Sequence[str]) -> list[MachineR
     from ..validation.forecast.provenance import MachineRuns
 
     for folder in folders:
-        # Of a machine on which only overload was measured there is only that section.
+        # A folder may hold overload runs alone: its report has that section alone.
         check_measured(folder, *["heldout.jsonl"] * (not (folder / "overload.jsonl").is_file()))
     if profiles and len(profiles) != len(folders):
         raise UserError(
@@ -228,13 +209,13 @@ def _profile_of(folder: Path) -> str:
         return name
     raise UserError(
         f"--profile: must be given, as there is no {calibrated} here: "
-        f"dispatchsim calibrate {folder} makes it"
+        f"dispatchsim calibrate machine {folder} makes it"
     )
 
 
 def _validate_runs(
     paths: Sequence[Path],
-    profiles: Sequence[str],
+    profile_name: str,
     output: Path,
     of_runs: OfRuns,
     *,
@@ -259,13 +240,11 @@ def _validate_runs(
         write_observed,
     )
 
-    if len(profiles) != 1:
-        raise UserError(f"--profile: must be given once with --runs, got {len(profiles)}")
     if output.exists() and not output.is_dir():
         raise UserError(f"--output: must be a folder, got the file {output}")
     runs, notices = observed_runs(paths, of_runs.server)
     habits, taken = habits_told(runs, of_runs.told)
-    path = find_profile_path(profiles[0])
+    path = find_profile_path(profile_name)
     profile = Profile.read(path)
     notices = [*notices, *check_machine(runs, profile, anyway=of_runs.anyway), *taken]
     doing = dict.fromkeys(habits_of(run.server, habits) for run in runs)
@@ -273,8 +252,8 @@ def _validate_runs(
     if not priced:
         missing = profile.missing_for(next(iter(doing)).mechanism)
         raise UserError(
-            f"{profile.name}: {missing[0]}: must be known to forecast "
-            f"{next(iter(doing)).mechanism}, and it is the same for all other runs"
+            f"{profile.name}: {missing[0]}: must be given to forecast "
+            f"{next(iter(doing)).mechanism}; the other runs lack their costs, too"
         )
     with keeping(output):
         for n_loops in dict.fromkeys(each.loops for each in priced):
@@ -302,7 +281,7 @@ def _validate_runs(
 
 
 def _by_name(runs: Sequence[ObservedRun]) -> dict[str, list[ObservedRun]]:
-    """Return the runs by the server's name: what its commands differ in is to be ranked."""
+    """Return the runs by the server's name: its commands are ranked against each other."""
     named: dict[str, list[ObservedRun]] = {}
     for run in runs:
         named.setdefault(run.server.name or "a server without a name", []).append(run)
@@ -310,7 +289,7 @@ def _by_name(runs: Sequence[ObservedRun]) -> dict[str, list[ObservedRun]]:
 
 
 def _strange(runs: Sequence[ObservedRun], profile: Profile) -> list[str]:
-    """Return a sentence if *profile* was fitted to another server than *runs* are of."""
+    """Return a sentence if *profile* was fitted to another server than that of *runs*."""
     fitted = str(profile.machine.get("server", ""))
     name = runs[0].server.name
     if not fitted or not name or name in fitted:

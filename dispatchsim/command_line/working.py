@@ -1,4 +1,4 @@
-"""What commands that simulate or measure share: what is asked, the work, how it is delivered."""
+"""Parts of the commands that simulate or measure: the request, the work, its delivery."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class Asked(NamedTuple):
-    """What is asked of: the scenario and the profile, on whatever hardware; why this profile."""
+    """A scenario and its profile, with changes of the hardware; and why this profile."""
 
     scenario: Scenario
     profile: Profile
@@ -52,14 +52,14 @@ _AS_IT_IS = Hardware()
 
 
 class Where(NamedTuple):
-    """Where work is done and kept."""
+    """Where runs are simulated and kept."""
 
     executor: Executor | None
     store: Store | None
     bar: Bar
 
     def progress(self, now: Progress) -> None:
-        """Draw how far a study is."""
+        """Show how far a study is."""
         self.bar(*now)
 
 
@@ -80,7 +80,7 @@ def asked_of(
     Raises
     ------
     UserError
-        If one of them is not there, or an option is out of its range.
+        If one of them does not exist, or an option is out of its range.
     """
     return on_hardware(scenario_asked(name, changes, engine=engine), hardware, changes.profile)
 
@@ -114,14 +114,14 @@ def on_hardware(scenario: Scenario, hardware: Hardware, profile: str | None) -> 
 
 
 def _why_profile(scenario: Scenario, name: str | None) -> str:
-    """Return in a few words why the profile is that of *name*, the scenario's or the default."""
+    """Return in a few words where the profile's name comes from."""
     if name is not None:
         return "named by --profile"
     return default_choice().why if scenario.machine.profile is None else "named by the scenario"
 
 
 def note_profile(asked: Asked, vary: Sequence[str] | None = None) -> None:
-    """Print which profile is used, and why, where it is not what *vary* varies."""
+    """Print which profile is used, and why, unless *vary* varies it."""
     if not _varies_profile(vary):
         notes().print(profile_text(asked), markup=False, soft_wrap=True)
 
@@ -136,12 +136,12 @@ def _varies_profile(vary: Sequence[str] | None) -> bool:
 
 
 def with_replications(asked: Asked, n: int | None, within: str | None = None) -> Asked:
-    """Return what is *asked* with *n* replications; None: as many as the scenario says.
+    """Return what is *asked* with *n* replications; None: the scenario's number.
 
     Raises
     ------
     UserError
-        If --within says, too, how many there are.
+        If --within sets the number, too.
     """
     if n is None:
         return asked
@@ -156,7 +156,7 @@ def study_of(name: str, study: Study) -> Asked:
 
 
 def scenario_asked(name: str, changes: Changes, *, engine: str | None = None) -> Scenario:
-    """Return the scenario that is asked for; say which of its settings are without effect.
+    """Return the scenario that is asked for; print which of its settings have no effect.
 
     Raises
     ------
@@ -169,12 +169,12 @@ def scenario_asked(name: str, changes: Changes, *, engine: str | None = None) ->
     scenario = with_settings(scenario, changes.settings, changes.mechanism)
     note_aliases([scenario.alias])
     for key, what in scenario.server.ignored:
-        notes().print(f"server.{key} is {what}: {scenario.server.mechanism} does not look at it")
+        notes().print(f"server.{key} is {what}: {scenario.server.mechanism} ignores it")
     return scenario
 
 
 def note_aliases(called: Iterable[str]) -> None:
-    """Print which mechanism is meant by each name in *called* that is an alias."""
+    """Print the mechanism of each name in *called* that is an alias."""
     for name in called:
         if named(name) != name:
             about = CATALOGUE[named(name)].about.removesuffix(".")
@@ -193,13 +193,13 @@ def with_settings(
 ) -> Scenario:
     """Return *scenario* with the *settings* that --set gives: "load.rate=5000/s".
 
-    "load.timeout=" takes the key away: its default holds again.
-    All of them, and the *mechanism* of --mechanism, hold at once: their order is without effect.
+    "load.timeout=" removes the key: its default holds again. All settings, and the *mechanism* of
+    --mechanism, are applied at once: their order has no effect.
 
     Raises
     ------
     UserError
-        If one is none, has several values, or breaks a rule.
+        If one has no field, has several values, or breaks a rule.
     ScenarioError
         If the scenario's file has a value that breaks a rule beside them.
     """
@@ -223,9 +223,7 @@ def with_settings(
     given = {f"{section}.{key}" for section, keys in sections.items() for key in keys}
     if mechanism is not None:
         if named(str(sections.get("server", {}).get("mechanism", mechanism))) != named(mechanism):
-            raise UserError(
-                f"--mechanism: must be absent where --set {MECHANISM} is, got {mechanism}"
-            )
+            raise UserError(f"--mechanism: must be absent with --set {MECHANISM}, got {mechanism}")
         sections.setdefault("server", {})["mechanism"] = mechanism
     try:
         changed_scenario = scenario.with_values(**sections) if sections else scenario
@@ -244,12 +242,12 @@ def with_settings(
 
 
 def _taken_away(text: str) -> str | None:
-    """Return the field that "load.timeout=" takes away; None if *text* has a value, or no field.
+    """Return the field that "load.timeout=" removes; None if *text* has a value, or no field.
 
     Raises
     ------
     UserError
-        If there is no such field, or none that may be set.
+        If there is no such field, or it cannot be set.
     """
     field, equals, value = (part.strip() for part in text.partition("="))
     if not equals or value or not field:
@@ -284,20 +282,20 @@ def working(
     hint: str = "",
     workers: Callable[[], int] | None = None,
 ) -> Iterator[Where]:
-    """Yield where runs of what is *asked* are simulated and kept; on Ctrl-C say what is kept.
+    """Yield where runs of what is *asked* are simulated and kept; on Ctrl-C report what is kept.
 
     Parameters
     ----------
     what:
-        The work, beside its bar.
+        Name of the work, beside its bar.
     mechanisms:
-        Those whose engines are compiled; none: the scenario's.
+        Mechanisms whose engines are compiled; none: the scenario's.
     folder:
-        Of the store; None: there is none.
+        Folder of the store; None: there is no store.
     output, hint:
-        As for `keeping`, where there is no store.
+        As for `keeping`, if there is no store.
     workers:
-        How many work side by side, asked when engines are compiled; None: as *place* says.
+        Number of workers, called once engines are compiled; None: that of *place*.
     """
     try:
         with contextlib.ExitStack() as stack:
@@ -320,22 +318,24 @@ def working(
     except Stopped:
         if folder is None:
             raise
-        raise Stopped(f"all that was finished is kept in {folder}: ask again to go on") from None
+        raise Stopped(f"finished runs are in {folder}: the same command resumes") from None
 
 
 @contextlib.contextmanager
 def _opened(folder: Path) -> Iterator[Store]:
-    """Yield the store in *folder*; say in the end what of it could not be read."""
+    """Yield the store in *folder*; report at the end which files could not be read."""
     from ..store.store import QuarantineWarning, Store
 
     store = Store(writable(folder))
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", QuarantineWarning)  # it is said below
+            warnings.simplefilter("ignore", QuarantineWarning)  # reported below
             yield store
     finally:
         for each in store.quarantined:
-            notes().print(f"{each.path}: could not be read, its runs are made again", markup=False)
+            notes().print(
+                f"{each.path}: could not be read; its runs are simulated again", markup=False
+            )
 
 
 def varied_mechanisms(vary: Sequence[str] | None) -> list[str]:
@@ -346,30 +346,30 @@ def varied_mechanisms(vary: Sequence[str] | None) -> list[str]:
 
 
 def _mechanisms_in(text: str) -> list[str]:
-    """Return the names of mechanisms in what --set or --vary was given, as they were typed."""
-    field, _, said = text.partition("=")
-    return [name.strip() for name in said.split(",")] if field.strip() == MECHANISM else []
+    """Return the names of mechanisms in a value of --set or --vary, as they were typed."""
+    field, _, names = text.partition("=")
+    return [name.strip() for name in names.split(",")] if field.strip() == MECHANISM else []
 
 
 def writable(folder: Path, option: str = "--store") -> Path:
-    """Return *folder* if results can be kept in it, which is asked before they are made.
+    """Return *folder* if results can be written to it; called before they are computed.
 
     Raises
     ------
     UserError
-        With the *option* that names it, if not.
+        With the *option* that names it, if they cannot.
     """
     place = folder
     while not place.exists():
         place = place.parent
     if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
-        raise UserError(f"{option}: must be a folder that can be written, got {folder}")
+        raise UserError(f"{option}: must be a writable folder, got {folder}")
     return folder
 
 
 def deliver(answer: _Answer, show: Callable[[], None], wanted: Wanted) -> None:
-    """Write and print an answer as it is wanted."""
-    # First to the one who waits for it: whatever cannot be written, the answer is known.
+    """Print and write an answer in the requested forms."""
+    # Printed first: if a file cannot be written, the answer is not lost.
     if wanted.as_json:
         typer.echo(to_json(answer.to_dict()))
     else:
@@ -379,7 +379,7 @@ def deliver(answer: _Answer, show: Callable[[], None], wanted: Wanted) -> None:
         is_cut = print_warnings(people(), first, verbose=verbose)
         show()
         if print_warnings(people(), rest, verbose=verbose) or is_cut:
-            notes().print("--verbose prints warnings whole")
+            notes().print("--verbose prints warnings in full")
     if wanted.output is not None:
         write_json(wanted.output, answer.to_dict())
     if wanted.plot is not None:
@@ -387,7 +387,7 @@ def deliver(answer: _Answer, show: Callable[[], None], wanted: Wanted) -> None:
 
 
 def save_plot(plot: Path, drawn: Figure) -> None:
-    """Write a picture as what the file's name says: PNG, SVG or PDF; equal if it is drawn again."""
+    """Write a picture in the format of the file's name: PNG, SVG or PDF; equal each time."""
     from ..validation.drawing.figures import to_pdf, to_png, to_svg
 
     if plot.suffix == ".svg":
@@ -397,12 +397,12 @@ def save_plot(plot: Path, drawn: Figure) -> None:
 
 
 def check_plot(plot: Path | None) -> None:
-    """Refuse, before anything is run, what no picture can be written as.
+    """Refuse, before anything is simulated, a file that no picture can be written to.
 
     Raises
     ------
     UserError
-        If the file's name does not end in .png, .svg or .pdf, or there is no such folder.
+        If the file's name does not end in .png, .svg or .pdf, or its folder does not exist.
     """
     if plot is None:
         return
@@ -412,7 +412,7 @@ def check_plot(plot: Path | None) -> None:
 
 
 def check_folder(option: str, path: Path) -> None:
-    """Refuse, before anything is run, a file in a folder that is not there.
+    """Refuse, before anything is simulated, a file in a folder that does not exist.
 
     Raises
     ------
@@ -420,11 +420,11 @@ def check_folder(option: str, path: Path) -> None:
         With the *option* that names it.
     """
     if not path.parent.is_dir():
-        raise UserError(f"{option}: must be in a folder that is there, got {path}")
+        raise UserError(f"{option}: must be in an existing folder, got {path}")
 
 
 def check_new_folder(path: Path) -> None:
-    """Refuse a folder that holds something: results of two runs must not mix.
+    """Refuse a folder with files in it: results of two runs must not mix.
 
     Raises
     ------
@@ -434,32 +434,34 @@ def check_new_folder(path: Path) -> None:
     if path.exists() and not path.is_dir():
         raise UserError(f"--output: must be a folder, got the file {path}")
     if path.is_dir() and any(path.iterdir()):
-        raise UserError(f"--output: must be a new or an empty folder, {path} holds files")
+        raise UserError(f"--output: must be a new or an empty folder, got {path} with files in it")
 
 
 def check_measured(folder: Path, *names: str) -> None:
-    """Refuse a *folder* that lacks one of the files *names* which measuring makes.
+    """Refuse a *folder* that lacks one of the files *names*, which a measurement writes.
 
     Raises
     ------
     UserError
-        With what is missing.
+        With the missing file.
     """
     if not folder.is_dir():
         raise UserError(f"FOLDER: must be a folder with measured runs, got {folder}")
     for name in names:
         path = folder / name
         if not path.is_file() or path.stat().st_size == 0:
-            raise UserError(f"{path}: is missing or empty: `dispatchsim measure` makes it")
+            raise UserError(
+                f"{path}: must hold results, got none: `dispatchsim measure machine` writes it"
+            )
 
 
 def check_known(option: str, name: str, known: Iterable[str]) -> None:
-    """Refuse a *name* that is none of the *known* ones.
+    """Refuse a *name* that is not among the *known* ones.
 
     Raises
     ------
     UserError
-        With the *option* that was given it, and the nearest of the known ones.
+        With the *option* of the name, and the nearest known name.
     """
     names = list(known)
     if name not in names:
@@ -487,23 +489,23 @@ def share_of(text: str | None, option: str = "--within") -> float | None:
 
 
 def forced(asked: Asked, profile: str | None, vary: Sequence[str] | None) -> Profile | None:
-    """Return the profile of all points; None where profiles are what is varied.
+    """Return the profile of all points; None if profiles are varied.
 
     Raises
     ------
     UserError
-        If a profile, or other hardware, is asked for all the same.
+        If an option sets a profile or other hardware, too.
     """
     if not _varies_profile(vary):
         return asked.profile
     if profile is not None or CHANGED_FROM in asked.profile.machine:
-        raise UserError(f"--profile, --clock, --crossing: must be absent where {PROFILE} is varied")
+        raise UserError(f"--profile, --clock, --crossing: must be absent with --vary {PROFILE}")
     return None
 
 
 @contextlib.contextmanager
 def building() -> Iterator[Callable[[str, int, int], None]]:
-    """Yield what draws how far the build of a kernel is; say what is left of one that was stopped.
+    """Yield a progress bar of a kernel's build; report what a stopped build leaves.
 
     Raises
     ------
@@ -521,7 +523,7 @@ def building() -> Iterator[Callable[[str, int, int], None]]:
 
 
 def conclude(summary: CampaignSummary, folder: Path, name: str = "") -> None:
-    """Print how the measuring into *folder* ended, of the server *name* if there are several.
+    """Print how a measurement into *folder* ended; with the server's *name* if there are several.
 
     Raises
     ------
@@ -532,6 +534,6 @@ def conclude(summary: CampaignSummary, folder: Path, name: str = "") -> None:
 
     people().print(f"{name}: {summary_text(summary)}".removeprefix(": "), markup=False)
     if summary.interrupted:
-        raise Stopped(f"finished work is in {folder}, the same command goes on from there")
+        raise Stopped(f"finished work is in {folder}; the same command resumes there")
     if not name:
         people().print(f"results are in {folder}", markup=False)

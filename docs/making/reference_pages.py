@@ -25,6 +25,7 @@ from dispatchsim.calibration.profiles.cost import (
 )
 from dispatchsim.calibration.profiles.cost_profile import Profile
 from dispatchsim.command_line.app import app
+from dispatchsim.command_line.help_page import paragraphs, record, usage
 from dispatchsim.scenario.key_texts import KeyText, section_texts
 from dispatchsim.scenario.metrics import METRICS
 from dispatchsim.sim.state.costs import Curve
@@ -33,10 +34,10 @@ from .cost_words import about_cost
 
 _COMMAND_HEAD = """# Command line
 
-Each command, argument and option below is read from the program; `dispatchsim COMMAND --help`
-prints the same. The exit code is 0 after success, 2 if the request is impossible (one sentence on
-standard error gives the reason), 130 after Ctrl-C. Results go to standard output, everything else
-to standard error.
+Each command, argument and option below is read from the program. `dispatchsim COMMAND --help`
+prints the usual options, `dispatchsim COMMAND --help-all` all of them. The exit code is 0 on
+success, 2 after a mistake in the request (one sentence on standard error for each), 130 after
+Ctrl-C. Results go to standard output, everything else to standard error.
 """
 
 
@@ -51,30 +52,35 @@ def _sections(group: Any, context: Any, path: str) -> Iterator[str]:
     for name in group.list_commands(context):
         _, command, _ = group.resolve_command(context, [name])
         below = command.make_context(name, [], parent=context, resilient_parsing=True)
-        yield section(command, below, f"{path} {name}")
+        yield section(command, f"{path} {name}")
         if hasattr(command, "list_commands"):
             yield from _sections(command, below, f"{path} {name}")
 
 
-def section(command: Any, context: Any, path: str) -> str:
+def section(command: Any, path: str) -> str:
     """Return the section on one command."""
     shown = [p for p in command.params if not getattr(p, "hidden", False)]
-    arguments = [p for p in shown if p.param_type_name == "argument"]
-    pieces = [piece.strip("{}") for each in arguments for piece in each.get_usage_pieces(context)]
-    usage = " ".join([path, *pieces, "[OPTIONS]"])
+    first, *rest = map(_paragraph, paragraphs(command.help or ""))
     parts = [
         f"(command-{path.replace(' ', '-')})=",
         f"## `{path}`\n",
-        f"```text\n{usage}\n```\n",
-        f"{escaped(inspect.cleandoc(command.help or ''))}\n",
+        first,
+        f"```text\n{usage(command, path)}\n```\n",
+        *rest,
         f"```{{program}} {path}\n```\n",
     ]
-    return "\n".join([*parts, *(_parameter(p, context) for p in shown)])
+    return "\n".join([*parts, *map(_parameter, shown)])
 
 
-def _parameter(parameter: Any, context: Any) -> str:
-    """Return the entry of one argument or option, from its help."""
-    names, text = parameter.get_help_record(context)
+def _paragraph(paragraph: tuple[bool, str]) -> str:
+    """Return a paragraph of a command's help; an example as it is typed."""
+    is_example, text = paragraph
+    return f"```text\n{text}\n```\n" if is_example else f"{escaped(text)}\n"
+
+
+def _parameter(parameter: Any) -> str:
+    """Return the entry of one argument or option, as its help has it."""
+    names, text = record(parameter)
     return "\n".join([f"```{{option}} {names.replace(' / ', ', ')}", "", escaped(text), "```\n"])
 
 

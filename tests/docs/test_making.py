@@ -102,8 +102,10 @@ def test_each_command_and_option_is_on_the_page() -> None:
     for line in (
         "## `dispatchsim lab ablation`",
         "## `dispatchsim run`",
-        "{option} --draws <",
-        "{option} --quick, --no-quick",
+        "## `dispatchsim measure server`",
+        "```text\ndispatchsim measure machine [KIND] [OPTIONS]\n```",
+        "{option} --cost-samples N",
+        "{option} --ablation, --no-ablation",
     ):
         assert line in page
 
@@ -147,7 +149,7 @@ def test_text_that_looks_like_markup_is_not() -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        "dispatchsim measure --target emulated --quick --output counted",
+        "dispatchsim measure machine --target emulated --quick --output counted",
         "dispatchsim validate papers --fast",
         "dispatchsim --help",
         "dispatchsim run --help",
@@ -161,8 +163,8 @@ def test_what_takes_hours_is_checked_as_far_as_its_words(command: str) -> None:
     ("command", "fault"),
     [
         ("dispatchsim mesure", "mesure"),
-        ("dispatchsim measure --reapeats 3", "--reapeats"),
-        ("dispatchsim measure --repeats many", "--repeats"),
+        ("dispatchsim measure machine --reapeats 3", "--reapeats"),
+        ("dispatchsim measure machine --repeats many", "--repeats"),
         ("dispatchsim run", "SCENARIO"),
     ],
 )

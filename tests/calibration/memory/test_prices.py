@@ -112,7 +112,7 @@ def test_the_bench_asks_this_kernel_of_a_few() -> None:
 
 
 def test_options_of_the_command_go_together(call: Call) -> None:
-    result = call("lab", "memory-prices", "--output", "somewhere")
+    result = call("lab", "memory-costs", "--output", "somewhere")
     assert result.exit_code == 2
     assert "--output: must be absent without --keep" in result.stderr
 
@@ -124,8 +124,8 @@ def test_prices_that_hold_memory_of_others_are_said_to(
     readable = tmp_path / "slabinfo"
     readable.touch()
     monkeypatch.setattr(prices_module, "SLABINFO", readable)
-    assert "slabinfo" not in call("lab", "memory-prices").stderr
+    assert "slabinfo" not in call("lab", "memory-costs").stderr
     readable.unlink()
-    result = call("lab", "memory-prices")
+    result = call("lab", "memory-costs")
     assert result.exit_code == 0
     assert "cannot be read (run this as root)" in " ".join(result.stderr.split())

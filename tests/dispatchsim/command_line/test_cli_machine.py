@@ -37,7 +37,7 @@ def test_the_folder_of_another_machine_is_refused_before_anything_is_built(
     (tmp_path / "machine.json").write_text('{"id": "vax-1cpu"}')
     monkeypatch.setattr(target, "build", pytest.fail)
     monkeypatch.setattr(emulated, "kernel", pytest.fail)
-    result = call("measure", "--target", kind, "--output", tmp_path)
+    result = call("measure", "machine", "--target", kind, "--output", tmp_path)
     assert result.exit_code == 2
     assert 'machine.json: field id is "vax-1cpu", this machine is "' in result.stderr
     assert "choose another folder" in result.stderr
@@ -50,7 +50,7 @@ def test_ctrl_c_during_the_build_of_a_kernel_says_what_becomes_of_it(
         raise UnfinishedBuild("the kernel was not finished: the next run begins it anew")
 
     monkeypatch.setattr(emulated, "emulated_target", stopped)
-    result = call("measure", "--target", "emulated", "--output", "counted")
+    result = call("measure", "machine", "--target", "emulated", "--output", "counted")
     assert result.exit_code == 130
     assert result.stderr.splitlines()[-1] == (
         "stopped; the kernel was not finished: the next run begins it anew"
@@ -89,34 +89,31 @@ def test_a_round_that_is_not_whole_is_no_profile_and_says_what_to_do(
     monkeypatch.setattr(cli_calibrate, "compile_engines", lambda *_, **__: None)
     n_all = len(bench_commands(mechanisms=()))
     write_folder(tmp_path / "part", n_benches=5)
-    result = call("calibrate", tmp_path / "part")
+    result = call("calibrate", "machine", tmp_path / "part")
     assert result.exit_code == 2
     assert "micro.jsonl: " in result.stderr
-    assert f"the round is not whole, {n_all - 5} of its microbenchmarks were not" in result.stderr
-    assert "the same `dispatchsim measure` command goes on" in result.stderr
+    assert f"the round is incomplete: {n_all - 5} of its microbenchmarks are" in result.stderr
+    assert "the same `dispatchsim measure machine` command resumes" in result.stderr
     write_folder(tmp_path / "whole", n_benches=n_all)
-    result = call("calibrate", tmp_path / "whole")
+    result = call("calibrate", "machine", tmp_path / "whole")
     assert result.exit_code == 2
     assert "micro.jsonl: " in result.stderr
-    assert "not whole" not in result.stderr
+    assert "incomplete" not in result.stderr
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("command", "message"),
     [
-        (("--target", "emulated"), "--target: flood is measured on hardware, got emulated"),
-        (("--steering", "loopback"), "--steering: flood needs namespaces, got loopback"),
-        (
-            ("--steering", "far_end"),
-            "--steering: flood needs namespaces, as its datagrams come from a socket, got far_end",
-        ),
-        (("--mechanisms", "poll"), "--mechanisms: must be absent for flood, got poll"),
+        (("flood", "--target", "emulated"), "it belongs to `dispatchsim measure machine`"),
+        (("flood", "--steering", "namespaces"), "--steering: must be an option of"),
+        (("flood", "--mechanisms", "poll"), "it belongs to `dispatchsim measure machine`"),
+        (("overload", "--steering", "loopback"), "must be one of namespaces, client_machine"),
     ],
 )
-def test_floods_are_of_hardware_in_namespaces(
-    call: Call, options: tuple[str, ...], message: str
+def test_floods_and_overload_are_of_hardware_in_namespaces(
+    call: Call, command: tuple[str, ...], message: str
 ) -> None:
-    result = call("measure", "flood", *options)
+    result = call("measure", *command)
     assert result.exit_code == 2
     assert message in result.stderr
 
@@ -150,7 +147,7 @@ def test_what_cannot_be_measured_is_refused_before_anything_is_built(
 ) -> None:
     monkeypatch.setattr(target, "build", pytest.fail)
     monkeypatch.setattr(emulated, "kernel", pytest.fail)
-    result = call("measure", "--output", tmp_path, *options)
+    result = call("measure", "machine", "--output", tmp_path, *options)
     assert result.exit_code == 2
     assert message in " ".join(result.stderr.split())
 
@@ -173,6 +170,6 @@ def test_ctrl_c_says_where_forecasts_are_kept(
         (tmp_path / kind).mkdir()
         append(tmp_path / kind / "heldout.jsonl", makers[kind](HELD_OUT, toy_profile()))
         options += [tmp_path / kind, "--profile", tmp_path / "toy.toml"]
-    result = call("validate", *options)
+    result = call("validate", "machine", *options)
     assert result.exit_code == 130
     assert result.stderr.splitlines()[-1] == "stopped; finished work is in report"

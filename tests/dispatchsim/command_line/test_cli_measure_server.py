@@ -1,4 +1,4 @@
-"""`measure --server`: what is refused, and what people are told of a server."""
+"""`measure server`: what is refused, and what is printed about a server."""
 
 from __future__ import annotations
 
@@ -13,19 +13,18 @@ from dispatchsim.calibration.observed.observed_run import ObservedRun, observed_
 from dispatchsim.command_line.observed import recognised_sentences, runs_table
 from dispatchsim.sim.files.tables import rich_table
 
-SERVER = ("--server", "nginx", "--port", "80")
+SERVER = ("nginx", "--port", "80")
 
 
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (("--port", "80"), "--port: is of a server, and needs --server or --pid"),
-        (("--reads-after-accept",), "--reads-after-accept: is of a server"),
-        (("--server", "nginx"), "--port: must be given with --server and --pid"),
-        ((*SERVER, "--pid", "1"), "--pid: must be absent with --server"),
-        (("--server", "nginx '", "--port", "80"), "--server: is no command line (No closing"),
-        (("--server", " ", "--port", "80"), "--server: must name a program, got nothing"),
-        ((*SERVER, "--address", "::1"), "--address: is of --pid"),
+        (("--port", "80"), "CMD, --pid: must be one of them, got neither"),
+        (("nginx",), "--port: must be given"),
+        ((*SERVER, "--pid", "1"), "CMD, --pid: must be one of them, got both"),
+        (("nginx '", "--port", "80"), "CMD: must be a command line (No closing"),
+        ((" ", "--port", "80"), "CMD: must name a program, got nothing"),
+        ((*SERVER, "--address", "::1"), "--address: must be absent without --pid"),
         ((*SERVER, "--users", "4,many"), "--users: must be whole numbers from 1 to 1000000"),
         ((*SERVER, "--requests", "0"), 'separated by commas, got "0"'),
         ((*SERVER, "--idle", "-1"), "--idle: must be whole numbers from 0 to 65535"),
@@ -34,18 +33,24 @@ SERVER = ("--server", "nginx", "--port", "80")
         ((*SERVER, "--rate", "fast"), "--rate: must be a rate"),
         ((*SERVER, "--environment", "EVENT"), '--environment: must be NAME=VALUE, got "EVENT"'),
         ((*SERVER, "--mechanism", "epol"), "--mechanism: "),
-        ((*SERVER, "--quick"), "--quick: must be absent with --server and --pid"),
-        ((*SERVER, "--steering", "far_end"), "--steering: a server is measured over sockets"),
-        ((*SERVER, "--target", "emulated"), "--target: a server is measured on hardware"),
+        ((*SERVER, "--quick"), "--quick: must be an option of `dispatchsim measure server`"),
+        (
+            (*SERVER, "--steering", "client_machine"),
+            '--steering: must be one of namespaces, loopback, got "client_machine"',
+        ),
+        (
+            (*SERVER, "--target", "emulated"),
+            "--target: must be absent here; it belongs to `dispatchsim measure machine`",
+        ),
         (("--pid", "1", "--port", "80", "--steering", "loopback"), "--steering: must be absent"),
-        (("fit", *SERVER), "KIND: must be absent with --server and --pid, got fit"),
+        (("fit", *SERVER), 'ARGUMENTS: must be CMD alone, got also "nginx"'),
         ((*SERVER, "--driver", "httperf"), "--driver: httperf "),
     ],
 )
 def test_what_cannot_be_measured_is_one_sentence(
     options: tuple[str, ...], sentence: str, call: Call
 ) -> None:
-    result = call("measure", *options)
+    result = call("measure", "server", *options)
     assert result.exit_code == 2, result.output
     assert sentence in result.stderr
     assert list(Path.cwd().iterdir()) == []
@@ -95,7 +100,7 @@ def test_what_was_recognised_and_what_is_to_be_said() -> None:
         "recognised: waits with epoll_edge, closes before its clients do, 2 threads serve, another "
         "thread accepts for those that serve",
         "system calls of a request (one connection in two requests): 2 read, 0.5 accept4",
-        "counted by strace in a run apart, 6.5 times as slow",
-        "not seen: how many connections it accepts at a time (say it: --accept-limit)",
+        "counted by strace in a separate run, 6.5 times as slow",
+        "not detected: how many connections it accepts at a time (option --accept-limit)",
     ]
     assert "were not counted" in recognised_sentences(None)[0]

@@ -133,7 +133,7 @@ def test_a_run_is_as_long_as_its_requests_and_its_crowd_need(call: Call) -> None
 def test_all_wrong_answers_are_named_at_once(call: Call) -> None:
     wrong = ("--connections", "many", "--rate", "20000", "--reply-size", "8K", "--p99", "0 ms")
     told = call("new", "websocket_hub", *wrong, "--threads", "3", "--cpus", "0")
-    absent = "must be given where there is no terminal, such as"
+    absent = "must be given without a terminal, such as"
     assert mistakes(told) == [
         "--threads: must be absent for websocket_hub, got 3",
         f'--request-cpu: {absent} "20 us" (--defaults takes examples)',
@@ -167,9 +167,7 @@ def test_a_file_is_overwritten_by_force_alone(call: Call) -> None:
     path = Path("cache.toml")
     path.write_text("mine\n")
     (told,) = mistakes(call("new", "cache", "--defaults"))
-    assert (
-        told == "FILE: must be a new file, got cache.toml, which is there (--force overwrites it)"
-    )
+    assert told == "FILE: must be a new file, got cache.toml, which exists (--force overwrites it)"
     assert path.read_text() == "mine\n"
     assert call("new", "cache", "--defaults", "--force").exit_code == 0
     assert ds.Scenario.read(path).server.workers == 1

@@ -16,7 +16,7 @@ from dispatchsim.validation.papers.scoring import Setting, score_paper
 
 Call = Callable[..., Result]
 NAME = "mogul_ramakrishnan_1996"
-SMALL = ("validate", "papers", "--paper", NAME, "--fast", "--draws", "2", "--workers", "1")
+SMALL = ("validate", "papers", "--paper", NAME, "--fast", "--cost-samples", "2", "--workers", "1")
 
 
 def test_a_paper_is_scored_drawn_and_kept(
@@ -59,11 +59,9 @@ def test_a_paper_is_scored_drawn_and_kept(
     ("arguments", "words"),
     [
         (("papers", "--paper", "mogul_1996"), "must be one of mogul_ramakrishnan_1996"),
-        (("papers", "--profile", "x"), "--profile: must be absent for papers"),
-        (("measured", "--fast"), "--fast: must be absent unless `papers`"),
-        (("measured", "--paper", NAME), "--paper: must be absent unless `papers`"),
-        (("measured", "--ablation"), "--ablation: must be absent unless `papers`"),
-        (("papers", "--draws", "0"), "--draws: must be at least 1 for papers, got 0"),
+        (("papers", "--profile", "x"), "--profile: must be absent here; it belongs to"),
+        (("machine", "measured", "--fast"), "it belongs to `dispatchsim validate papers`"),
+        (("papers", "--cost-samples", "0"), "--cost-samples: must be a whole number from 1 to"),
     ],
 )
 def test_what_makes_no_sense_is_said_and_nothing_is_written(

@@ -63,7 +63,9 @@ def test_a_program_is_set_in_any_order_with_other_options(
 ) -> None:
     path = program_file(tmp_path / "s.toml", 'program = "thttpd"\nwrites = "at once"')
     settings = [word for option in order for word in ("--set", option)]
-    result = call("run", path, "--profile", profile_path, "--draws", 0, *FEW, *settings, "--json")
+    result = call(
+        "run", path, "--profile", profile_path, "--cost-samples", 0, *FEW, *settings, "--json"
+    )
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)["scenario"]
     assert found["load"]["rate"] == "1000/s"
@@ -82,7 +84,7 @@ def test_a_program_is_set_in_any_order_with_other_options(
         ("capacity", "--p99", "4 ms", "--set", "server.program=userver_masel"),
         ("steady", "--runs", 2, "--set", "server.program=userver_masel"),
         ("compare", "--mechanisms", "select", "--set", "server.program=userver_masel"),
-        ("forecast", "--draws", 3, "--set", "server.program=userver_masel"),
+        ("forecast", "--cost-samples", 3, "--set", "server.program=userver_masel"),
     ],
     ids=lambda command: str(command[0]),
 )

@@ -39,7 +39,7 @@ def test_a_timeline_is_drawn_as_its_name_says(tmp_path: Path, suffix: str, begin
 def test_a_run_leaves_a_trace(tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
     asked = ("--trace", str(path), "--trace-from", "20 ms", "--trace-length", "1 ms")
-    alone = ("--engine", "reference", "--draws", "0", "--workers", "1")
+    alone = ("--engine", "reference", "--cost-samples", "0", "--workers", "1")
     said("run", "poll_10k_idle", *_SHORT, *alone, *asked)
     trace = json.loads(path.read_text())
     assert trace["otherData"]["begin_ns"] == 20_000_000
@@ -62,7 +62,7 @@ def test_a_page_is_made_for_another_mechanism(tmp_path: Path) -> None:
         (("timeline", "--plot", "a.svg", "--length", "2"), '--length: must be a duration such as'),
         (("timeline", "--plot", "a.svg", "--length", "0ms"), "must be above 0, got 0ms"),
         (("step", "--output", "a.txt"), "--output: must end in .html, got a.txt"),
-        (("step", "--output", "no/a.html"), "--output: must be in a folder that is there, got no"),
+        (("step", "--output", "no/a.html"), "--output: must be in an existing folder, got no"),
         (("run", "--trace", "a.txt"), "--trace: must end in .json, got a.txt"),
         (("run", "--trace-from", "1 ms"), "--trace-from, --trace-length: must be absent without"),
         (

@@ -68,7 +68,7 @@ def test_a_broken_fragment_is_named_and_made_again(
     again = call(*asked, *options)
     assert again.stdout == whole.stdout
     assert fragment.name in again.stderr
-    assert "could not be read, its runs are made again" in " ".join(again.stderr.split())
+    assert "could not be read; its runs are simulated again" in " ".join(again.stderr.split())
     assert (Path("dispatchsim-results") / "quarantine" / fragment.name).exists()
 
 
@@ -78,7 +78,7 @@ def test_compare_over_a_grid_says_who_is_best(
     options = ("--mechanisms", "poll,epoll_level", "--profile", profile_path, *SMALL)
     result = call("compare", scenario_path, *options, "--vary", "idle.connections=0,2000")
     assert result.exit_code == 0, result.output
-    assert "cannot be told from the best of its row" in result.stdout
+    assert "no significant difference from the row's best" in result.stdout
     content = json.loads(
         call("compare", scenario_path, *options, "--vary", "idle.connections=2000", "--json").stdout
     )
@@ -115,7 +115,7 @@ def test_steady_says_how_long_a_warm_up_must_be(
 def test_forecast_says_what_its_intervals_hold(
     call: Call, scenario_path: Path, profile_path: Path
 ) -> None:
-    options = ("--profile", profile_path, *SMALL, "--draws", 3, "--level", "80%")
+    options = ("--profile", profile_path, *SMALL, "--cost-samples", 3, "--level", "80%")
     result = call("forecast", scenario_path, *options, "--plot", "f.png")
     assert result.exit_code == 0, result.output
     assert "80% interval" in result.stdout
@@ -126,7 +126,7 @@ def test_forecast_says_what_its_intervals_hold(
 def test_other_hardware_is_in_the_name_of_the_profile(
     call: Call, scenario_path: Path, profile_path: Path
 ) -> None:
-    options = (*SMALL, "--json", "--no-store", "--profile", profile_path, "--draws", 3)
+    options = (*SMALL, "--json", "--no-store", "--profile", profile_path, "--cost-samples", 3)
     asked = ("forecast", scenario_path, *options)
     plain = json.loads(call(*asked).stdout)
     fast = json.loads(call(*asked, "--clock", 2, "--crossing", "2 us", "--cpus", 2).stdout)
@@ -137,7 +137,7 @@ def test_other_hardware_is_in_the_name_of_the_profile(
     assert plain["expected"] != fast["expected"]
     linked = json.loads(call(*asked, "--link", "100 Mbit/s").stdout)
     assert linked["scenario"]["network"] == {"up": "100 Mbit/s", "down": "100 Mbit/s"}
-    once = (scenario_path, "--profile", profile_path, "--cpus", 2, "--json", "--draws", 0)
+    once = (scenario_path, "--profile", profile_path, "--cpus", 2, "--json", "--cost-samples", 0)
     one = json.loads(call("run", *once).stdout)
     several = json.loads(call("compare", *once, "--mechanisms", "poll,epoll_level").stdout)
     for result in (one, *several["results"].values()):
@@ -148,7 +148,11 @@ def test_values_are_set_for_any_question(
     call: Call, scenario_path: Path, profile_path: Path
 ) -> None:
     options = ("--profile", profile_path, *SMALL, "--json", "--set", "load.rate=3000/s")
-    for command in (("run", "--draws", 0), ("forecast", "--draws", 3), ("steady", "--runs", 2)):
+    for command in (
+        ("run", "--cost-samples", 0),
+        ("forecast", "--cost-samples", 3),
+        ("steady", "--runs", 2),
+    ):
         content = json.loads(call(command[0], scenario_path, *command[1:], *options).stdout)
         assert content["scenario"]["load"]["rate"] == "3000/s"
 
@@ -193,7 +197,7 @@ def test_a_setting_without_a_value_takes_the_key_away(
 ) -> None:
     own = scenario_path.read_text().replace("[run]", 'timeout = "1 s"\n[run]')
     scenario_path.write_text(own.replace("[load]", "backlog = 7\n[load]"))
-    asked = ("run", scenario_path, "--profile", profile_path, *SMALL, "--json", "--draws", 0)
+    asked = ("run", scenario_path, "--profile", profile_path, *SMALL, "--json", "--cost-samples", 0)
     kept = json.loads(call(*asked).stdout)["scenario"]
     assert (kept["server"]["backlog"], kept["load"]["timeout"]) == (7, "1 s")
     found = json.loads(call(*asked, "--set", "load.timeout=", "--set", "server.backlog = ").stdout)
@@ -222,7 +226,7 @@ def test_settings_are_read_as_people_type_them(
 ) -> None:
     typed = ("load.rate=3k/s", "idle.connections=0.1k", "network.up=1Gbps", "load.reply_size=8KB")
     options = [option for text in typed for option in ("--set", text)]
-    asked = ("run", scenario_path, "--profile", profile_path, *SMALL, "--json", "--draws", 0)
+    asked = ("run", scenario_path, "--profile", profile_path, *SMALL, "--json", "--cost-samples", 0)
     found = json.loads(call(*asked, *options).stdout)["scenario"]
     assert (found["load"]["rate"], found["load"]["reply_size"]) == ("3000/s", "8 kB")
     assert (found["idle"]["connections"], found["network"]["up"]) == (100, "1 Gbit/s")
@@ -231,8 +235,8 @@ def test_settings_are_read_as_people_type_them(
 @pytest.mark.parametrize(
     ("command", "options"),
     [
-        ("run", ("--mechanism", "epoll", "--draws", 0)),
-        ("run", ("--set", "server.mechanism=epoll", "--draws", 0)),
+        ("run", ("--mechanism", "epoll", "--cost-samples", 0)),
+        ("run", ("--set", "server.mechanism=epoll", "--cost-samples", 0)),
         ("compare", ("--mechanisms", "epoll,poll")),
     ],
 )
@@ -261,7 +265,7 @@ def test_replications_are_an_option_of_each_question_that_has_them(
     call: Call, scenario_path: Path, profile_path: Path
 ) -> None:
     asked = (scenario_path, "--profile", profile_path, *SMALL, "--json", "--replications", 2)
-    assert json.loads(call("run", *asked, "--draws", 0).stdout)["seeds"] == [1, 2]
+    assert json.loads(call("run", *asked, "--cost-samples", 0).stdout)["seeds"] == [1, 2]
     compared = json.loads(call("compare", *asked, "--mechanisms", "poll,select").stdout)
     assert [result["seeds"] for result in compared["results"].values()] == [[1, 2], [1, 2]]
     vary = ("--vary", "load.rate=2k/s,3k/s", "--no-store")
@@ -281,7 +285,7 @@ def test_a_store_that_cannot_be_written_is_said_before_anything_runs(
 ) -> None:
     asked = ("sweep", scenario_path, "--profile", profile_path, "--vary", "load.rate=1000/s")
     result = call(*asked, "--store", scenario_path)
-    assert "--store: must be a folder that can be written" in sentence(result)
+    assert "--store: must be a writable folder" in sentence(result)
 
 
 @pytest.mark.parametrize(
@@ -299,7 +303,7 @@ def test_a_store_that_cannot_be_written_is_said_before_anything_runs(
             ),
             "the grid has 9,900,000 points",
         ),
-        (("sweep", "--vary", "load.rate=1000/s", "--figure", "p98"), "--figure: unknown key"),
+        (("sweep", "--vary", "load.rate=1000/s", "--metric", "p98"), "--metric: unknown key"),
         (("sweep", "--vary", "load.rate=1000/s", "--within", "2"), "--within: must be a share"),
         (
             ("sweep", "--vary", "load.rate=1000/s", "--plot", "a.gif"),
@@ -325,7 +329,10 @@ def test_a_store_that_cannot_be_written_is_said_before_anything_runs(
             "would run nothing, got 3",
         ),
         (("compare", "--vary", "load.rate=1000/s", "--mechanisms", "poll"), "at least two"),
-        (("compare", "--vary", "load.rate=1000/s", "--draws", "3"), "--draws: must be absent with"),
+        (
+            ("compare", "--vary", "load.rate=1000/s", "--cost-samples", "3"),
+            "--cost-samples: must be absent with",
+        ),
         (("run", "--set", "load.rate=1/s,2/s"), "--set load.rate: must be one value"),
         (
             ("sweep", "--set", "load.rate=5", "--vary", "idle.connections=1"),

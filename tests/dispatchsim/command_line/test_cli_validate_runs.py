@@ -66,12 +66,18 @@ def changed(run: ObservedRun, part: str, **update: object) -> ObservedRun:
 
 def test_a_planner_goes_from_runs_to_a_scenario_and_a_report(call: Call, files: Path) -> None:
     made = call(
-        "calibrate", "mine", "--profile", "machine.toml", "--scenario", "mine.scenario.toml"
+        "calibrate",
+        "server",
+        "mine",
+        "--profile",
+        "machine.toml",
+        "--scenario",
+        "mine.scenario.toml",
     )
     assert made.exit_code == 0, made.output
     assert "a request" in made.stdout
     assert "95% interval" in made.stdout
-    assert "What would tell most: " in made.stdout
+    assert "The most useful next run: " in made.stdout
     assert "dispatchsim capacity mine.scenario.toml" in made.stdout
     profile = Profile.read(files / "toy-server.toml")
     assert profile.cost["application"]["request_ns"].value[0] == pytest.approx(12_000, rel=0.03)
@@ -80,7 +86,7 @@ def test_a_planner_goes_from_runs_to_a_scenario_and_a_report(call: Call, files: 
     assert scenario.server.accept_limit == 1
     assert scenario.machine.profile == str(files / "toy-server.toml")
     report = call(
-        "validate", "--profile", "toy-server.toml", "--runs", "mine", "--draws", "0",
+        "validate", "server", "mine", "--profile", "toy-server.toml", "--cost-samples", "0",
         "--workers", "1",
     )  # fmt: skip
     assert report.exit_code == 0, report.output
@@ -94,7 +100,7 @@ def test_what_nobody_saw_is_left_out_of_a_report(
     unseen = {"busy_share": None, "process_ns": None, "latency_ns": None}
     append(files / "unseen.jsonl", *(run.model_copy(update=unseen) for run in runs))
     report = call(
-        "validate", "--profile", "machine.toml", "--runs", "unseen.jsonl", "--draws", "0",
+        "validate", "server", "unseen.jsonl", "--profile", "machine.toml", "--cost-samples", "0",
         "--workers", "1",
     )  # fmt: skip
     assert report.exit_code == 0, report.output
@@ -109,25 +115,33 @@ def test_a_scenario_has_the_thread_that_accepts_for_the_others(
     handed = changed(runs[0], "server", share="handed over", reads_after_accept=None)
     append(files / "handed.jsonl", handed)
     made = call(
-        "calibrate", "handed.jsonl", "--profile", "machine.toml", "--scenario", "x.scenario.toml"
+        "calibrate",
+        "server",
+        "handed.jsonl",
+        "--profile",
+        "machine.toml",
+        "--scenario",
+        "x.scenario.toml",
     )
     assert made.exit_code == 0, made.output
     server = Scenario.read(files / "x.scenario.toml").server
     assert (server.workers, server.share) == (2, "handed over")
-    assert "--reads-after-accept" not in made.stderr  # who accepts does not read
+    assert "--reads-after-accept" not in made.stderr  # the thread that accepts does not read
 
 
 def test_what_is_taken_for_granted_of_several_workers_is_said(
     call: Call, files: Path, runs: list[ObservedRun]
 ) -> None:
     append(files / "two.jsonl", changed(runs[0], "server", workers=2))
-    made = call("calibrate", "two.jsonl", "--profile", "machine.toml")
+    made = call("calibrate", "server", "two.jsonl", "--profile", "machine.toml")
     assert made.exit_code == 0, made.output
-    assert "what the server's workers share, so it is taken to be" in " ".join(made.stderr.split())
+    assert "one accept queue for all workers is assumed" in " ".join(made.stderr.split())
 
 
 def test_without_a_file_for_it_the_scenario_is_printed(call: Call, files: Path) -> None:
-    made = call("calibrate", "mine/runs.jsonl", "--profile", "machine.toml", "--name", "mine")
+    made = call(
+        "calibrate", "server", "mine/runs.jsonl", "--profile", "machine.toml", "--name", "mine"
+    )
     assert made.exit_code == 0, made.output
     assert (files / "mine.toml").is_file()
     assert 'profile = "mine.toml"' in made.stdout
@@ -139,14 +153,20 @@ def test_what_imported_runs_do_not_say_is_asked_for_by_name(
 ) -> None:
     silent = changed(runs[0], "server", mechanism=None, accept_limit=None)
     append(files / "imported.jsonl", silent)
-    asked = said(call("calibrate", "imported.jsonl", "--profile", "machine.toml"))
-    assert "--mechanism: must be given, as 1 of 1 runs do not say" in asked
+    asked = said(call("calibrate", "server", "imported.jsonl", "--profile", "machine.toml"))
+    assert "--mechanism: must be given, as 1 of 1 runs lack it" in asked
     made = call(
-        "calibrate", "imported.jsonl", "--profile", "machine.toml", "--mechanism", "epoll_level"
+        "calibrate",
+        "server",
+        "imported.jsonl",
+        "--profile",
+        "machine.toml",
+        "--mechanism",
+        "epoll_level",
     )
     assert made.exit_code == 0, made.output
-    assert "--accept-limit: neither runs nor you say it" in " ".join(made.stderr.split())
-    assert "now all counts as of the request" in made.stdout
+    assert "--accept-limit: 0 (all that wait) is assumed" in " ".join(made.stderr.split())
+    assert "which now includes it" in made.stdout
 
 
 def test_runs_of_another_machine_are_refused_unless_they_are_wanted(
@@ -154,12 +174,12 @@ def test_runs_of_another_machine_are_refused_unless_they_are_wanted(
 ) -> None:
     append(files / "far.jsonl", changed(runs[0], "source", machine="vax-1cpu"))
     for command in (
-        ("calibrate", "far.jsonl", "--profile", "machine.toml"),
-        ("validate", "--runs", "far.jsonl", "--profile", "machine.toml"),
+        ("calibrate", "server", "far.jsonl", "--profile", "machine.toml"),
+        ("validate", "server", "far.jsonl", "--profile", "machine.toml"),
     ):
         refused = said(call(*command))
         assert f'was measured on {MACHINE}, and runs are of "vax-1cpu"' in refused
-    made = call("calibrate", "far.jsonl", "--profile", "machine.toml", "--anyway")
+    made = call("calibrate", "server", "far.jsonl", "--profile", "machine.toml", "--anyway")
     assert made.exit_code == 0, made.output
     assert "are taken at the prices of" in made.stderr
 
@@ -168,19 +188,20 @@ def test_several_servers_are_not_fitted_as_one(
     call: Call, files: Path, runs: list[ObservedRun]
 ) -> None:
     append(files / "both.jsonl", *runs, changed(runs[0], "server", command="other", name="other"))
-    refused = said(call("calibrate", "both.jsonl", "--profile", "machine.toml"))
+    both = ("calibrate", "server", "both.jsonl", "--profile", "machine.toml")
+    refused = said(call(*both))
     assert 'runs are of 2 servers, "toy-server --port 8080", "other"' in refused
-    refused = said(call("calibrate", "both.jsonl", "--profile", "machine.toml", "--server", "x9"))
+    refused = said(call(*both, "--server", "x9"))
     assert "--server: must be a part of" in refused
 
 
 def test_a_profile_is_found_by_the_machine_of_the_runs(
     call: Call, files: Path, runs: list[ObservedRun]
 ) -> None:
-    assert f"no shipped profile is of {MACHINE}" in said(call("calibrate", "mine"))
+    assert f"no shipped profile is of {MACHINE}" in said(call("calibrate", "server", "mine"))
     append(files / "nowhere.jsonl", changed(runs[0], "source", machine=""))
-    refused = said(call("calibrate", "nowhere.jsonl"))
-    assert "--profile: must be given, as the runs do not say on which machine" in refused
+    refused = said(call("calibrate", "server", "nowhere.jsonl"))
+    assert "--profile: must be given, as the runs do not record their machine" in refused
     older = "epyc-family26-2cpu-linux-6.18"
     for machine in (older, older.replace("-2cpu", "-model2-2cpu")):
         assert profile_of_runs([changed(runs[0], "source", machine=machine)]).name == older
@@ -198,8 +219,8 @@ def test_a_file_that_holds_no_runs_is_refused(
     call: Call, files: Path, content: str, rule: str
 ) -> None:
     (files / "bad.jsonl").write_text(content)
-    assert rule in said(call("calibrate", "bad.jsonl", "--profile", "machine.toml"))
-    assert rule in said(call("validate", "--runs", "bad.jsonl", "--profile", "machine.toml"))
+    assert rule in said(call("calibrate", "server", "bad.jsonl", "--profile", "machine.toml"))
+    assert rule in said(call("validate", "server", "bad.jsonl", "--profile", "machine.toml"))
 
 
 def test_a_line_that_was_cut_is_ignored_with_a_note(
@@ -207,7 +228,7 @@ def test_a_line_that_was_cut_is_ignored_with_a_note(
 ) -> None:
     path = files / "mine" / "runs.jsonl"
     path.write_text(path.read_text() + runs[0].model_dump_json()[:200])
-    made = call("calibrate", "mine", "--profile", "machine.toml")
+    made = call("calibrate", "server", "mine", "--profile", "machine.toml")
     assert made.exit_code == 0, made.output
     assert "line 5: torn by an interrupted write, ignored" in made.stderr
 
@@ -215,17 +236,14 @@ def test_a_line_that_was_cut_is_ignored_with_a_note(
 @pytest.mark.parametrize(
     ("command", "rule"),
     [
-        (("calibrate", "absent"), "FOLDER: must be a folder with measured runs"),
-        (("calibrate", "mine", "absent"), "absent: must be a file or folder of runs"),
-        (("calibrate", ".", "--name", "x"), "--name: must be absent for a machine's folder"),
-        (("validate",), "FOLDER: must be given, or --profile and --runs"),
-        (("validate", "mine", "--runs", "mine"), "--runs: must be absent where a FOLDER is given"),
-        (("validate", "--runs", "mine"), "--profile: must be given once with --runs, got 0"),
-        (("validate", "mine", "--anyway"), "--anyway: must be absent without --runs"),
-        (("validate", "--runs", "mine", "--fast"), "--fast: must be absent unless `papers`"),
+        (("calibrate", "machine", "absent"), "FOLDER: must be a folder with measured runs"),
+        (("calibrate", "server", "mine", "absent"), "absent: must be a file or folder of runs"),
+        (("calibrate", "machine"), "FOLDER: must be given, as in `dispatchsim calibrate machine"),
+        (("validate", "machine"), "FOLDER: must be given"),
+        (("validate", "server", "mine"), "--profile: must be given, as in `dispatchsim validate"),
     ],
 )
-def test_options_that_do_not_go_together_are_refused(
+def test_what_is_missing_is_named(
     call: Call, files: Path, command: tuple[str, ...], rule: str
 ) -> None:
     assert rule in said(call(*command))
@@ -235,8 +253,8 @@ def test_a_mechanism_that_nobody_knows_is_refused_by_name(
     call: Call, files: Path, runs: list[ObservedRun]
 ) -> None:
     append(files / "later.jsonl", changed(runs[0], "server", mechanism="epol_level"))
-    for command in ("calibrate", "later.jsonl"), ("validate", "--runs", "later.jsonl"):
-        refused = said(call(*command, "--profile", "machine.toml"))
+    for command in ("calibrate", "validate"):
+        refused = said(call(command, "server", "later.jsonl", "--profile", "machine.toml"))
         assert refused.startswith("error: server.mechanism: must be of ")
         assert 'got "epol_level"' in refused
 
@@ -245,7 +263,7 @@ def test_a_profile_without_prices_of_the_mechanism_is_refused(
     call: Call, files: Path, runs: list[ObservedRun]
 ) -> None:
     append(files / "kqueue.jsonl", changed(runs[0], "server", mechanism="kqueue"))
-    refused = said(call("calibrate", "kqueue.jsonl", "--profile", "machine.toml"))
+    refused = said(call("calibrate", "server", "kqueue.jsonl", "--profile", "machine.toml"))
     assert "must be known of a server that waits with kqueue" in refused
-    refused = said(call("validate", "--runs", "kqueue.jsonl", "--profile", "machine.toml"))
-    assert "must be known to forecast kqueue" in refused
+    refused = said(call("validate", "server", "kqueue.jsonl", "--profile", "machine.toml"))
+    assert "must be given to forecast kqueue" in refused

@@ -116,7 +116,7 @@ def test_an_engine_that_cannot_be_had_is_one_sentence(
 def test_the_command_line_takes_an_engine(
     call: Call, scenario_path: Path, profile_path: Path, command: str
 ) -> None:
-    options = ("--profile", profile_path, "--workers", 1, "--draws", 0, "--json")
+    options = ("--profile", profile_path, "--workers", 1, "--cost-samples", 0, "--json")
     content = json.loads(call(command, scenario_path, *options, "--engine", "reference").stdout)
     result = content["results"]["poll"] if command == "compare" else content
     assert result["engine"] == "reference"
@@ -198,7 +198,7 @@ def test_the_command_line_says_that_it_compiles(
     # Whatever this process has loaded meanwhile.
     monkeypatch.setattr(compiling, "uncompiled", lambda names, *_: list(names))
     monkeypatch.setattr(compiling, "warm", lambda *_: True)
-    options = ("--profile", profile_path, "--workers", 1, "--draws", 0)
+    options = ("--profile", profile_path, "--workers", 1, "--cost-samples", 0)
     told = "compiling the fast engine for epoll_level (once, about 2 seconds)"
     assert told in call("run", scenario_path, *options).stderr
     assert told not in call("run", scenario_path, *options, "--engine", "reference").stderr
@@ -346,7 +346,7 @@ def test_dropped_packets_and_signals_are_shown_where_there_are_some() -> None:
 def test_a_long_simulation_is_announced(
     call: Call, scenario_path: Path, profile_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    options = ("--profile", profile_path, "--workers", 1, "--draws", 0)
+    options = ("--profile", profile_path, "--workers", 1, "--cost-samples", 0)
     assert "requests to simulate" not in call("run", scenario_path, *options).stderr
     monkeypatch.setattr("dispatchsim.command_line.run.LONG_S", 0.0)
     told = call("run", scenario_path, *options).stderr
@@ -364,7 +364,10 @@ def test_the_effort_is_that_of_the_engine_and_unknown_where_the_server_decides()
 
 def test_a_difference_without_an_end_says_which_way() -> None:
     endless = [estimate([math.inf, math.inf]), estimate([-math.inf, -math.inf])]
-    assert [_difference(each, str) for each in endless] == ["for ever longer", "for ever shorter"]
+    assert [_difference(each, str) for each in endless] == [
+        "infinitely longer",
+        "infinitely shorter",
+    ]
     both_ways = estimate([math.inf, -math.inf])
     assert math.isnan(both_ways.mean)
     assert math.isnan(both_ways.half_width)

@@ -23,7 +23,7 @@ Call = Callable[..., Result]
 SHORT = ("--set", "load.rate=1000/s", "--workers", 1)
 TWO_RATES = ("--vary", "load.rate=1000/s,2000/s")
 COMMANDS: dict[str, tuple[object, ...]] = {
-    "run": ("--draws", 1),
+    "run": ("--cost-samples", 1),
     "run as another tool": ("--report", "wrk2"),
     "compare": ("--mechanisms", "poll,epoll_level"),
     "compare at points": ("--mechanisms", "poll,epoll_level", *TWO_RATES, "--no-store"),
@@ -95,7 +95,7 @@ def test_the_reference_engine_that_was_asked_for_needs_no_warning(
     call: Call, scenario_path: Path, profile_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CC", "/nonexistent")
-    options = ("--profile", profile_path, "--draws", 0)
+    options = ("--profile", profile_path, "--cost-samples", 0)
     result = call("run", scenario_path, *options, "--engine", "reference")
     assert result.exit_code == 0
     assert "fast engine" not in result.stdout + result.stderr

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dispatchsim.command_line.app import COMMANDS, LAB, about, loaded
+from dispatchsim.command_line.app import COMMANDS, FAMILIES, about, loaded
 
 SLOW = ("scipy", "pandas", "panel", "pyarrow", "matplotlib", "distributed")
 NEEDED_BY_RUNS = ("numpy", "simpy", "dispatchsim.scenario.scenario")
@@ -79,7 +79,12 @@ def test_an_error_of_the_user_imports_nothing_slow(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("table", "name"), [(table, name) for table in (COMMANDS, LAB) for name in table]
+    ("table", "name"),
+    [
+        (table, name)
+        for table in (COMMANDS, *(family.table for family in FAMILIES.values()))
+        for name in table
+    ],
 )
 def test_the_list_of_commands_has_the_first_line_of_each_help(
     table: Mapping[str, str], name: str

@@ -35,7 +35,7 @@ def test_the_table_says_who_failed_and_who_has_no_end() -> None:
     text = io.StringIO()
     print_result(Console(file=text, width=100), result)
     assert f"failed, over all replications: {n_timeout} timeout\n" in text.getvalue()
-    assert f"without an end, over all replications: {n_open} open\n" in text.getvalue()
+    assert f"unfinished, over all replications: {n_open} open\n" in text.getvalue()
     assert json.loads(json.dumps(summaries[0].to_dict()))["fates"] == summaries[0].fates
 
 

@@ -57,8 +57,8 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call:
 def test_a_line_a_point_says_what_differs(call: Call) -> None:
     lines = [line.split() for line in call().stdout.splitlines()]
     assert lines[0] == [
-        "mechanism", "load.rate", "p99_ns", "throughput_per_s", "replications", "draws",
-        "verdict",
+        "mechanism", "load.rate", "p99_ns", "throughput_per_s", "replications",
+        "cost", "samples", "verdict",
     ]  # fmt: skip
     assert sorted(lines[2:]) == [  # below the rule
         ["epoll_level", "1000/s", "6.00", "ms", "6,000", "1", "0", "stable"],
@@ -122,7 +122,7 @@ def test_points_keep_versions_of_the_code_apart_and_tell_of_twins() -> None:
 def test_columns_are_those_that_are_asked_for(call: Call) -> None:
     result = call("--where", "mechanism=poll", "--columns", "load.rate, seed,p99_ns")
     assert [word for word in result.stdout.split() if "─" not in word] == [
-        *("mechanism", "load.rate", "seed", "p99_ns", "replications", "draws", "verdict"),
+        *("mechanism", "load.rate", "seed", "p99_ns", "replications", "cost", "samples", "verdict"),
         *("poll", "1000/s", "1,", "2", "2.00", "ms", "2", "1", "stable"),
         *("poll", "5000/s", "1", "4.00", "ms", "1", "0", "overloaded"),
     ]
@@ -154,8 +154,8 @@ def test_a_store_that_holds_nothing_is_an_error(call: Call, tmp_path: Path) -> N
     (tmp_path / "empty").mkdir()
     for arguments, message in (
         (["nowhere"], "FOLDER: must be a folder with results, got nowhere"),
-        (["empty"], "FOLDER: must hold results, empty has none yet"),
-        (["--where", "seed=77"], "--where: must leave a row, none of the 5 in dispatchsim-results"),
+        (["empty"], "FOLDER: must hold results, got none in empty"),
+        (["--where", "seed=77"], "--where: must match a row, got no match in the 5 of dispatchsim"),
     ):
         result = call(*arguments)
         assert result.exit_code == 2
@@ -166,5 +166,5 @@ def test_a_broken_fragment_is_told_of(call: Call) -> None:
     Path("dispatchsim-results/0123.parquet").write_text("mine")
     result = call()
     assert result.exit_code == 0
-    assert "0123.parquet is no whole fragment" in result.stderr
+    assert "0123.parquet is incomplete" in result.stderr
     assert "0123.parquet" not in call().stderr

@@ -163,7 +163,7 @@ def test_the_table_of_the_shipped_folder_is_printed(
 ) -> None:
     monkeypatch.setattr(interrupt_load, "score_floods", lambda *_: scores)
     picture = tmp_path / "floods.png"
-    done = lab("interrupt-load", MEASURED, "--profile", PROFILE, "--figure", picture)
+    done = lab("interrupt-load", MEASURED, "--profile", PROFILE, "--plot", picture)
     assert done.exit_code == 0, done.output
     assert "15,000/s constant" in done.stdout
     assert picture.stat().st_size > 0

@@ -300,7 +300,7 @@ def test_a_folder_without_runs_ends_with_a_sentence(
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("report-servers", "--runs", "nowhere"), "--runs: there is no folder nowhere"),
+        (("report-servers", "--runs", "nowhere"), "--runs: must be a folder, got nowhere"),
         (("report-servers", "--server", "ngin"), '(did you mean "nginx"?), got "ngin"'),
         (("measure-servers", "--server", "x"), "--server: must be one of memcached"),
     ],

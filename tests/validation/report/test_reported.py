@@ -37,14 +37,14 @@ def test_a_forecast_that_moves_by_a_tenth_shows() -> None:
 def test_it_says_so() -> None:
     done = lab("reported")
     assert done.exit_code == 0, done.output
-    assert done.stdout.count("as made") == len(PICTURES)
+    assert done.stdout.count("up to date") == len(PICTURES)
 
 
 def test_a_picture_that_the_code_does_not_make_ends_with_1(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dispatchsim.validation.report.reported.DIFFERENCE_MAX", -1.0)
     done = lab("reported")
     assert done.exit_code == 1
-    assert done.stdout.count("is not what the code makes") == len(PICTURES)
+    assert done.stdout.count("differs from what the code makes") == len(PICTURES)
 
 
 def test_a_machine_without_scores_is_named() -> None:

@@ -258,13 +258,13 @@ def test_what_is_no_file_of_misses_is_named(tmp_path: Path, content: str) -> Non
 def test_what_is_no_report_is_not_taken_in(tmp_path: Path) -> None:
     path = tmp_path / "scores.json"
     path.write_text("[]")
-    done = lab("misses", path)
+    done = lab("forecast-errors", path)
     assert done.exit_code == 2
     assert done.stderr.startswith("error: SCORES: must be the scores.json of a report")
 
 
 def test_the_coverage_is_printed() -> None:
-    printed = lab("misses").stdout
+    printed = lab("forecast-errors").stdout
     assert all(name[:20] in printed for name in shipped_misses())
     assert "% of 179" in printed
     assert "each machine left out in turn" in printed

@@ -1,0 +1,119 @@
+"""Mistakes in a command line, which Typer's parser finds, in the grammar of all errors.
+
+    error: NAME: RULE, got VALUE
+
+Typer brings its own copy of Click, so its errors are told apart by what they hold.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from ..scenario.errors import nearest
+from .help_page import ALL, choices_of, example_of, kind_of, name_of, path_of
+
+_OWNERS_MAX = 2
+"""Subcommands that are named as those that have an option; more would be no help."""
+
+
+def usage_sentence(error: Any) -> str:
+    """Return the sentence for a mistake that the parser found."""
+    parameter = getattr(error, "param", None)
+    if hasattr(error, "option_name"):
+        return _of_option(error.option_name, error)
+    if parameter is not None:
+        if type(error).__name__ == "MissingParameter":
+            return _missing(parameter, error.ctx)
+        return _of_value(parameter, error)
+    extra = re.search(r"unexpected extra argument\S* \((.*)\)", error.message)
+    if extra is not None and error.ctx is not None:
+        return _extra(extra[1], error.ctx)
+    return f"COMMAND: {error.message[:1].lower()}{error.message[1:].rstrip('.')}"
+
+
+def unknown_command(name: str, context: Any) -> str:
+    """Return the sentence for a command that is not there."""
+    known = context.command.list_commands(context)
+    near = nearest(name, known) or f" ({', '.join(known)})"
+    return f'COMMAND: must be a command of `{path_of(context)}`{near}, got "{name}"'
+
+
+def _of_option(name: str, error: Any) -> str:
+    context = error.ctx
+    if not hasattr(error, "possibilities"):  # it is there, with or without a value
+        if "requires" in error.message:
+            return f"{name}: must have a value, got none"
+        return f"{name}: must have no value, got one"
+    path = path_of(context)
+    names = [each for parameter in context.command.params for each in _names(parameter)]
+    owners = _owners(name, context)
+    if 0 < len(owners) <= _OWNERS_MAX:
+        listed = " and ".join(f"`{owner}`" for owner in owners)
+        return f"{name}: must be absent here; it belongs to {listed}"
+    near = nearest(name, names) or f" (`{path} {ALL}` lists them)"
+    return f"{name}: must be an option of `{path}`{near}"
+
+
+def _names(parameter: Any) -> list[str]:
+    return [*parameter.opts, *parameter.secondary_opts]
+
+
+def _owners(name: str, context: Any) -> list[str]:
+    """Return the commands of the same group that have the option *name*."""
+    if not hasattr(context.command, "list_commands"):
+        context = context.parent
+    if context is None or context.parent is None:  # the commands of the root are too many
+        return []
+    group = context.command
+    siblings = {
+        each: group.resolve_command(context, [each])[1] for each in group.list_commands(context)
+    }
+    return [
+        f"{path_of(context)} {each}"
+        for each, command in siblings.items()
+        if any(name in _names(parameter) for parameter in command.params)
+    ]
+
+
+def _missing(parameter: Any, context: Any) -> str:
+    sentence = f"{name_of(parameter)}: must be given"
+    example = example_of(context.command.help or "") if context is not None else ""
+    return f"{sentence}, as in `{example}`" if example else sentence
+
+
+def _extra(words: str, context: Any) -> str:
+    names = [name_of(each) for each in context.command.params if each.param_type_name == "argument"]
+    rule = f"must be {' and '.join(names)} alone, got also" if names else "must be absent, got"
+    return f'ARGUMENTS: {rule} "{words}"'
+
+
+def _of_value(parameter: Any, error: Any) -> str:
+    choices, value = choices_of(parameter), _value_of(error)
+    low, high = getattr(parameter, "min", None), getattr(parameter, "max", None)
+    number = {int: "a whole number", float: "a number"}.get(kind_of(parameter))
+    if choices:
+        rule = f"must be one of {', '.join(choices)}{nearest(str(value), choices)}"
+    elif number is None:
+        rule = error.message.rstrip(".")
+    elif low is not None and high is not None:
+        rule = f"must be {number} from {low:,} to {high:,}"
+    elif low is not None:
+        rule = f"must be {number}, at least {low:,}"
+    elif high is not None:
+        rule = f"must be {number}, at most {high:,}"
+    else:
+        rule = f"must be {number}"
+    return f"{name_of(parameter)}: {rule}" + ("" if value is None else f', got "{value}"')
+
+
+def _value_of(error: Any) -> Any:
+    """Return the value that was refused; None if the error does not hold it."""
+    cause = error.__cause__
+    if not hasattr(cause, "errors"):
+        return None
+    first = cause.errors()[0]
+    inner = first.get("ctx", {}).get("error")
+    if hasattr(inner, "errors"):  # of a list: the error of one of its values
+        first = inner.errors()[0]
+    return first.get("input")
