@@ -18,7 +18,7 @@ CLEAR := --clear
 .PHONY: $(STAMP)
 endif
 
-# Whose runs the published report is of, in its order.
+# The machines of the published report, in its order.
 MACHINES := epyc-family26-2cpu-linux-6.18 epyc-family25-2cpu-linux-6.18 \
     epyc-family25-far-end-2cpu-linux-6.18 xeon-family6-model207-2cpu-linux-6.18 \
     counted-linux-6.1 counted-linux-6.1-unmerged
@@ -27,14 +27,14 @@ MACHINES := epyc-family26-2cpu-linux-6.18 epyc-family25-2cpu-linux-6.18 \
 .PHONY: help test demo explore course lint bench equality faults recorded reports kernel size fuzz-translator docs docs-links wheels \
     clean python compiler
 
-help: ## show this text
+help: ## print this text
 	@echo "usage: make TARGET"
 	@sed -n 's/^\([a-z-]*\):.*## /  \1	/p' Makefile
 
 test: compiler lint ## check style and types, run all tests
 	$(RUN) pytest -n auto --dist loadfile --no-loadscope-reorder
 
-demo: $(STAMP) ## forecast measured runs, draw both, answer one what-if
+demo: $(STAMP) ## forecast measured runs, plot both, and answer one what-if question
 	$(VENV)/bin/dispatchsim demo
 
 course: $(STAMP) ## open the ten lessons of the course in Jupyter
@@ -42,10 +42,10 @@ course: $(STAMP) ## open the ten lessons of the course in Jupyter
 	@$(RUN) pip install --quiet --disable-pip-version-check --editable '.[course]'
 	$(VENV)/bin/jupyter notebook $(if $(filter 0,$(shell id -u)),--allow-root) notebooks/01_event_loop.ipynb
 
-explore: $(STAMP) ## open the page with sliders: what if more came, or stayed idle?
+explore: $(STAMP) ## open the page with sliders for load, connections and idle clients
 	$(VENV)/bin/dispatchsim explore
 
-lint: $(STAMP) ## ruff (rules and format), clang-format, mypy --strict, and which folder may import which
+lint: $(STAMP) ## check style (ruff, clang-format), types (mypy) and the direction of imports
 	$(RUN) ruff check
 	$(RUN) ruff format --check
 	git ls-files -z '*.c' '*.h' | xargs -0 -r $(VENV)/bin/clang-format --dry-run -Werror
@@ -53,24 +53,25 @@ lint: $(STAMP) ## ruff (rules and format), clang-format, mypy --strict, and whic
 	$(RUN) mypy
 	cd build/names && "$(CURDIR)/$(VENV)/bin/lint-imports" --no-cache "$(CURDIR)/pyproject.toml"
 
-bench: $(STAMP) ## time the engines, against C and other simulators (ARGS=--quick: less)
+bench: $(STAMP) ## time the engines beside C and other simulators (ARGS=--quick: shorter)
 	$(VENV)/bin/dispatchsim lab bench $(ARGS)
 
-kernel: $(STAMP) ## build the emulated target's Linux, without which its tests skip (some minutes)
+kernel: $(STAMP) ## build the emulated target's Linux, which its tests need (some minutes)
 	$(VENV)/bin/python -P -c 'from dispatchsim.calibration.emulated.kernel_build import kernel; \
 	    print(kernel(progress=lambda *step: print("\r%s: %d of %d" % step, end="\033[K", flush=True)).image)'
 
-equality: $(STAMP) ## hold the C engine against the reference on N random scenes (2000)
+equality: $(STAMP) ## compare the C engine with the reference on N=2000 random scenes
 	$(VENV)/bin/python -P tests/equality.py $(or $(N),2000)
 
-faults: $(STAMP) ## plant known faults one at a time in a copy, and report which test notices each
+faults: $(STAMP) ## plant known faults in a copy, one at a time, and report the test that finds each
 	$(VENV)/bin/python -P tests/planted_faults.py $(ARGS)
 
-recorded: $(STAMP) ## hold what the program computes against the record (WRITE=1 writes it anew)
+recorded: $(STAMP) ## compare results with the record (WRITE=1 writes the record anew)
 	$(VENV)/bin/python -P tests/recorded.py $(if $(WRITE),--write)
 
-reports: $(STAMP) ## make the published reports again (half an hour; minutes if build/report has its runs)
-	$(VENV)/bin/dispatchsim validate machine $(MACHINES:%=calibration/measured/%) --cost-samples 5 --output build/report
+reports: $(STAMP) ## make the published reports again (half an hour; minutes with the runs in build/report)
+	$(VENV)/bin/dispatchsim validate machine $(MACHINES:%=calibration/measured/%) --cost-samples 5 \
+	    --output build/report
 	$(VENV)/bin/dispatchsim lab reported --take build/report
 	$(VENV)/bin/dispatchsim lab forecast-errors build/report/scores.json
 	$(RUN) docs.making.accuracy
@@ -81,24 +82,24 @@ reports: $(STAMP) ## make the published reports again (half an hour; minutes if 
 	$(VENV)/bin/dispatchsim lab report-servers --output validation/reported/real_servers
 	$(VENV)/bin/dispatchsim lab coverage > validation/reported/coverage.txt
 
-size: $(STAMP) ## count modules and lines, imports against the direction, circles
+size: $(STAMP) ## count modules and lines, and check the direction of imports
 	$(VENV)/bin/python -P tests/size.py
 
-fuzz-translator: $(STAMP) ## compare N=1000 random programs in C and CPython (SEED=... repeats)
+fuzz-translator: $(STAMP) ## compare N=1000 random programs in C and CPython (SEED=... repeats a run)
 	FUZZ_PROGRAMS=$(or $(N),1000) FUZZ_SEED=$(SEED) $(RUN) pytest -n 0 -s \
 	    tests/sim/engine/c/test_differential.py
 
-docs: $(STAMP) ## build the site of documents into build/docs: every command and cell is run
+docs: $(STAMP) ## run every command and cell of the documents and build the site (build/docs)
 	$(RUN) docs.making
 
-docs-links: $(STAMP) ## build it, and ask every address elsewhere (needs the network)
+docs-links: $(STAMP) ## build the site and check its external links (needs the network)
 	$(RUN) docs.making --links
 
 wheels: $(STAMP) ## build dist/: the sdist, and wheels with all engines for x86-64 and aarch64
 	@$(RUN) pip install --quiet --disable-pip-version-check --editable '.[wheels]'
 	@$(RUN) shipping
 
-clean: ## remove the environment and everything built
+clean: ## remove the environment and all built files
 	rm -rf $(VENV) build dist *.egg-info calibration/c/build
 	rm -rf .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name .git -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,4 +1,4 @@
-"""Find the packages: those below each top-level folder, under the name that it installs as."""
+"""Find the packages below each top-level folder, under its installed name."""
 
 import tomllib
 from pathlib import Path

@@ -1,1 +1,1 @@
-"""Wheels that carry the compiled engines of all built-in programs: `make wheels`."""
+"""Build wheels with the compiled engines of all built-in programs: `make wheels`."""

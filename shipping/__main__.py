@@ -2,8 +2,8 @@
 
     python -m shipping [FOLDER] [--program NAME]... [--machine NAME]...
 
-FOLDER is dist of the repository by default. The engines are of all built-in programs and for all
-machines, unless some are named.
+FOLDER is `dist` in the repository by default. Without options, the wheels hold the engines of all
+built-in programs for all machines.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _REPOSITORY = Path(__file__).parents[1]
 
 
 def main() -> None:
-    """Build them, and print their names and sizes."""
+    """Build the sdist and the wheels, and print their names and sizes."""
     parser = argparse.ArgumentParser(prog="shipping", description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("folder", nargs="?", type=Path, default=_REPOSITORY / "dist")
     parser.add_argument("--program", action="append", default=[], help="e.g. epoll_level")

@@ -2,8 +2,8 @@
 
     every built-in program, general and folded ─► C ─► zig cc, for each machine ─► NAME.so
 
-The names hold a hash of all sources (`built_in_name`), so an engine never runs with other sources
-than its own. The same sources and the same zig make the same bytes.
+The name of a library holds a hash of all sources (`built_in_name`), so an engine runs with its own
+sources only. The same sources and the same zig make the same bytes.
 
 Sources: PEP 600, manylinux_2_17; zig cc, which has the symbols of every release of glibc.
 """
@@ -27,10 +27,10 @@ from dispatchsim.sim.native.cache import BUILDING
 from dispatchsim.sim.native.compiler import ZIG_FLAGS, Compiler
 
 MACHINES = ("x86_64", "aarch64")
-"""As `platform.machine()` names them."""
+"""The names that `platform.machine()` returns."""
 _GLIBC = "2.17"
 PLATFORM = f"manylinux_{_GLIBC.replace('.', '_')}"
-"""What pip calls systems with that release of glibc or a later one; the machine follows."""
+"""Pip's tag, without the machine, of systems with that release of glibc or a later one."""
 _STRIP = "-s"
 
 
@@ -50,19 +50,19 @@ class Target:
 
 
 def target(machine: str) -> Target:
-    """Return *machine* with zig as its compiler."""
+    """Return the target for *machine*, with zig as its compiler."""
     own_flags = (*ZIG_FLAGS, "-target", f"{machine}-linux-gnu.{_GLIBC}", _STRIP)
     command = (sys.executable, "-m", "ziglang", "cc")
     return Target(machine, Compiler(command, f"zig for {machine}", own_flags))
 
 
 def sources(programs: Sequence[str] = ()) -> Iterator[Source]:
-    """Yield both variants of the engines of *programs*, of all if there are none.
+    """Yield both variants of the engines of *programs*, or of all programs.
 
     Raises
     ------
     ValueError
-        For the name of no built-in program.
+        If a name is not that of a built-in program.
     """
     known = {built_in.kept_as: built_in for built_in in built_in_programs()}
     for name in programs or known:
@@ -82,9 +82,9 @@ def compile_all(
     folder: Path,
     progress: Callable[[int, int, Path], None] | None = None,
 ) -> list[Path]:
-    """Compile all of *made* for all *targets*, side by side; return FOLDER/MACHINE/NAME.so.
+    """Compile all of *made* for all *targets* in parallel; return FOLDER/MACHINE/NAME.so.
 
-    *progress* is called with (engines done, engines in all, the last one) as they are done.
+    After each engine *progress* is called with its number, the number of engines and its library.
     """
     tasks = [(source, each, folder / each.machine) for each in targets for source in made]
     with ThreadPoolExecutor(os.cpu_count()) as threads:
@@ -101,7 +101,7 @@ def compile_all(
 
 
 def _compile(source: Source, target: Target, folder: Path) -> Path:
-    # With this suffix zig's cache is shared by all builds.
+    # All builds share zig's cache if the folder has this suffix.
     building = folder / f"{source.name}{BUILDING}"
     building.mkdir(parents=True)
     text, library = building / "engine.c", folder / f"{source.name}.so"

@@ -1,4 +1,4 @@
-"""From the wheel of pure Python to the wheel of one machine: engines added, tags changed.
+"""Turn the wheel of pure Python into the wheel of one machine: add engines, change tags.
 
 Sources: PEP 427, the wheel format; PEP 425 and PEP 600, its tags.
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 
 _SHIPPED = Path("dispatchsim/sim/native/shipped")
 _FIRST_OF_1980 = "315532800"
-"""The first second that a zip archive can name: files in a wheel bear no other time."""
+"""The first second that a zip archive can hold: the time of all files in a wheel."""
 _READABLE, _FOLDER = 0o644, 0o755
 
 

@@ -116,7 +116,9 @@ def predict(question: str, value: float, *, unit: str = "") -> Prediction:
     >>> predict("how many times longer?", 2.0, unit="times").beside(40.0).factor
     20.0
     """
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    # A notebook may pass anything.
+    is_bool = isinstance(value, bool)
+    if is_bool or not isinstance(value, int | float) or not math.isfinite(value):
         raise UserError(f"value: must be a finite number, got {value!r}")
     return Prediction(question, float(value), unit)
 

@@ -112,7 +112,8 @@ class Machine:
                 self.now_ns = self.to_come[0].at_ns
                 self._interrupt()
             # It runs when the interrupt is over, and with it all that come in before.
-            runs_ns = max(self.now_ns, self.irq_free_ns)
+            # Mypy misses that an interrupt sets `woken`.
+            runs_ns = max(self.now_ns, self.irq_free_ns)  # type: ignore[unreachable]
             while self.to_come and self.to_come[0].at_ns <= runs_ns:
                 self._interrupt()
                 runs_ns = max(runs_ns, self.irq_free_ns)
