@@ -60,7 +60,7 @@ FILES = repository_files()
 
 
 def name(path: Path) -> str:
-    """Return the path from the root of the repository, as it is said in a message."""
+    """Return the path from the root of the repository, for messages."""
     return path.relative_to(ROOT).as_posix()
 
 
@@ -135,6 +135,29 @@ def test_the_changelog_names_the_version() -> None:
     assert re.search(rf"^## \[{version}\] - (unreleased|\d{{4}}-\d\d-\d\d)$", changelog, re.M)
 
 
+def test_the_citation_states_what_the_package_states() -> None:
+    project = PROJECT["project"]
+    citation = (ROOT / "CITATION.cff").read_text()
+    values = dict(re.findall(r"^([a-z-]+): (\S.*)$", citation, re.M))
+    assert values["cff-version"] == "1.2.0"
+    assert values["message"]
+    assert values["title"] == project["name"]
+    assert values["abstract"] == project["description"]
+    assert values["version"] == project["version"]
+    assert values["license"] == project["license"]
+    assert values["url"] == project["urls"]["Homepage"]
+    assert re.findall(r"^  - name: (.+)$", citation, re.M) == [
+        author["name"] for author in project["authors"]
+    ]
+    assert set(re.findall(r"^  - (?!name)(.+)$", citation, re.M)) == set(project["keywords"])
+
+
+@pytest.mark.parametrize("document", ["CONTRIBUTING.md", "SECURITY.md"])
+def test_problems_are_reported_to_one_address(document: str) -> None:
+    addresses = re.findall(r"<(https://[^>]*)>", (ROOT / document).read_text())
+    assert set(addresses) == {PROJECT["project"]["urls"]["Issues"]}
+
+
 # Imports and names
 
 
@@ -144,7 +167,7 @@ def test_imports_keep_the_contracts(tmp_path: Path) -> None:
     assert checked.returncode == 0, checked.stdout
 
 
-def test_an_import_of_what_stands_above_is_found(tmp_path: Path) -> None:
+def test_an_import_against_the_direction_is_found(tmp_path: Path) -> None:
     link(tmp_path)
     sim = tmp_path / "dispatchsim/sim"
     sim.unlink()
@@ -188,8 +211,7 @@ def test_c_mechanisms_are_called_as_their_models() -> None:
     with_c = [e for e in CATALOGUE.values() if e.c_support is not CSupport.NONE]
     modelled = {entry.c_server for entry in with_c}
     assert modelled, "the catalogue has no model with C support"
-    # Threads that sleep in their calls have none, nor who is told what was done: these servers
-    # have loops of their own.
+    # Blocking threads and io_uring have none: these servers have loops of their own.
     assert modelled - mechanisms == {"blocking", "io_uring"}
     assert {"blocking", "io_uring"} <= {path.stem for path in programs}
 
