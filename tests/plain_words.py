@@ -8,15 +8,12 @@ and notebooks. Names in code (`like_this`) and code blocks are not prose.
 
 from __future__ import annotations
 
-import ast
-import io
 import json
 import re
 import subprocess
 import sys
-import tokenize
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -44,17 +41,17 @@ class Word(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A replaced word in a file."""
+    """A replaced word in a file, and its surroundings."""
 
     path: str
     line: int
     word: str
     instead: str
-    passage: str
+    around: str
 
     def __str__(self) -> str:
         """Return the place, the word and what to write instead."""
-        return f"{self.path}:{self.line}: {self.word}: use {self.instead}: {self.passage}"
+        return f"{self.path}:{self.line}: {self.word}: use {self.instead}: {self.around}"
 
 
 def words() -> list[Word]:
@@ -69,30 +66,52 @@ def words() -> list[Word]:
     ]
 
 
-def replaced(passage: Passage, rules: list[Word]) -> Iterator[tuple[int, str, str, str]]:
+WORDS = words()
+ANY_WORD = re.compile(rf"\b(?:{'|'.join(word.pattern.pattern for word in WORDS)})", re.IGNORECASE)
+ANY_WORD_IN_SOURCE = re.compile(
+    # Between two words a line may end, and another string begin.
+    ANY_WORD.pattern.replace("[- ]", " ").replace(" ", r"\W+")
+)
+"""Without a match in lower case a file has no replaced word."""
+
+
+def replaced(passage: Passage) -> Iterator[tuple[int, str, str, str]]:
     """Yield the line, the word, its replacement and its surroundings in *passage*."""
+    if not ANY_WORD.search(passage.text):
+        return
     text = _without_code(passage.text)
-    for rule in rules:
-        allowed = [m.span() for m in rule.allowed.finditer(text)] if rule.allowed else []
-        for match in rule.pattern.finditer(text):
-            if any(first <= match.start() < end for first, end in allowed):
-                continue
-            around = " ".join(text[max(0, match.start() - 40) : match.end() + 40].split())
-            line = passage.line + text.count("\n", 0, match.start())
-            yield line, match.group(), rule.instead, around
+    for match in ANY_WORD.finditer(text):
+        word = next(each for each in WORDS if each.pattern.match(text, match.start()))
+        allowed = word.allowed.finditer(text) if word.allowed else ()
+        if any(each.start() <= match.start() < each.end() for each in allowed):
+            continue
+        around = " ".join(text[max(0, match.start() - 40) : match.end() + 40].split())
+        line = passage.line + text.count("\n", 0, match.start())
+        yield line, match.group(), word.instead, around
 
 
 def _without_code(text: str) -> str:
-    """Blank out code: blocks, text between backticks, tags, options, paths."""
-    blank = lambda match: re.sub(r"[^\n]", " ", match.group())  # noqa: E731
-    text = re.sub(r"^```.*?^```", blank, text, flags=re.DOTALL | re.MULTILINE)
-    text = re.sub(r"`[^`]*`", blank, text)
-    return re.sub(r"</?\w+|--[\w.-]+|[\w-]*[/_.=][\w/.=-]*\w|\w+-far-end-\w+", blank, text)
+    """Blank out code: between backticks, after a colon of reStructuredText, paths and options."""
+    text = re.sub(r"^```.*?^```", _blank, text, flags=re.DOTALL | re.MULTILINE)
+    text = re.sub(r"`[^`]*`", _blank, text)
+    return re.sub(r"--[\w.-]+|[\w-]*[/_.=][\w/.=-]*\w|\w+-far-end-\w+", _blank, text)
+
+
+def _without_escapes(text: str) -> str:
+    r"""Put spaces in place of \n and \t, which would lengthen the word behind them."""
+    return text.replace(r"\n", "  ").replace(r"\t", "  ")
+
+
+def _blank(match: re.Match[str]) -> str:
+    """Return as many spaces, in as many lines."""
+    return "\n".join(" " * len(line) for line in match.group().split("\n"))
 
 
 def passages(path: Path) -> Iterator[Passage]:
     """Yield what a reader of *path* reads."""
     text = path.read_text(encoding="utf-8")
+    if not ANY_WORD_IN_SOURCE.search(_without_escapes(text).lower()):
+        return
     if path.suffix == ".py":
         yield from _of_python(text)
     elif path.suffix == ".ipynb":
@@ -105,29 +124,40 @@ def passages(path: Path) -> Iterator[Passage]:
         yield Passage(1, text)
 
 
+COMMENT_OR_STRING = re.compile(
+    r"""(?P<comment>\#[^\n]*)
+    | (?<!\w)(?P<prefix>[bfru]{0,2})
+      (?P<quotes>\"{3}|'{3}|["']) (?P<text>(?:[^\\]|\\.)*?) (?P=quotes)
+    """,
+    re.DOTALL | re.IGNORECASE | re.VERBOSE,
+)
+PARAMETERS = re.compile(r"(?<!\*)\*\w+\*(?!\*)|^ +\w+(, \w+)*:$", re.MULTILINE)
+"""Names of parameters in a docstring: *name*, and a line of names before their description."""
+
+
 def _of_python(text: str) -> Iterator[Passage]:
-    for node in ast.walk(ast.parse(text)):
-        is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
-        if is_text and " " in node.value.strip():
-            yield Passage(node.lineno, _without_parameters(node.value))
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type == tokenize.COMMENT:
-            yield Passage(token.start[0], token.string)
-
-
-def _without_parameters(docstring: str) -> str:
-    """Blank out names of parameters: *name*, and a line of names before their description."""
-    names = r"(?<!\*)\*\w+\*(?!\*)|^ +\w+(, \w+)*:$"
-    return re.sub(names, lambda match: " " * len(match.group()), docstring, flags=re.MULTILINE)
+    line, begin, end = 1, 0, 0
+    for match in COMMENT_OR_STRING.finditer(text):
+        read, prefix = match["comment"] or match["text"], (match["prefix"] or "").lower()
+        goes_on, end = text[end : match.start()].isspace(), match.end()
+        line, begin = line + text.count("\n", begin, match.start()), match.start()
+        if "f" in prefix:
+            read = re.sub(r"(?<=\{)[^{}]*(?=\})", _blank, read)
+        if "b" not in prefix and (goes_on or " " in read.strip()):
+            yield Passage(line, PARAMETERS.sub(_blank, _without_escapes(read)))
 
 
 def _of_notebook(text: str) -> Iterator[Passage]:
     for cell in json.loads(text)["cells"]:
         source = "".join(cell["source"])
+        # A notebook's file has a line for each line of a cell.
+        first = text.find(json.dumps("".join(cell["source"][:1]), ensure_ascii=False))
+        before = text.count("\n", 0, first)
         if cell["cell_type"] == "markdown":
-            yield Passage(1, source)
+            yield Passage(before + 1, source)
         elif not source.startswith("%"):
-            yield from _of_python(source)
+            for passage in _of_python(source):
+                yield Passage(before + passage.line, passage.text)
 
 
 def _of_c(text: str) -> Iterator[Passage]:
@@ -153,14 +183,13 @@ def read_files() -> list[Path]:
     ]
 
 
-def found_in(paths: list[Path]) -> list[Found]:
-    """Return every replaced word in *paths*."""
-    rules = words()
+def found_in(paths: Iterable[Path], root: Path = ROOT) -> list[Found]:
+    """Return every replaced word in *paths*, which lie below *root*."""
     return [
-        Found(str(path.relative_to(ROOT)), *each)
+        Found(path.relative_to(root).as_posix(), *each)
         for path in paths
         for passage in passages(path)
-        for each in replaced(passage, rules)
+        for each in replaced(passage)
     ]
 
 
