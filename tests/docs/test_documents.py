@@ -34,7 +34,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
         check=False,
         timeout=_SECONDS_MAX,
     )
-    assert done.returncode == 0, done.stdout + done.stderr  # it is 2 if a link leads nowhere
+    assert done.returncode == 0, done.stdout + done.stderr  # it is 2 if a link is broken
     assert re.search(r"^[1-9]\d* external addresses", done.stdout, re.M)
     return folder / "html"
 
@@ -65,5 +65,5 @@ def test_pictures_of_cells_are_shown(site: Path) -> None:
 def test_a_field_an_option_and_a_mechanism_can_be_linked_to(site: Path) -> None:
     assert "confval-load.rate" in read_page(site / "reference/scenario.html").ids
     options = read_page(site / "reference/command-line.html").ids
-    assert "cmdoption-dispatchsim-run-draws" in options
+    assert "cmdoption-dispatchsim-run-cost-samples" in options
     assert "part-scan" in read_page(site / "explanation/mechanisms/parts.html").ids
