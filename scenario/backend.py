@@ -1,4 +1,4 @@
-"""The section [backend] of a scenario file: a service that requests of the server wait for."""
+"""The section [backend] of a scenario file: a service that the server's requests wait for."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ _LACKS_CONNECTIONS = f"backend.connections: must be given {_WHERE}, got nothing"
 class Backend(SettingsSection, settings=(BackendSettings,)):
     """Another service that requests wait for: a database, or the server behind a proxy.
 
-    There is one where the section is given.
+    Without this section there is no backend.
     """
 
     delay: Annotated[int, Bounded(DURATION, "0 s", "1 h")] | None = Field(
         default=None,
         description="Mean time from the start of work on a request until its reply reaches the "
-        "server, both network trips included; must be given unless backend.delay_file is.",
+        "server, both network trips included. Required, unless backend.delay_file is given.",
     )
     delay_spread: Spread = Field(
         default="constant",
-        description="How backend.delay differs from request to request; samples: each is one of "
+        description="Distribution of the delay of requests. samples: the delays in "
         "backend.delay_file.",
     )
     delay_p99: Annotated[int, Bounded(DURATION, "0 s", "1 h")] | None = Field(
@@ -50,7 +50,7 @@ class Backend(SettingsSection, settings=(BackendSettings,)):
 
     @property
     def law(self) -> Law:
-        """How long the backend works on a request.
+        """The law of the backend's delay for a request.
 
         Raises
         ------
@@ -69,7 +69,7 @@ class Backend(SettingsSection, settings=(BackendSettings,)):
 
     @property
     def drawn_law(self) -> Law | None:
-        """The law that delays are drawn from; None: all are equal."""
+        """The law of random delays; None: all are equal."""
         law = self.law
         return None if law.kind == "constant" or law.mean == 0 else law
 
@@ -93,7 +93,7 @@ class Backend(SettingsSection, settings=(BackendSettings,)):
 
 
 def unused_limit(backend: Backend) -> str:
-    """Return the warning that no more requests come to *backend* than it may work on, or ""."""
+    """Return the warning that *backend* has fewer connections than its limit, or ""."""
     n, limit = backend.connections, backend.limit
     if n is None or limit is None or limit <= n:
         return ""
@@ -103,7 +103,7 @@ def unused_limit(backend: Backend) -> str:
 def check_backend(
     backend: Backend, server: Server, load: Load, role: str, *, is_given: bool
 ) -> None:
-    """Check that *server* can ask *backend*, if there is one, or its section *is_given*.
+    """Check that *server* can query *backend*, if there is one or its section *is_given*.
 
     Raises
     ------
@@ -134,7 +134,7 @@ def check_backend(
         )
     if load.close == "half-close":
         raise ValueError(
-            f'load.close: must not be "half-close" {_WHERE}, as a client that ends while its '
-            'request is there counts as gone, got "half-close"'
+            f'load.close: must not be "half-close" {_WHERE}, as the server takes a half-closed '
+            'client for gone while its request is at the backend, got "half-close"'
         )
     refuse(too_few_to_backend(settings, one_at_a_time=mechanism.one_at_a_time))

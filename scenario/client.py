@@ -1,4 +1,4 @@
-"""What a scenario of a client may say: which keys are for servers alone, and what is needed."""
+"""Rules of a scenario whose machine is the client: keys for servers only, and keys it needs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _KEYS = {"mechanism"} | {
     for given in given_to_server(RunSettings())
     if given.declared.setting.of_client
 }
-"""Of [server], those that a client looks at."""
+"""The keys of [server] that a client uses."""
 _WHERE = 'where machine.role is "client"'
 
 
@@ -75,8 +75,8 @@ def _check_room(server: Server, load: Load, idle: Idle) -> None:
     threads = client_threads_of(mechanism, load.users)
     if "workers" in server.model_fields_set and server.workers != threads:
         raise ValueError(
-            f"server.workers: must be absent {_WHERE}: there is a thread for each user of "
-            f"blocking calls, and one in other ways, got {server.workers}"
+            f"server.workers: must be absent {_WHERE}: blocking has a thread for each user, "
+            f"other mechanisms one thread, got {server.workers}"
         )
     limits = {"server.descriptors": server.descriptors}
     if server.mechanism == "select" and server.fd_setsize:

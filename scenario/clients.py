@@ -1,7 +1,7 @@
-"""The sections [[clients]] of a scenario file: classes of clients, by what they ask for.
+"""The sections [[clients]] of a scenario file: classes of clients with loads of their own.
 
-[[clients]]  share, and what is not as [load] has it ─┬─► ClientClass, of the trace and of a run
-[load]       what no class says ──────────────────────┘
+[[clients]]  share, and keys that replace [load] ─┬─► ClientClass, of the trace and of a run
+[load]       keys that no class replaces ─────────┘
 """
 
 from __future__ import annotations
@@ -37,38 +37,36 @@ _INSTEAD = {
 }
 """A key of [load] -> the keys of a class that replace it."""
 _NEEDED = {"geometric": ("requests",), "lognormal": ("think_time", "think_p99")}
-"""How a number or a pause of [load] spreads -> the keys of [load] that say so."""
+"""A distribution in [load] -> the keys of [load] that it needs."""
 _PAUSES = ("think_time", "think", "think_p99", "think_file")
 
 
 class ClientsSection(Section):
-    """A class of clients, busy or quiet; there are 2 to 16. An absent key is as in [load]."""
+    """A class of clients, busy or quiet; 2 to 16 classes. Absent keys have [load]'s value."""
 
-    name: Name | None = Field(
-        default=None, description="What its figures are called; absent: its number."
-    )
+    name: Name | None = Field(default=None, description="Name in results; absent: its number.")
     share: ShareOfSome = Field(
-        description="Of the clients, to a thousandth: the connections of an open loop, or that "
-        "load.connections keeps; the users of a closed loop. Those of all classes add up to 1."
+        description="Share of the clients, to a thousandth: of the connections of an open loop, or "
+        "of the users of a closed loop. The shares of all classes add up to 1."
     )
     requests: Requests | None = Field(
-        default=None, description="Requests on each of its connections, in the mean."
+        default=None, description="Mean number of requests on each of its connections."
     )
     requests_spread: Numbers | None = Field(
-        default=None, description="How their number spreads, as load.requests_spread."
+        default=None, description="Distribution of that number, as load.requests_spread."
     )
     requests_file: StrictStr | None = Field(
-        default=None, description="A file of such numbers, one a line."
+        default=None, description="A file of numbers of requests, one a line."
     )
     request_size: RequestSize | None = Field(default=None, description="Size of a request.")
     reply_size: ReplySize | None = Field(
         default=None, description="Size of a reply, its header included."
     )
     reply_mix: Literal["specweb99"] | None = Field(
-        default=None, description="A mixture of sizes instead, as load.reply_mix."
+        default=None, description="A mixture of sizes instead of reply_size, as load.reply_mix."
     )
-    think_time: Pause | None = Field(default=None, description="Its pauses: the mean.")
-    think: Spread | None = Field(default=None, description="How they spread, as load.think.")
+    think_time: Pause | None = Field(default=None, description="Mean pause.")
+    think: Spread | None = Field(default=None, description="Distribution of pauses, as load.think.")
     think_p99: Pause | None = Field(
         default=None, description="99th percentile of lognormal pauses, above their mean."
     )
@@ -77,13 +75,13 @@ class ClientsSection(Section):
     )
     path: StrictStr | None = Field(
         default=None,
-        description="Name, or number from 1, of the [[path]] of its connections. Absent: all "
-        "clients are on paths by path.share. With it in every class path.share is absent.",
+        description="Name, or number from 1, of the [[path]] of its connections: in every class, "
+        "without path.share. Absent: path.share distributes all clients.",
     )
     requests_share: ShareOfSome | None = Field(
         default=None,
-        description="With load.connections: of all requests, how many come to connections of the "
-        "class; those of all classes add up to 1. Absent: as many as its share of connections.",
+        description="With load.connections: share of all requests on connections of the class. "
+        "The shares of all classes add up to 1. Absent: its share of connections.",
     )
 
     @model_validator(mode="after")
@@ -101,19 +99,19 @@ class ClientsSection(Section):
         return shown(value) if isinstance(getattr(self, key), str) else str(value)
 
     def has(self, *keys: str) -> bool:
-        """Return whether it has one of these keys."""
+        """Return whether the class has one of *keys*."""
         return any(getattr(self, key) is not None for key in keys)
 
 
 def class_names(sections: Sequence[ClientsSection]) -> list[str]:
-    """Return what the figures of each class are called."""
+    """Return the name of each class in results."""
     return [each.name or str(number) for number, each in enumerate(sections, start=1)]
 
 
 def classes_of(
     sections: Sequence[ClientsSection], load: Load, paths: tuple[PathSection, ...]
 ) -> tuple[ClientClass, ...]:
-    """Return the classes in *sections*, where what is absent is as in *load*.
+    """Return the classes in *sections*; absent keys have the value in *load*.
 
     Raises
     ------
@@ -197,7 +195,7 @@ def _check_taken_over(p99_ns: int, mean_ns: int, where: str) -> None:
 def check_clients(
     sections: Sequence[ClientsSection], load: Load, paths: tuple[PathSection, ...]
 ) -> None:
-    """Check that the classes of a scenario are those of all its clients.
+    """Check that the classes of a scenario cover all its clients.
 
     Raises
     ------
@@ -265,7 +263,7 @@ def _check_kept(sections: Sequence[ClientsSection]) -> None:
             if each.has(key):
                 raise ValueError(
                     f"clients {number}.{key}: must be absent where load.connections is given: "
-                    f"requests come at load.rate, got {each.given(key)}"
+                    f"requests arrive at load.rate, got {each.given(key)}"
                 )
     _all_or_none("requests_share", sections)
     if sections[0].requests_share is not None:
@@ -283,13 +281,13 @@ def _check_paths(sections: Sequence[ClientsSection], paths: tuple[PathSection, .
     for number, name in enumerate(names, start=1):
         if sections[0].path is not None and name not in taken:
             raise ValueError(
-                f"path {number}: must be the path of some [[clients]], as they name their paths, "
+                f"path {number}: must be the path of at least one [[clients]], "
                 f"got none on {shown(name)}"
             )
 
 
 def unused_pauses(sections: Sequence[ClientsSection], load: Load) -> list[str]:
-    """Return a warning for each class of an open loop whose pauses are between no requests."""
+    """Return a warning for each class of an open loop with pauses but one request a connection."""
     if load.loop != "open" or load.connections is not None:
         return []
     found = []
@@ -316,7 +314,7 @@ def _all_or_none(key: str, sections: Sequence[ClientsSection]) -> None:
 def shares_of_paths(
     sections: Sequence[ClientsSection], paths: tuple[PathSection, ...]
 ) -> list[int] | None:
-    """Return how many thousandths of the clients are on each path, where classes name it."""
+    """Return the share of the clients on each path in thousandths, where classes name paths."""
     if not sections or sections[0].path is None:
         return None
     return [
@@ -326,7 +324,7 @@ def shares_of_paths(
 
 
 def busiest_class(classes: Sequence[ClientClass], connections: int) -> tuple[int, float, str]:
-    """Return which kept connections have the most requests each: number, share of requests, whose.
+    """Return the busiest kept connections: their number, share of requests, and class.
 
     >>> busiest_class((), 8)
     (8, 1.0, '')
@@ -340,9 +338,9 @@ def busiest_class(classes: Sequence[ClientClass], connections: int) -> tuple[int
 
 
 def mean_requests(classes: Sequence[ClientClass], counts: Counts, *, is_kept: bool) -> float:
-    """Return how many requests a connection makes in the mean; of classes by their shares.
+    """Return the mean number of requests on a connection; classes count by their shares.
 
-    Of connections that are kept it is of those that clients open: by how fast each class uses them.
+    Where connections are kept, classes count by how fast they use connections up.
     """
     if not classes:
         return counts.mean

@@ -1,4 +1,4 @@
-"""CPUs of the machine that the server program cannot use, as it has fewer threads."""
+"""CPUs that the server program cannot use because it has fewer threads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _TO_USE_ALL = "to use all CPUs"
 
 
 def threads_of(scenario: Scenario) -> int:
-    """Return how many threads of the program there are, which are on the CPUs in turn."""
+    """Return the number of the program's threads, which occupy the CPUs in turn."""
     server, mechanism = scenario.server, MECHANISMS[scenario.server.mechanism]
     if scenario.machine.role == "client":
         return client_threads_of(mechanism, scenario.load.users or 1)
@@ -20,9 +20,9 @@ def threads_of(scenario: Scenario) -> int:
 
 
 def unused_cpus(scenario: Scenario) -> str:
-    """Return the sentence about CPUs that the program cannot use; empty where it can use all.
+    """Return the warning about CPUs that the program cannot use; empty if it can use all.
 
-    Packets, and other processes, may use such a CPU.
+    Packets and other processes may use such a CPU.
     """
     cpus, threads = scenario.machine.cpus, threads_of(scenario)
     if threads >= cpus:
@@ -37,12 +37,12 @@ def unused_cpus(scenario: Scenario) -> str:
 
 
 def cpus_in_vain(scenario: Scenario) -> bool:
-    """Return whether one of the CPUs runs nothing: no worker, no packet, no other process."""
+    """Return whether a CPU stays idle: no worker, no packet, no other process."""
     machine = scenario.machine
     others = machine.interrupts == "every cpu" or machine.busy_processes > 0
     return not others and threads_of(scenario) < machine.cpus
 
 
 def is_of_unused_cpus(warning: str) -> bool:
-    """Return whether *warning* is a sentence of `unused_cpus`."""
+    """Return whether *warning* comes from `unused_cpus`."""
     return _TO_USE_ALL in warning

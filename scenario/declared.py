@@ -1,4 +1,4 @@
-"""Sections of a scenario file: keys made from the settings of a run, which say all of themselves.
+"""Sections of a scenario file, whose keys are made from the declared settings of a run.
 
 sim/state/settings.py: a setting, its bounds, the text below it ─► key, validation, schema, help
 section of a file ─► record of settings
@@ -31,11 +31,11 @@ def _in_thousandths(value: float) -> float:
 
 
 ShareOfSome = Annotated[float, Share(above=0, most=1), AfterValidator(_in_thousandths)]
-"""A share above 0, which a run knows in whole thousandths: a finer one would be rounded."""
+"""A share above 0 in whole thousandths, as a run stores it; finer shares are refused."""
 
 
 class Section(BaseModel):
-    """What all have in common: no unknown keys, no later changes."""
+    """A section without unknown keys and without later changes."""
 
     model_config = ConfigDict(
         extra="forbid", frozen=True, validate_default=False, use_attribute_docstrings=True
@@ -43,18 +43,18 @@ class Section(BaseModel):
 
 
 class SettingsSection(Section):
-    """A section whose keys are made from records of settings; keys of its own come first.
+    """A section with keys made from records of settings; its own keys come first.
 
-    A setting that has a text below it has a key, unless the section has one of that name itself.
+    A setting with a text below it becomes a key, unless the section has a key of that name.
     """
 
     made_from: ClassVar[frozenset[str]] = frozenset()
-    """Names of the settings of which keys were made."""
+    """Names of the settings that became keys."""
     keys: ClassVar[dict[str, str]] = {}
-    """Name of a setting of its records -> what a scenario file calls it."""
+    """Name of a setting in its record -> its key in a scenario file."""
 
     def __init_subclass__(cls, settings: Iterable[Any], **config: Any) -> None:
-        """Make the keys before pydantic looks at the class."""
+        """Make the keys before pydantic builds the class."""
         super().__init_subclass__(**config)
         own = cls.__annotations__
         declarations = [each for record in settings for each in declared(record)]
@@ -72,7 +72,7 @@ class SettingsSection(Section):
     if TYPE_CHECKING:
 
         def __getattr__(self, key: str) -> Any:
-            """Return the value of a key that was made from a setting."""
+            """Return the value of a key made from a setting."""
 
 
 def _is_key(setting: DeclaredSetting) -> bool:
@@ -123,7 +123,7 @@ def _in_file(each: DeclaredSetting, value: Any) -> Any:
 
 
 def settings_from(section: SettingsSection, record: Callable[..., Record], **others: Any) -> Record:
-    """Return a record of the settings that *section* sets, and of *others*, by name."""
+    """Return *record* with the settings of *section*, and *others* by name."""
     values = {
         each.name: _in_run(each, getattr(section, each.key))
         for each in declared(record)
@@ -141,12 +141,12 @@ def _in_run(each: DeclaredSetting, value: Any) -> Any:
 
 
 def refuse(broken: Broken | None) -> None:
-    """Refuse a file whose settings break a rule between them, if they do.
+    """Refuse a file that breaks a rule between settings.
 
     Raises
     ------
     ValueError
-        With keys and values as the file has them, the rule and the reason.
+        With the file's keys and values, the rule and the reason.
     """
     if broken is None:
         return
@@ -175,7 +175,7 @@ def _written(given: Given) -> str:
 
 
 def section_of(field: FieldInfo) -> type[BaseModel]:
-    """Return the section, or the section of a list of them, that a field of a scenario holds."""
+    """Return the section class of a field of a scenario, which may hold a list of sections."""
     section = get_args(field.annotation)[0] if get_args(field.annotation) else field.annotation
     assert isinstance(section, type)
     assert issubclass(section, BaseModel)
@@ -183,9 +183,9 @@ def section_of(field: FieldInfo) -> type[BaseModel]:
 
 
 def properties_in_file(section: type[BaseModel], schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the JSON Schema of each key of *section*, of *schema*, as a file would hold it.
+    """Return the JSON Schema of each key of *section*, from its *schema*, as a file holds it.
 
-    Units stand in texts, and there is no null: TOML has none.
+    Units are part of texts, and there is no null, as TOML has none.
     """
     properties = {}
     for key, field in section.model_fields.items():
@@ -198,7 +198,7 @@ def properties_in_file(section: type[BaseModel], schema: dict[str, Any]) -> dict
 
 
 def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of a key that is either absent or a value."""
+    """Return the schema of a key that may be absent, without null."""
     if "anyOf" not in schema:
         return schema
     (option,) = (option for option in schema["anyOf"] if option != {"type": "null"})

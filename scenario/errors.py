@@ -1,6 +1,6 @@
-"""Errors that are the user's to mend, and what a misspelt name was perhaps meant to be.
+"""Errors that the user can correct, and suggestions for misspelt names.
 
-Each is one sentence a mistake, with exit code 2 and no traceback.
+Each mistake is one sentence; the exit code is 2, without a traceback.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 
 class UserError(ValueError):
-    """Something asked for cannot be done: a sentence for each mistake, one a line.
+    """A request that cannot be met: a sentence for each mistake, one a line.
 
     >>> UserError("load.rate: is missing", "run.seed: must be at least 0, got -1").mistakes
     ['load.rate: is missing', 'run.seed: must be at least 0, got -1']
@@ -45,19 +45,19 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:
-    """Return which of the *known* names *name* is a near miss of, None if it is of none."""
+    """Return the *known* name nearest to *name*, None if none is near."""
     return next(iter(nearest_names(name, known)), None)
 
 
 def nearest_names(name: str, known: Iterable[str], n: int = 3) -> list[str]:
-    """Return up to *n* of the *known* names that *name* is a near miss of, the nearest first.
+    """Return up to *n* of the *known* names near to *name*, the nearest first.
 
     >>> nearest_names("mech", ["mechanism", "memory", "workers"])
     ['mechanism']
     """
 
     def likeness(known_name: str) -> tuple[float, float]:
-        # Many leave out the end of a long name: "epol" is nearer to epoll_level than to poll.
+        # People often omit the end of a long name: "epol" is nearer to epoll_level than to poll.
         begin = known_name[: len(name)] if len(name) >= _BEGINNING_MIN else known_name
         whole, beginning = (
             difflib.SequenceMatcher(None, name, candidate).ratio()
@@ -71,7 +71,7 @@ def nearest_names(name: str, known: Iterable[str], n: int = 3) -> list[str]:
 
 
 def unknown_key(name: str, known: Iterable[str]) -> str:
-    """Return what is wrong with the key *name*: what it was perhaps meant to be, or what there is.
+    """Return the error for the unknown key *name*: the nearest key, or all known keys.
 
     >>> unknown_key("ranges", ["name", "range"]), unknown_key("x", ["name", "range"])
     ('unknown key (did you mean "range"?)', 'unknown key (known keys: name, range)')

@@ -16,7 +16,7 @@ def example_scenarios() -> dict[str, Path]:
 
 
 def first_sentence(path: Path) -> str:
-    """Return what the comment at the head of a scenario file says first."""
+    """Return the first sentence of the comment at the head of a scenario file."""
     lines = []
     for line in path.read_text(encoding="utf-8").splitlines():
         if not line.startswith("#"):
@@ -26,7 +26,7 @@ def first_sentence(path: Path) -> str:
 
 
 def scenario_path(name: str) -> Path:
-    """Return the file of that name, or else the example scenario of that name.
+    """Return the path of the file *name*, or else of the example *name*.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The sections [flood] and [[fault]] of a scenario file: what happens besides the load."""
+"""The sections [flood] and [[fault]] of a scenario file: disturbances besides the load."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from .sections import Bandwidth, Machine, Pause, Run
 
 _KEYS = {"stall": "cpu", "link": "bandwidth", "signals": "signals", "stops reading": "share"}
 BURSTS_MAX = 20_000_000
-"""Of one run: each is an occurrence to simulate, about 10 million a second."""
+"""Bursts in one run: each is an event to simulate, about 10 million a second."""
 
 
 class Flood(SettingsSection, settings=(FloodSettings,)):
-    """Datagrams to a socket that nobody reads: work for interrupts, and nothing else."""
+    """Datagrams to a socket that no process reads: they cost only interrupts."""
 
     rate: Rate | None = Field(default=None, description="Datagrams a second; absent: no flood.")
     arrivals: Literal["poisson", "constant"] = Field(
-        default="poisson", description="How bursts are spaced."
+        default="poisson", description="Spacing of bursts."
     )
-    length: Pause = Field(default=0, description="How long it lasts; 0 s: to the end of the run.")
+    length: Pause = Field(default=0, description="Length of the flood; 0 s: to the end of the run.")
 
     @model_validator(mode="after")
     def _has_a_rate(self) -> Self:
@@ -40,25 +40,23 @@ class Flood(SettingsSection, settings=(FloodSettings,)):
 
 
 class FaultSection(SettingsSection, settings=(Fault,)):
-    """What goes wrong for a while."""
+    """A fault of limited length."""
 
     kind: Literal["stall", "link", "signals", "stops reading"] = Field(
-        description="stall: a CPU does nothing but handle interrupts (a collector of garbage, "
-        "swapping); link: another bandwidth; signals: another process holds queued signals; "
-        "stops reading: some clients do not read, so that what they are sent fills buffers."
+        description="stall: a CPU only handles interrupts (garbage collection, swapping); "
+        "link: another bandwidth; signals: another process holds queued signals; "
+        "stops reading: some clients do not read, and their replies fill the send buffers."
     )
-    cpu: StrictInt = Field(
-        default=0, ge=0, lt=CPUS_MAX, description="Of a stall: which CPU, from 0."
-    )
+    cpu: StrictInt = Field(default=0, ge=0, lt=CPUS_MAX, description="stall: the CPU, from 0.")
     bandwidth: Bandwidth | None = Field(
-        default=None, description="Of a link: what it has meanwhile, each way."
+        default=None, description="link: bandwidth during the fault, each way."
     )
     signals: Annotated[int, Whole(1, 10_000_000)] | None = Field(
-        default=None, description="Of signals: how many are held meanwhile."
+        default=None, description="signals: number held during the fault."
     )
     share: ShareOfSome | None = Field(
         default=None,
-        description="Of clients that stop reading: which share of all, to a thousandth.",
+        description="stops reading: share of all clients, to a thousandth.",
     )
 
     @model_validator(mode="after")
@@ -114,7 +112,7 @@ def _kind_and_value(fault: FaultSection) -> tuple[FaultKind, int]:
 def check_faults(
     faults: tuple[FaultSection, ...], flood: Flood, mechanism: str, machine: Machine, run: Run
 ) -> None:
-    """Check that what goes wrong can, on that machine and in that run.
+    """Check that faults and flood are possible on that machine and in that run.
 
     Raises
     ------
@@ -136,8 +134,8 @@ def check_faults(
             )
         if fault.kind == "signals" and Trait.BY_SIGNALS not in MECHANISMS[mechanism].traits:
             raise ValueError(
-                'fault.kind: must not be "signals" where no signals are queued, got it with '
-                f'server.mechanism = "{mechanism}"'
+                'fault.kind: must not be "signals" with a mechanism that queues no signals, '
+                f'got server.mechanism = "{mechanism}"'
             )
     if flood.rate is None:
         return

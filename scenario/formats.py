@@ -1,13 +1,13 @@
 """Numbers, times, rates and shares as people read them: in tables, on pages, in pictures.
 
     number_text   12,300        three digits that count, no exponent
-    time_text     1.23 ms       in the unit that suits it; "for ever" if it never came
+    time_text     1.23 ms       in a suitable unit; "for ever" if infinite
     rate_text     16,000/s
     size_text     1.50 KiB
     share_text    12.3%
 
-What is not known (NaN) is "none" everywhere. Files and JSON hold plain numbers in base units, and
-`quantities.Unit.format` writes what a scenario file reads again.
+Unknown values (NaN) are "none" everywhere. Files and JSON hold plain numbers in base units.
+`quantities.Unit.format` writes values that a scenario file can read.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import math
 from collections.abc import Sequence
 
 MICROSECONDS = "µs"
-"""As people read it; scenario files and JSON have "us", which is ASCII."""
+"""Printed unit; scenario files and JSON have "us", which is ASCII."""
 _TIMES = (("s", 1e9), ("ms", 1e6), (MICROSECONDS, 1e3), ("ns", 1.0))
 _SIZES = (("GiB", 2.0**30), ("MiB", 2.0**20), ("KiB", 2.0**10), ("B", 1.0))
 _LEAST_SHARE = 0.001
 
 
 def number_text(value: float, digits: int = 3, *, trim: bool = False) -> str:
-    """Return *value* rounded to so many digits, without an exponent.
+    """Return *value* rounded to *digits* significant digits, without an exponent.
 
     With *trim* zeros at the end of a fraction are left out.
 
@@ -43,7 +43,7 @@ def number_text(value: float, digits: int = 3, *, trim: bool = False) -> str:
 
 
 def time_text(ns: float, digits: int = 3, *, trim: bool = False) -> str:
-    """Return a time of *ns* nanoseconds in the unit that suits it.
+    """Return a time of *ns* nanoseconds in a suitable unit.
 
     >>> time_text(1_234_567.0), time_text(-900.0), time_text(99_999.0, trim=True)
     ('1.23 ms', '-900 ns', '100 µs')
@@ -54,14 +54,14 @@ def time_text(ns: float, digits: int = 3, *, trim: bool = False) -> str:
         return "none"
     if math.isinf(ns):
         return "for ever" if ns > 0 else "-for ever"
-    # What rounds up to the next unit is written in it: 1.00 ms, not 1,000 µs.
+    # A value that rounds up to the next unit is written in that unit: 1.00 ms, not 1,000 µs.
     least = 1 - 0.5 * 10.0**-digits
     unit, size = next((t for t in _TIMES if abs(ns) >= least * t[1]), _TIMES[-1])
     return f"{number_text(ns / size, digits, trim=trim)} {unit}"
 
 
 def size_text(n_bytes: float, digits: int = 3, *, trim: bool = False) -> str:
-    """Return a size of *n_bytes* in the unit that suits it.
+    """Return a size of *n_bytes* in a suitable unit.
 
     >>> size_text(1536.0), size_text(99.0), size_text(3.0 * 2**30, trim=True)
     ('1.50 KiB', '99.0 B', '3 GiB')
@@ -74,7 +74,7 @@ def size_text(n_bytes: float, digits: int = 3, *, trim: bool = False) -> str:
 
 
 def duration_text(seconds: float) -> str:
-    """Return a duration as people say it.
+    """Return a duration in hours, minutes and seconds.
 
     >>> duration_text(3700), duration_text(95), duration_text(8)
     ('1 h 01 min', '1 min 35 s', '8 s')
@@ -95,7 +95,7 @@ def rate_text(per_s: float) -> str:
 
 
 def share_text(share: float) -> str:
-    """Return a share in per cent; one above 0 and below 0.1% is "under 0.1%".
+    """Return a share in per cent; a share above 0 and below 0.1% is "under 0.1%".
 
     >>> share_text(0.1234), share_text(0.99999), share_text(0.00001), share_text(0.0)
     ('12.3%', '100.0%', 'under 0.1%', '0.0%')

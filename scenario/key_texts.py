@@ -1,9 +1,9 @@
-"""The keys of a scenario file in words: what each takes, its default, what it is.
+"""The keys of a scenario file in words: values, default and description of each.
 
     sections, their types and docstrings ─► SectionText, KeyText ─┬─► `dispatchsim fields`
                                                                   └─► the page of fields in docs
 
-All of it is read from the models that check files and from their JSON Schema.
+All texts come from the models that check files and from their JSON Schema.
 """
 
 from __future__ import annotations

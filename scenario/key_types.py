@@ -4,7 +4,7 @@
     Annotated[int, Whole(1, 1_000_000)]                20000 or "20k"
     Annotated[float, Share(least=0, most=1)]           0.5 or "50%"
 
-Pydantic reads, writes and describes them by what quantities.py knows.
+Pydantic reads, writes and describes them with the units of quantities.py.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Bounded:
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
     ) -> CoreSchema:
-        """Read by `parse`, write by the unit's `format`: a dumped model can be read again."""
+        """Read with `parse`, write with the unit's `format`: a dumped model can be read again."""
         return core_schema.no_info_plain_validator_function(
             self.parse,
             serialization=core_schema.plain_serializer_function_ser_schema(

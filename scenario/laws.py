@@ -1,4 +1,4 @@
-"""Laws as a scenario file has them: a mean and how it spreads, or a file of samples.
+"""Distributions in a scenario file: a mean and a spread, or a file of samples.
 
 server.request_cpu = "1 ms"              server.request_cpu_spread = "lognormal"
 server.request_cpu_p99 = "5 ms"          server.request_cpu_file = "measured.txt"
@@ -16,7 +16,7 @@ from .quantities import DURATION, QuantityError, parse_duration_ns, shown
 
 Numbers = Literal["constant", "geometric", "samples"]
 NUMBER_MAX = 100_000
-"""Of requests on a connection."""
+"""Largest number of requests on a connection."""
 Spread = Literal["constant", "exponential", "lognormal", "samples"]
 SAMPLES_MAX = 1_000_000
 LONGEST_NS = 3_600 * 10**9
@@ -32,9 +32,9 @@ def law_of(
     mean_key: str = "",
     spread_key: str = "",
 ) -> Law:
-    """Return the law that the keys of a file make, whose names begin with *key*.
+    """Return the law of the keys that begin with *key*.
 
-    The mean is called *key* and its spread the same with "_spread", unless another name is given.
+    The mean is called *key* and the spread *key* with "_spread", unless another name is given.
 
     Raises
     ------
@@ -59,14 +59,14 @@ def law_of(
     if p99_ns is not None and not mean_ns < p99_ns <= P99_BY_MEAN_MAX * mean_ns:
         raise ValueError(
             f"{key}_p99: must be above the mean ({DURATION.format(mean_ns)}) and at most "
-            f"{P99_BY_MEAN_MAX:g} times it, beyond which draws lack the tail, "
+            f"{P99_BY_MEAN_MAX:g} times it, beyond which samples lack the tail, "
             f"got {DURATION.format(p99_ns)}"
         )
     return Law(spread, mean_ns, p99_ns or 0)
 
 
 def counts_of(key: str, mean: int | None, spread: Numbers, file: str | None) -> Counts:
-    """Return the numbers that the keys of a file make, whose names begin with *key*.
+    """Return the law of whole numbers of the keys that begin with *key*.
 
     Raises
     ------
@@ -84,7 +84,7 @@ def counts_of(key: str, mean: int | None, spread: Numbers, file: str | None) -> 
 
 
 def _check_file(key: str, file: str | None, spread_key: str, spread: str) -> None:
-    """Refuse a *file* of samples with another spread, and samples without a file."""
+    """Refuse a *file* of samples with another spread, and a spread of samples without a file."""
     if (file is not None) != (spread == "samples"):
         rule, got = ("must be absent", shown(file)) if file else ("must be given", "nothing")
         raise ValueError(f'{key}: {rule} where {spread_key} is "{spread}", got {got}')
@@ -104,7 +104,7 @@ def _number(text: str) -> int:
 
 
 def _read(key: str, path: str, read: Callable[[str], int], what: str) -> tuple[int, ...]:
-    """Return what is in a file, one a line; # begins a comment.
+    """Return the values in a file, one a line; # begins a comment.
 
     Raises
     ------

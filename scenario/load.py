@@ -38,64 +38,68 @@ _OF_RETRIES = ("retry_pause", "retry_pause_max", "retry_jitter", "retry_budget")
 
 
 class Load(SettingsSection, settings=(ClientSettings,)):
-    """The active clients: an open loop (arrivals, whatever the server does) or a closed one."""
+    """The active clients: an open loop (arrivals do not depend on the server) or a closed loop."""
 
-    loop: Literal["open", "closed"] = Field(description="open: a rate; closed: so many users.")
+    loop: Literal["open", "closed"] = Field(
+        description="open: clients arrive at a rate; closed: a fixed number of users."
+    )
     arrivals: Literal["poisson", "constant", "bursts", "flash crowd", "waves", "ramp"] = Field(
         default="poisson",
-        description="How the connections of an open loop are spaced; at random around a rate that "
-        "changes in the last four.",
+        description="Spacing of arrivals in an open loop. bursts, flash crowd, waves, ramp: "
+        "Poisson arrivals at a rate that changes.",
     )
     burst_length: Phase | None = Field(default=None, description="Mean length of a burst.")
     burst_gap: Phase | None = Field(default=None, description="Mean time between two bursts.")
     burst_factor: Factor | None = Field(
         default=None,
-        description="How many times the rate of the time between is the rate in a burst; absent: "
-        "nobody comes in between.",
+        description="Rate in a burst, as a multiple of the rate between bursts. Absent: no "
+        "arrivals between bursts.",
     )
-    crowd_start: Pause | None = Field(default=None, description="When the flash crowd comes.")
-    crowd_length: Phase | None = Field(default=None, description="How long it comes.")
+    crowd_start: Pause | None = Field(default=None, description="Start of the flash crowd.")
+    crowd_length: Phase | None = Field(default=None, description="Length of the flash crowd.")
     crowd_factor: Factor | None = Field(
-        default=None, description="How many times load.rate comes then."
+        default=None, description="Rate in the flash crowd, as a multiple of load.rate."
     )
     wave_period: Phase | None = Field(
-        default=None, description="From one highest rate to the next, as of a day."
+        default=None, description="Time from one peak of the rate to the next, such as a day."
     )
     wave_swing: Annotated[float, Share(least=0, most=1)] | None = Field(
-        default=None, description="Share of load.rate by which it rises and falls."
+        default=None, description="Amplitude of the waves, as a share of load.rate."
     )
     ramp: Annotated[tuple[RampPoint, ...], Field(min_length=2, max_length=10_000)] | None = Field(
         default=None,
-        description="Points of a ramp, each a time and how many times load.rate comes then, "
-        'straight lines between: [["0 s", 0.2], ["10 s", 1.0]]; after the last one it stays.',
+        description="Points of a ramp: a time and the rate then, as a multiple of load.rate. Lines "
+        'connect the points: [["0 s", 0.2], ["10 s", 1.0]]. The rate stays after the last point.',
     )
     rate: Rate | None = Field(
         default=None,
-        description="Connections offered in an open loop; requests, where load.connections is "
-        "given.",
+        description="Arrival rate of an open loop: connections, or requests where load.connections "
+        "is given.",
     )
     connections: Annotated[int, Whole(1, 5_000_000)] | None = Field(
         default=None,
-        description="Connections that clients keep open in an open loop. Requests come at "
-        "load.rate, each on one of them drawn at random (in turn where load.arrivals is constant), "
-        "and wait at their client while it is busy. Absent: each client has a new connection.",
+        description="Connections that clients keep open in an open loop. Requests arrive at "
+        "load.rate, each on a random connection (in turn where load.arrivals is constant). A "
+        "request waits at its client while the connection is busy. Absent: new connections.",
     )
     users: Annotated[int, Whole(1, 1_000_000)] | None = Field(
         default=None,
         description="Users of a closed loop, each with one connection.",
     )
     trace: StrictStr | None = Field(
-        default=None, description="A trace file instead of all that; relative to the scenario file."
+        default=None,
+        description="A trace file instead of arrivals, sizes and pauses from the keys of [load]; "
+        "relative to the scenario file.",
     )
     requests: Requests = Field(
         default=1,
-        description="Mean number of requests on a connection; its client then closes it. With "
-        "load.connections: absent, and connections are never closed.",
+        description="Mean number of requests on a connection, which its client then closes. With "
+        "load.connections and without this key, clients never close their connections.",
     )
     requests_spread: Numbers = Field(
         default="constant",
-        description="How the number of requests on a connection spreads. geometric: each "
-        "request is the last with equal probability; samples: the numbers of load.requests_file.",
+        description="Distribution of the number of requests on a connection. geometric: each "
+        "request is the last with equal probability; samples: the numbers in load.requests_file.",
     )
     requests_file: StrictStr | None = Field(
         default=None,
@@ -105,18 +109,18 @@ class Load(SettingsSection, settings=(ClientSettings,)):
     reply_size: ReplySize = Field(default=128, description="Size of a reply, its header included.")
     reply_mix: Literal["specweb99"] | None = Field(
         default=None,
-        description="A mixture of sizes instead of load.reply_size: specweb99, files of four "
+        description="A mixture of sizes instead of load.reply_size. specweb99: files of four "
         "classes from 0.1 to 900 KB.",
     )
     think_time: Pause = Field(
         default=0,
-        description="Pause between requests and, in a closed loop, between connections: the mean; "
-        "each is drawn.",
+        description="Mean pause between requests and, in a closed loop, between connections; each "
+        "pause is random.",
     )
     think: Spread = Field(
         default="exponential",
-        description="How pauses spread. constant: users of a closed loop begin one after the other "
-        "in the course of the first, and go on in that order; samples: those of load.think_file.",
+        description="Distribution of pauses. constant: all equal; users of a closed loop begin one "
+        "after the other during the first pause; samples: the pauses in load.think_file.",
     )
     think_p99: Pause | None = Field(
         default=None, description="99th percentile of lognormal pauses, above load.think_time."
@@ -126,23 +130,23 @@ class Load(SettingsSection, settings=(ClientSettings,)):
     )
     descriptors: Annotated[int, Whole(1, 2**40)] | None = Field(
         default=None,
-        description="Connections that all clients together can have open at once, as one process "
-        "of httperf has 1024 descriptors; absent: without bound.",
+        description="Connections that all clients together can have open at once (a process of "
+        "httperf has 1024 descriptors). Absent: unlimited.",
     )
     time_wait: Pause = Field(
         default=60_000_000_000,
-        description="How long a port is kept after its client has closed (TIME_WAIT); 0 s: clients "
-        "that reset.",
+        description="Time in TIME_WAIT, during which a closed connection keeps its client's port; "
+        "0 s: clients that reset.",
     )
     close: Literal["reset", "fin", "half-close"] = Field(
         default="reset",
-        description="How clients end a connection. reset: one packet, and all is forgotten; fin: a "
-        "FIN each way, and the side that closes first keeps it in TIME_WAIT; half-close: their "
-        "FIN goes with the last request.",
+        description="How clients close a connection. reset: one packet, no state remains; fin: a "
+        "FIN each way, and TIME_WAIT on the side that closes first; half-close: the client's FIN "
+        "follows its last request.",
     )
     service_time: Pause = Field(
         default=0,
-        description='Where machine.role is "client": how long the server takes for a reply.',
+        description='Time that the server takes for a reply, where machine.role is "client".',
     )
 
     @model_validator(mode="after")
@@ -193,7 +197,7 @@ class Load(SettingsSection, settings=(ClientSettings,)):
         return self
 
     def _check_kept(self, given: set[str]) -> None:
-        """Refuse what clients that keep their connections do not do.
+        """Refuse keys that do not apply to clients that keep their connections.
 
         Raises
         ------
@@ -203,8 +207,8 @@ class Load(SettingsSection, settings=(ClientSettings,)):
         for key in ("think_time", "think", "think_p99", "think_file", "retries"):
             if key in given:
                 raise ValueError(
-                    f"load.{key}: must be absent where load.connections is given: requests come "
-                    "at load.rate, and a connection that is lost is opened again"
+                    f"load.{key}: must be absent where load.connections is given: requests arrive "
+                    "at load.rate, and clients reopen lost connections"
                 )
         for key, most in (("descriptors", self.descriptors), ("ports", self.ports)):
             if most is not None and most < (self.connections or 0):
@@ -215,7 +219,7 @@ class Load(SettingsSection, settings=(ClientSettings,)):
 
     @property
     def pause_law(self) -> Law | None:
-        """How pauses between the requests of a connection are drawn; None: there are none.
+        """The law of pauses between the requests of a connection; None: there are none.
 
         Raises
         ------
@@ -224,12 +228,12 @@ class Load(SettingsSection, settings=(ClientSettings,)):
         """
         law = self.think_law
         if law.kind == "constant" or law.mean == 0 or not self.request_counts.several:
-            return None  # as the trace has them
+            return None  # the trace has them
         return None if self.trace is not None else law
 
     @property
     def think_law(self) -> Law:
-        """How pauses are drawn; raises as `pause_law`."""
+        """The law of pauses; raises as `pause_law`."""
         return law_of(
             "load.think",
             self.think_time,
@@ -242,12 +246,12 @@ class Load(SettingsSection, settings=(ClientSettings,)):
 
     @property
     def keeps_for_ever(self) -> bool:
-        """Whether clients keep their connections, and never close one for having had enough."""
+        """Whether clients keep their connections and never close one themselves."""
         return self.connections is not None and self.request_counts.of_each == REQUESTS_MAX
 
     @property
     def request_counts(self) -> Counts:
-        """How many requests a connection makes; raises as `pause_law`."""
+        """The law of the number of requests on a connection; raises as `pause_law`."""
         mean = self.requests if "requests" in self.model_fields_set else None
         if mean is None and self.connections is not None and self.requests_spread == "constant":
             mean = REQUESTS_MAX
@@ -281,11 +285,11 @@ class Load(SettingsSection, settings=(ClientSettings,)):
                     f"{DURATION.format(before)}"
                 )
         if self.ramp and not any(factor for _, factor in self.ramp):
-            raise ValueError("load.ramp: must not be 0 at all points, got no other")
+            raise ValueError("load.ramp: must be above 0 at one point at least, got 0 at all")
 
     @property
     def pattern(self) -> Pattern | None:
-        """How the rate changes with time; None: it does not."""
+        """How the rate changes with time; None: constant."""
         if self.arrivals == "bursts":
             assert self.burst_length
             assert self.burst_gap
@@ -308,7 +312,7 @@ class Load(SettingsSection, settings=(ClientSettings,)):
 
     @property
     def workload(self) -> workload.Load:
-        """Who comes, for a trace: all but what a file holds."""
+        """The arrivals that a trace is made from, unless it is a file."""
         return workload.Load(
             loop="kept" if self.connections else self.loop,
             users=self.connections or self.users or 0,
@@ -325,7 +329,7 @@ class Load(SettingsSection, settings=(ClientSettings,)):
         )
 
     def _check_retries(self) -> None:
-        """Refuse what says how to try again where nobody does.
+        """Refuse retry settings without retries, and a pause above its maximum.
 
         Raises
         ------

@@ -27,7 +27,7 @@ class Metric(NamedTuple):
     Attributes
     ----------
     name:
-        In JSON, in the store, and in options such as --figure.
+        In JSON, in the store, and in options such as --metric.
     kind:
         Its unit.
     label, heading:

@@ -16,21 +16,21 @@ from ..sim.figures.summary import Summary
 from .errors import UserError
 from .metric import Kind, Metric
 
-ANSWERED = "of requests that were answered, from when each was due until its reply"
-DUE = "of the response time of every request that was due; one that failed waited for ever"
+ANSWERED = "of requests with a reply, from the due time to the reply"
+DUE = "of the response time of every due request; a failed request counts as infinite"
 _NAME = re.compile(r"p(\d{1,20})(?:[._](\d{1,20}))?(_answered)?(?:_ns)?", re.ASCII)
 _AS_PEOPLE_WRITE = {"999": "99.9", "9999": "99.99"}
 
 
 class Percentile(NamedTuple):
-    """A percentile of all requests that were due, or of those that were answered.
+    """A percentile of every due request, or of requests with a reply.
 
     Attributes
     ----------
     rank:
         In per cent, as a decimal number without trailing zeros: "99.9".
     is_answered:
-        Whether it is of requests that were answered.
+        Whether only requests with a reply count.
     """
 
     rank: str
@@ -53,7 +53,7 @@ class Percentile(NamedTuple):
 
 
 def percentile_of(name: str) -> Percentile | None:
-    """Return the percentile that people call *name*, None if it is a name of none.
+    """Return the percentile called *name*, None if the name is not a percentile's.
 
     Raises
     ------
@@ -87,8 +87,8 @@ def percentile_metric(known: Percentile) -> Metric:
     rank = known.rank
     due = f"response time, {rank}%", f"p{rank}", f"percentile {rank} {DUE}"
     answered = (
-        f"of those answered, {rank}%",
-        f"p{rank} of the answered",
+        f"excluding failures, {rank}%",
+        f"p{rank} of replies",
         f"percentile {rank} of the response time {ANSWERED}",
     )
     words = answered if known.is_answered else due
@@ -96,7 +96,7 @@ def percentile_metric(known: Percentile) -> Metric:
 
 
 class Metrics(dict[str, Metric]):
-    """Metrics by name, or by what an objective calls them; every percentile is there when asked."""
+    """Metrics by name, or by their short name; every percentile is made on demand."""
 
     def __missing__(self, name: str) -> Metric:
         """Return the percentile *name*.
@@ -114,7 +114,7 @@ class Metrics(dict[str, Metric]):
         return self.get(known.name) or self.get(known.short) or percentile_metric(known)
 
     def has(self, name: str) -> bool:
-        """Return whether there is a metric *name*, percentiles of whatever rank included.
+        """Return whether there is a metric *name*; percentiles of every rank count.
 
         Raises
         ------

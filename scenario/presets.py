@@ -1,11 +1,10 @@
-"""Presets of `dispatchsim new`: an example scenario each, and the questions that make it one's own.
+"""Presets of `dispatchsim new`: example scenarios, and the questions that adapt them.
 
     scenario/shipped/NAME.toml ─► questions ─► answers ─► the same file with other values
 
-A preset is a whole scenario with comments. An answer replaces the value of a key and leaves its
-comment; "(example)" marks values that nobody has answered, "(example: 5 times the mean)" those that
-follow from an answer. At most eight questions are asked, the
-one for the preset counted.
+A preset is a complete scenario with comments. An answer replaces the value of a key and keeps its
+comment. "(example)" marks values without an answer, "(example: 5 times the mean)" values that
+follow from an answer. There are at most eight questions, including the one for the preset.
 """
 
 from __future__ import annotations
@@ -28,18 +27,18 @@ from .quantities import DURATION, RATE, QuantityError, Unit, shown
 from .scenario import Scenario
 
 _WINDOW_BY_BOUND = 10
-"""A window of so many times the bound on p99 is the least that `capacity` takes."""
+"""The shortest window that `capacity` accepts, in bounds on p99."""
 _REQUESTS_MIN = 10_000
-"""Of a window, so that p99 is of a hundred; as long as that takes no minute.
+"""Requests in a window, so that 100 lie above p99; fewer if they take more than a minute.
 
-A queue that grows for ever takes as long to be seen: with 1,300 requests in the window, a backend
-of 20 places was said to carry 10% more than with 25,000.
+A queue that grows without bound needs as many to become visible: with 1,300 requests in the window,
+the capacity of a backend of 20 places came out 10% higher than with 25,000.
 """
 _LONGEST_NS = Fraction(60 * SECOND_NS)
 _CROWDS_MIN = 4
-"""Lengths of a crowd from its begin to the end of the run: what it leaves behind is seen, too."""
+"""Time from the start of a crowd to the end of the run, in crowd lengths: it shows the recovery."""
 _NEW = "new"
-"""Begins the message of a scenario that has no file yet."""
+"""Start of the messages about a scenario that has no file yet."""
 
 _TRY = "# Try: "
 _MARK = "(example)"
@@ -47,13 +46,13 @@ _KEY_LINE = re.compile(r'(\w+) = (".*?"|[^"#]*?) *(#.*)?')
 _COMMENT_AT = 32
 _GROUPED = 1_000
 _SPREAD_KEYS = (("server", "request_cpu"), ("backend", "delay"))
-"""Sections and keys whose values may spread about a mean."""
+"""Sections and keys of means with a distribution."""
 _BOUND_BY_SLOW = 2
-"""The bound on p99, where nobody has answered it, is at least so many times the 99th percentile of
-what a request takes: with no other request about, the server keeps it."""
+"""Least default of the bound on p99, in 99th percentiles of the time that a request takes alone: a
+server without other load meets it."""
 _ROUND = (1, 2, 5, 10)
 _P99_BY_MEAN = Fraction(math.log(100))
-"""Of an exponential spread."""
+"""Ratio of the 99th percentile to the mean of an exponential distribution."""
 _DERIVED = {
     "run.duration",
     *(f"{section}.{key}_{of}" for section, key in _SPREAD_KEYS for of in ("spread", "p99")),
@@ -62,9 +61,9 @@ _DERIVED = {
 
 
 class Question(NamedTuple):
-    """What is asked, and the keys of the scenario that the answer is the value of.
+    """A question, and the keys of the scenario whose value is the answer.
 
-    A question without keys is of the bound on p99, which decides how long a run is.
+    The question without keys asks for the bound on p99, which determines the length of a run.
     """
 
     option: str
@@ -74,15 +73,15 @@ class Question(NamedTuple):
 
 P99 = Question("p99", "Bound on the 99th percentile of response times")
 _CPU_TEXT = "CPU time of your application for a request"
-_DELAY_TEXT = "Mean time of the backend for a request, the way there and back included"
-_LIMIT_TEXT = "Requests that the backend works on at once"
+_DELAY_TEXT = "Mean time of the backend for a request, both network trips included"
+_LIMIT_TEXT = "Requests that the backend serves at once"
 _TO_BACKEND_TEXT = "Connections that the server keeps open to the backend"
-_FACTOR_TEXT = "How many times the usual rate comes in a crowd"
+_FACTOR_TEXT = "Rate in the crowd, as a multiple of the usual rate"
 QUESTIONS = {
     question.option: question
     for question in (
         Question("connections", "Connections that clients keep open", ("load.connections",)),
-        Question("rate", "Requests a second today, of all clients", ("load.rate",)),
+        Question("rate", "Requests a second today, all clients together", ("load.rate",)),
         Question("reply-size", "Size of a reply", ("load.reply_size",)),
         Question("request-cpu", _CPU_TEXT, ("server.request_cpu",)),
         Question("threads", "Threads of the pool", ("server.workers",)),
@@ -90,26 +89,26 @@ QUESTIONS = {
         Question("backend-limit", _LIMIT_TEXT, ("backend.limit",)),
         Question("backend-connections", _TO_BACKEND_TEXT, ("backend.connections",)),
         Question("crowd-factor", _FACTOR_TEXT, ("load.crowd_factor",)),
-        Question("crowd-length", "How long a crowd comes", ("load.crowd_length",)),
+        Question("crowd-length", "Length of the crowd", ("load.crowd_length",)),
         Question("cpus", "CPUs of the server", ("machine.cpus",)),
         Question("link", "Bandwidth of the link", ("network.up", "network.down")),
         P99,
     )
 }
-"""All questions by the name of their option, in the order in which they are asked."""
+"""All questions by the name of their option, in order."""
 
 
 class Preset(NamedTuple):
-    """An example that becomes a scenario of one's own.
+    """An example that answers turn into a scenario.
 
     Attributes
     ----------
     name:
-        Of the example.
+        Name of the example.
     about:
-        What kind of server it is.
+        The kind of server.
     options:
-        Its questions.
+        The options of its questions.
     """
 
     name: str
@@ -123,12 +122,12 @@ class Preset(NamedTuple):
 
     @property
     def commands(self) -> list[str]:
-        """Commands that the head of the file says to begin with."""
+        """The commands in the head of the file, to run first."""
         return re.findall(r"^#   (dispatchsim .*)$", self.text, re.M)
 
     @property
     def questions(self) -> list[Question]:
-        """What is asked, in order."""
+        """The questions, in order."""
         return [question for name, question in QUESTIONS.items() if name in self.options]
 
     @property
@@ -137,16 +136,16 @@ class Preset(NamedTuple):
         return example_scenarios()[self.name].read_text(encoding="utf-8")
 
     def example(self, question: Question) -> str:
-        """Return the answer that the example gives."""
+        """Return the example's answer."""
         if question is P99:
             match = re.search(r'^# Try: .* --p99 "(.*)"$', self.text, re.M)
-            assert match, "the head of each preset has the question to ask of it"
+            assert match, "the head of each preset has a line 'Try: ...' with --p99"
             return match[1]
         section, key = question.fields[0].split(".")
         return str(tomllib.loads(self.text)[section][key])
 
     def suggested(self, question: Question, answers: Mapping[str, str]) -> str:
-        """Return the answer that the example gives, or a bound that *answers* can keep."""
+        """Return the example's answer, or a bound on p99 that *answers* can meet."""
         if question is P99:
             return _bound_on_p99(self, _content(self, answers))
         return self.example(question)
@@ -169,7 +168,7 @@ PRESETS = {
         ),
         Preset(
             "static_files",
-            "static files: a connection for each",
+            "static files: a new connection for each file",
             (*_OF_ALL, "cpus", "link"),
         ),
         Preset(
@@ -189,7 +188,7 @@ PRESETS = {
         ),
         Preset(
             "flash_crowd",
-            "a flash crowd: many times the usual rate for a while",
+            "a flash crowd: a multiple of the usual rate for a short time",
             (*_OF_ALL, "crowd-factor", "crowd-length", "cpus"),
         ),
         Preset(
@@ -220,14 +219,14 @@ def preset_named(name: str) -> Preset:
 
 
 class Filled(NamedTuple):
-    """A scenario of one's own: the text of its file, and the command that asks for its capacity."""
+    """A new scenario: the text of its file, and the command that computes its capacity."""
 
     text: str
     command: str
 
 
 def mistakes_of(preset: Preset, answers: Mapping[str, str]) -> list[str]:
-    """Return what is wrong with *answers*, by option: "--rate: must be ..., got ..."."""
+    """Return the mistakes in *answers*, by option: "--rate: must be ..., got ..."."""
     try:
         _answered(preset, answers)
     except UserError as error:
@@ -236,7 +235,7 @@ def mistakes_of(preset: Preset, answers: Mapping[str, str]) -> list[str]:
 
 
 class Costs(NamedTuple):
-    """The profile that a new scenario names, and why it is this one."""
+    """The profile that a new scenario names, and the reason."""
 
     profile: str
     why: str
@@ -245,9 +244,9 @@ class Costs(NamedTuple):
 def filled(
     preset: Preset, answers: Mapping[str, str], path: str, costs: Costs | None = None
 ) -> Filled:
-    """Return the file of *preset* with *answers*, by option, which will be at *path*.
+    """Return the file of *preset* with *answers*, by option, for the path *path*.
 
-    It names the profile of *costs*, or else the preset's.
+    It names the profile of *costs*, or else the preset's profile.
 
     Raises
     ------
@@ -278,7 +277,7 @@ def filled(
 
 
 class _Answered(NamedTuple):
-    """Values by field, as a file has them, and the bound on p99."""
+    """Values by field in a file's spelling, and the bound on p99."""
 
     values: dict[str, str]
     p99: str
@@ -318,7 +317,7 @@ def _answered(preset: Preset, answers: Mapping[str, str]) -> _Answered:
 
 
 def _content(preset: Preset, answers: Mapping[str, str]) -> dict[str, Any]:
-    """Return the sections of *preset* with *answers*, and the spreads that follow from them."""
+    """Return the sections of *preset* with *answers* and the spreads that follow."""
     content = tomllib.loads(preset.text)
     for name, text in answers.items():
         for field in QUESTIONS[name].fields:
@@ -331,7 +330,7 @@ def _content(preset: Preset, answers: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _bound_on_p99(preset: Preset, content: dict[str, Any]) -> str:
-    """Return the bound of the example, or a round one above it that a single request keeps."""
+    """Return the example's bound, or a larger round bound that a single request meets."""
     slow_ns = max(_slow_ns(content.get(section, {}), key) for section, key in _SPREAD_KEYS)
     least_ns, example = math.ceil(_BOUND_BY_SLOW * slow_ns), preset.example(P99)
     if least_ns <= DURATION.parse(example):
@@ -341,7 +340,7 @@ def _bound_on_p99(preset: Preset, content: dict[str, Any]) -> str:
 
 
 def _slow_ns(values: Mapping[str, Any], key: str) -> Fraction:
-    """Return the 99th percentile of what spreads about the mean *key*; 0 where it is no time."""
+    """Return the 99th percentile of the distribution with the mean *key*; 0 if it is no time."""
     mean_ns = _parsed(DURATION, values.get(key)) or Fraction(0)
     if values.get(f"{key}_spread") == "exponential":
         return _P99_BY_MEAN * mean_ns
@@ -356,7 +355,7 @@ def _times_the_mean(values: Mapping[str, str], field: str) -> str:
 
 
 def _spread_alike(values: dict[str, Any], preset: Preset, section: str, key: str) -> None:
-    """Let the slow ones be as much slower than the mean as in the example; 0 has no spread."""
+    """Keep the example's ratio of 99th percentile to mean; a mean of 0 has no spread."""
     example, p99 = tomllib.loads(preset.text)[section], f"{key}_p99"
     mean_ns, before_ns = (_parsed(DURATION, each.get(key)) for each in (values, example))
     if mean_ns == 0:
@@ -368,7 +367,7 @@ def _spread_alike(values: dict[str, Any], preset: Preset, section: str, key: str
 
 
 def _lengthen(content: dict[str, Any], bound_ns: int) -> None:
-    """Let the run be long enough for its bound, its requests, and its crowd."""
+    """Make the run long enough for its bound, its requests and its crowd."""
     run, load = content["run"], content["load"]
     warm_up_ns = DURATION.parse(run["warm_up"])
     ends_ns = [DURATION.parse(run["duration"]), warm_up_ns + _WINDOW_BY_BOUND * bound_ns]
@@ -381,7 +380,7 @@ def _lengthen(content: dict[str, Any], bound_ns: int) -> None:
 
 
 def _parsed(unit: Unit, text: object) -> Fraction | None:
-    """Return a quantity; None if it is none, which is said of its key."""
+    """Return a quantity, or None: the error is reported with its key."""
     try:
         return unit.parse(text)
     except QuantityError:
@@ -389,7 +388,7 @@ def _parsed(unit: Unit, text: object) -> Fraction | None:
 
 
 def _by_option(mistakes: Sequence[str]) -> list[str]:
-    """Return *mistakes* with options instead of the keys that they are the values of."""
+    """Return *mistakes* with options in place of their keys."""
     options = {field: name for name, question in QUESTIONS.items() for field in question.fields}
     found = []
     for mistake in mistakes:
@@ -399,7 +398,7 @@ def _by_option(mistakes: Sequence[str]) -> list[str]:
 
 
 def _typed(text: str) -> int | float | str:
-    """Return an answer as a file has it: a number where it is one, and text otherwise."""
+    """Return an answer as a file has it: a number if possible, otherwise text."""
     plain = text.strip()
     for kind in (int, float):
         if re.match("[0-9]", plain):
@@ -415,6 +414,6 @@ def _literal(value: object) -> str:
 
 
 def _without_mark(comment: str | None) -> str:
-    """Return a comment that no longer says that the value is an example; "" if it said no more."""
+    """Return a comment without the mark of an example; "" if nothing is left."""
     left = (comment or "").removesuffix(_MARK).rstrip()
     return "" if left == "#" else left

@@ -1,11 +1,11 @@
-"""Server programs of the literature, as what a scenario file says of them.
+"""Published server programs, as keys of a scenario file.
 
     [server]
     program = "phhttpd"        ──►  mechanism = "rt_signals", read_after_accept = true, ...
 
-Each stands for keys of [server]; all others are free. What a source says of how a program learns of
-readiness, accepts and recovers is here; what it does with a request is `application.request_ns` of
-the profile. Where a source leaves open what a program did, so does this.
+Each program sets keys of [server]; all other keys are free. The keys are how the program learns of
+readiness, accepts and recovers, as its source describes it. The work for a request is
+`application.request_ns` of the profile. A key that the source leaves open is not set.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .errors import nearest
 
 
 class ServerProgram(NamedTuple):
-    """A program, and the keys of [server] that it stands for."""
+    """A program, and the keys of [server] that it sets."""
 
     about: str
     source: str
@@ -36,8 +36,8 @@ _PHHTTPD = {
 }
 """Keys of every phhttpd. A handler runs for each signal of the listener and accepts one connection.
 
-The other connections that wait keep their signals in the queue. Only so does a call return many
-signals under load, on which the limiter of `phhttpd_limited` rests.
+The other waiting connections keep their signals in the queue. The limiter of `phhttpd_limited`
+depends on it: otherwise a call does not return many signals under load.
 """
 _PHHTTPD_012 = _PHHTTPD | {"recovery": "poll", "recovery_thread": "same"}
 _CM = "Chandra and Mosberger 2001"
@@ -53,40 +53,40 @@ _USERVERS = {
     "epoll_ctlv": "epoll_ctlv",
     "epoll_close": "epoll_close",
 }
-"""Of Gammo et al. 2004, by the rest of the program's name."""
+"""The userver programs of Gammo et al. 2004 -> their mechanisms, by the end of the name."""
 
 
 def _writing(mechanism: str) -> dict[str, str]:
-    """Return when a userver writes: §2 and table 1 count three epoll_ctl for each connection."""
+    """Return the key of a userver's writes: §2 and table 1 count three epoll_ctl a connection."""
     return {} if mechanism == "epoll_edge" else {"writes": "when told"}
 
 
 PROGRAMS: dict[str, ServerProgram] = {
     "thttpd": ServerProgram(
-        "one process, which builds the array for poll anew each time",
+        "one process; it rebuilds the array before each poll",
         "Provos and Lever 2000, §4",
         {"mechanism": "poll", "array": "rebuilt"},
     ),
     "thttpd_dev_poll": ServerProgram(
-        "thttpd with its set in /dev/poll", "Provos and Lever 2000, §4", {"mechanism": "dev_poll"}
+        "thttpd with /dev/poll", "Provos and Lever 2000, §4", {"mechanism": "dev_poll"}
     ),
     "phhttpd_old": ServerProgram(
-        "RT signals of one number; an overflow hands all over to a sibling that polls for ever",
+        "one RT signal number; after an overflow a sibling thread polls permanently",
         "Provos and Lever 2000, §5",
         _PHHTTPD | {"recovery": "poll for ever", "recovery_thread": "sibling"},
     ),
     "phhttpd": ServerProgram(
-        "version 0.1.2: the same thread polls all once after an overflow",
+        "version 0.1.2: after an overflow the same thread polls all descriptors once",
         f"{_PROVOS}, §2",
         _PHHTTPD_012,
     ),
     "phhttpd_sigtimedwait4": ServerProgram(
-        "phhttpd that takes up to 500 signals in a call",
+        "phhttpd with up to 500 signals in a call",
         f"{_PROVOS}, §5",
         _PHHTTPD_012 | {"mechanism": "sigtimedwait4", "max_events": 500},
     ),
     "phhttpd_limited": ServerProgram(
-        "phhttpd that resets connections by a running mean of the signals in a call, at most 23",
+        "phhttpd with at most 23 signals in a call; resets connections above a running mean",
         f"{_PROVOS}, §5",
         _PHHTTPD_012
         | {
@@ -97,19 +97,19 @@ PROGRAMS: dict[str, ServerProgram] = {
         },
     ),
     "userver_select": ServerProgram(
-        "select, one accept for each time the listener is ready",
+        "select, one accept each time the listener is ready",
         f"{_CM}, §4",
         {"mechanism": "select", "accept_limit": 1},
     ),
     "userver_masel": ServerProgram(
-        "select, accepting until nobody waits",
+        "select, accepts until the queue is empty (multi-accept)",
         f"{_CM}, §4",
         {"mechanism": "select", "accept_limit": 0},
     ),
     "userver_dev_poll": ServerProgram("/dev/poll", f"{_CM}, §4", {"mechanism": "dev_poll"}),
     "userver_rt_signals": ServerProgram(
-        "RT signals; an overflow is a flush, then one round of multi-accept select",
-        f"{_CM}, §4, table 1: all that sigwaitinfo returns in overload is SIGIO",
+        "RT signals; an overflow causes a flush, then one round of multi-accept select",
+        f"{_CM}, §4, table 1: in overload sigwaitinfo returns only SIGIO",
         {
             "mechanism": "rt_signals",
             "accept_each_signal": True,
@@ -118,21 +118,21 @@ PROGRAMS: dict[str, ServerProgram] = {
         },
     ),
     "userver_signal_per_fd": ServerProgram(
-        "one queued signal a descriptor, which stands for all its events",
+        "one queued signal for all events of a descriptor",
         f"{_CM}, §5",
         {"mechanism": "signal_per_fd", "accept_limit": 0, "recovery": "poll"},
     ),
     **{
         f"userver_{name}": ServerProgram(
-            f"{mechanism}; how many it accepts at a time is tunable",
+            f"{mechanism}; accept_limit is tunable",
             f"{_GAMMO}, §3",
             {"mechanism": mechanism} | _writing(mechanism),
         )
         for name, mechanism in _USERVERS.items()
     },
     "hybrid": ServerProgram(
-        "RT signals while few are queued, polls from a full queue on, until it is calm",
-        "Provos and Lever 2000, §5 (imagined, not built)",
+        "RT signals; polls from a full queue on until few descriptors are ready",
+        "Provos and Lever 2000, §5 (proposed, not built)",
         {
             "mechanism": "rt_signals",
             "signal_queue": 1024,
@@ -141,13 +141,13 @@ PROGRAMS: dict[str, ServerProgram] = {
         },
     ),
 }
-"""By name, in the order of the literature."""
+"""The programs by name, oldest publication first."""
 
 
 def without_program(content: Mapping[str, Any], keep: Collection[str]) -> dict[str, Any]:
-    """Return the keys of [server] in *content* that stay when it is given another program.
+    """Return the keys of [server] in *content* that stay when its program is replaced.
 
-    Its mechanism goes, and what its program before stood for, but for the keys in *keep*.
+    The mechanism and the keys of the old program go, except those in *keep*.
 
     >>> without_program({"program": "thttpd", "mechanism": "poll", "backlog": 5}, ["backlog"])
     {'program': 'thttpd', 'backlog': 5}
@@ -158,7 +158,7 @@ def without_program(content: Mapping[str, Any], keep: Collection[str]) -> dict[s
 
 
 def check_program(name: str) -> None:
-    """Refuse a *name* that no program has.
+    """Refuse a *name* that is no program's.
 
     Raises
     ------
@@ -173,12 +173,12 @@ def check_program(name: str) -> None:
 
 
 def with_program(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the keys of [server] in *content*, with those that its program stands for.
+    """Return the keys of [server] in *content*, with those that its program sets.
 
     Raises
     ------
     ValueError
-        If the program is unknown, or a key that it stands for has another value.
+        If the program is unknown, or a key that it sets has another value.
     """
     name = content.get("program")
     if not isinstance(name, str):

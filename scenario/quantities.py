@@ -1,11 +1,11 @@
 """Quantities with their unit: "50 ms", "6 KiB", "20k/s", "1 Gbit/s".
 
 A bare number is an error wherever a unit exists: 50 could be milliseconds or seconds, and the
-reader of a scenario file should not have to know which.
+reader of a scenario file should not have to guess.
 
-A unit has other spellings that people type (KB, Gb/s, usec). One that has two readings is refused
-with both: "5m" (minutes, milliseconds), "8K" (1000 bytes, 1024), "10 GBps" (bytes, bits).
-k, K and M multiply counts and rates by a thousand and a million. What is printed has one spelling.
+A unit has other spellings that people type (KB, Gb/s, usec). An ambiguous spelling is refused with
+both readings: "5m" (minutes, milliseconds), "8K" (1000 bytes, 1024), "10 GBps" (bytes, bits).
+k, K and M multiply counts and rates by a thousand and a million. Printed units have one spelling.
 
 Arithmetic is exact (fractions), so that "0.1 s" is 100,000,000 ns and nothing near it.
 """
@@ -42,13 +42,13 @@ class Unit:
     name, example:
         For errors.
     units:
-        Each with its size in the base unit, largest last.
+        The size of each in the base unit, largest last.
     base:
         The base unit.
     spellings:
-        What people type -> the unit that it is.
+        Other spelling -> the unit.
     ambiguous:
-        What people type -> both things that it may be; it is refused.
+        Refused spelling -> its two readings.
     """
 
     name: str
@@ -172,7 +172,7 @@ def _shifted(digits: str, places: int) -> str:
 
 
 def _without_comma(text: object) -> str:
-    """Return how a number with a comma in it is written; "" if it is none.
+    """Return the correct spelling of a number with a comma; "" for other texts.
 
     >>> _without_comma("61,000/s"), _without_comma("5,5 ms")
     ('without a comma, such as "61_000/s" or "61.000/s"', 'without a comma, such as "5.5 ms"')

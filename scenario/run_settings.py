@@ -1,4 +1,4 @@
-"""From a scenario to the settings of its runs: limits, link, kernel, what goes wrong, lengths."""
+"""From a scenario to the settings of its runs: limits, link, kernel, faults, lengths."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def settings_of(
         client=settings_from(
             load,
             ClientSettings,
-            # Without a limit they may be many machines.
+            # Without a limit the clients may be many machines.
             fd_limit=load.descriptors or 2**40,
             time_wait_ns=load.time_wait if load.ports else 0,
             idle=idle.connections,
@@ -69,7 +69,7 @@ def settings_of(
 
 
 def _laws_of(scenario: Scenario) -> Laws:
-    """Return the laws of what is drawn; what is constant is a setting."""
+    """Return the laws of random values; constant values are settings."""
     law = scenario.server.request_cpu_law
     cpu = None if law.kind == "constant" or law.mean == 0 else law
     return Laws(cpu, scenario.pause_law, scenario.backend.drawn_law)

@@ -1,12 +1,11 @@
-"""A scenario: one TOML file that says which server, which clients, which machine, how long.
+"""A scenario: one TOML file that describes server, clients, machine and run.
 
-    [server] mechanism, limits      [load] who comes       [idle] who stays     [network] the link
-    [backend] what requests wait for
-    [machine] what things cost      [run] how long, how often
-    [flood] packets in vain         [[fault]] what goes wrong, when
-    [[path]] clients by their way to the link      [[clients]] and by what they ask for
+    [server] mechanism, limits       [load] active clients          [idle] silent connections
+    [backend] service behind it      [network] the link             [machine] costs and CPUs
+    [run] length, repetitions        [flood] unread datagrams       [[fault]] faults
+    [[path]] paths to the link       [[clients]] classes of clients
 
-Quantities carry their unit; unknown keys and absurd values are refused. Every error is one
+Quantities carry their unit; unknown keys and impossible values are refused. Every error is one
 sentence with file, key, rule and value. `dispatchsim schema` prints the JSON Schema.
 """
 
@@ -62,30 +61,30 @@ _FILES = (
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 CONNECTIONS_MIN = 10
 CONNECTIONS_MAX = 5_000_000
-"""Connections of one run: about two minutes and three gigabytes of the reference engine."""
+"""Connections in one run: about two minutes and three gigabytes in the reference engine."""
 OWN_DESCRIPTORS = 6
 OWN_DESCRIPTORS_A_WORKER = 2
-"""Descriptors of a server besides its clients': standard streams; a worker's listener and epoll."""
+"""A server's own descriptors: standard streams; for each worker a listener and an epoll set."""
 
 
 def _check_threads(server: Server, n_open: int) -> None:
     n, pool = server.threads_max, server.threads == "pool"
     if pool and n < server.workers:
         raise ValueError(
-            f"server.workers: must be at most {n}, whose stacks fit server.address_space, "
+            f"server.workers: must be at most {n}, as more stacks exceed server.address_space, "
             f"got {server.workers}"
         )
-    # A pool that open connections hold altogether can run: nobody else is ever served.
+    # A pool may be held by open connections entirely: it runs, but serves no other connection.
     least = n_open if pool else max(2, n_open + 1)
     if n < least:
         raise ValueError(
             f"server.workers: must be at least {least}, with stacks that fit server.address_space "
-            f"({n_open} connections that stay open hold a thread each), got {n}"
+            f"({n_open} open connections hold a thread each), got {n}"
         )
 
 
 class Scenario(Section):
-    """Everything about a run but the seed of each replication.
+    """A complete run, except for the seed of each replication.
 
     >>> scenario = Scenario.of(server={"mechanism": "poll"}, load={"loop": "closed", "users": 8})
     >>> scenario.run.replications
@@ -103,9 +102,9 @@ class Scenario(Section):
     fault: tuple[FaultSection, ...] = ()
     path: tuple[PathSection, ...] = ()
     clients: tuple[ClientsSection, ...] = ()
-    _source: str = PrivateAttr("scenario")  # where it came from, for messages
-    _given: frozenset[str] = PrivateAttr(frozenset())  # keys of [server] that it was given later
-    _alias: str = PrivateAttr("")  # what its mechanism was called; empty: by its name
+    _source: str = PrivateAttr("scenario")  # its origin, for messages
+    _given: frozenset[str] = PrivateAttr(frozenset())  # keys of [server] that were replaced
+    _alias: str = PrivateAttr("")  # alias used for the mechanism; empty: its name
 
     @model_validator(mode="wrap")
     @classmethod
@@ -114,7 +113,7 @@ class Scenario(Section):
         if loops is None:
             return handler(content)
         scenario = handler({**content, "server": {**content["server"], "workers": loops}})
-        # As if nobody had said so: on other CPUs there are other loops.
+        # A default, not a given key: with other CPUs the number of loops changes.
         scenario.server.model_fields_set.discard("workers")
         return scenario
 
@@ -170,8 +169,8 @@ class Scenario(Section):
             )
         if self.network.set_up == 0:
             raise ValueError(
-                "network.set_up: must not be 0 where load.connections is given, as a connection "
-                "brings no request along, got 0"
+                "network.set_up: must not be 0 where load.connections is given, as the SYN of a "
+                "kept connection carries no request, got 0"
             )
         return self
 
@@ -230,16 +229,16 @@ class Scenario(Section):
                 n, _, of_class = busiest_class(self.client_classes, self.load.connections or 0)
                 raise ValueError(
                     f"load.rate: must be at most {rate_text(self.rate_max_per_s)}, as each of "
-                    f"{n} connections{of_class} carries a request in a round trip "
+                    f"{n} connections{of_class} carries one request per round trip "
                     f"(network.delay twice), got {RATE.format(self.load.rate)}"
                 )
         return self
 
     @property
     def rate_max_per_s(self) -> float:
-        """Requests a second that the connections which are kept can carry; infinite without them.
+        """Requests a second that the kept connections can carry; infinite without them.
 
-        Each has one request at a time, which takes a round trip at the least.
+        Each connection has one request at a time, which takes at least a round trip.
         """
         delay_ns = self.network.delay
         if not self.load.connections or not delay_ns:
@@ -249,7 +248,7 @@ class Scenario(Section):
 
     @property
     def n_open(self) -> int:
-        """Connections that are open during the whole run: silent ones, and those that are kept."""
+        """The connections that are open during the whole run: silent and kept ones."""
         return self.idle.connections + (self.load.connections or 0)
 
     @classmethod
@@ -270,8 +269,8 @@ class Scenario(Section):
         Raises
         ------
         ScenarioError
-            With source, key, rule and value, a sentence for each mistake. A rule between keys is
-            looked at where the keys by themselves are right.
+            With source, key, rule and value, a sentence for each mistake. Rules between keys are
+            checked when each key by itself is valid.
         """
         try:
             scenario = cls.model_validate(content)
@@ -311,7 +310,7 @@ class Scenario(Section):
                     values[key] = str(path.parent / values[key])
         if isinstance(machine, dict) and isinstance(machine.get("profile"), str):
             beside = path.parent / machine["profile"]
-            if beside.suffix == ".toml":  # otherwise it is the name of a shipped one
+            if beside.suffix == ".toml":  # otherwise it is the name of a shipped profile
                 machine["profile"] = str(beside)
         if isinstance(machine, dict) and isinstance(machine.get("noise"), str):
             beside = path.parent / machine["noise"]
@@ -322,9 +321,8 @@ class Scenario(Section):
     def with_values(self, **sections: dict[str, Any]) -> Self:
         """Return this scenario with some keys of some sections replaced, checked again.
 
-        None takes a key away: its default holds again.
-        Another server.program replaces the mechanism, and what the program before stood for. A key
-        that was replaced by itself stays, in whatever order.
+        None removes a key: its default holds again. Another server.program replaces the mechanism
+        and the keys of the old program, except keys that were replaced on their own.
 
         Raises
         ------
@@ -351,12 +349,12 @@ class Scenario(Section):
 
     @property
     def alias(self) -> str:
-        """What the mechanism was called instead of by its name, "epoll"; empty: by its name."""
+        """The alias by which the file calls the mechanism, "epoll"; empty: its name."""
         return self._alias
 
     @property
     def is_random(self) -> bool:
-        """Whether the seed decides anything; otherwise one replication tells all."""
+        """Whether the result depends on the seed; otherwise one replication suffices."""
         load = self.load
         drawn = (
             load.retry_jitter > 0
@@ -394,22 +392,22 @@ class Scenario(Section):
 
     @property
     def workload(self) -> Workload:
-        """Who comes. Users of a closed loop pause before they begin, as if they had been there."""
+        """The arrivals. Users of a closed loop pause first, as if the run had begun earlier."""
         return self.load.workload._replace(pauses_first=True, classes=self.client_classes)
 
     @property
     def client_classes(self) -> tuple[ClientClass, ...]:
-        """The classes of clients, with what [load] has for each; none where all are alike."""
+        """The classes of clients, completed from [load]; none where all clients are alike."""
         return classes_of(self.clients, self.load, self.path)
 
     @property
     def class_names(self) -> list[str]:
-        """What the figures of each class are called."""
+        """The name of each class in results."""
         return class_names(self.clients)
 
     @property
     def requests_each(self) -> float:
-        """Requests on a connection, in the mean; of classes by their shares."""
+        """The mean number of requests on a connection; classes count by their shares."""
         load = self.load
         is_kept = load.connections is not None
         return mean_requests(self.client_classes, load.request_counts, is_kept=is_kept)
@@ -421,14 +419,14 @@ class Scenario(Section):
 
     @property
     def pause_law(self) -> Law | None:
-        """How pauses between the requests of a connection are drawn; None: as the trace says.
+        """The law of pauses between the requests of a connection; None: the trace has them.
 
-        Those of classes of clients are not these.
+        Classes of clients have laws of their own.
         """
         return None if self.clients else self.load.pause_law
 
     def on_its_testbed(self, settings: RunSettings) -> RunSettings:
-        """Return the *settings* of a run with what no key of a file holds: nothing by default."""
+        """Return *settings* with values that no key of a file holds: by default unchanged."""
         return settings
 
 
@@ -446,12 +444,12 @@ def scenario_schema() -> dict[str, Any]:
 
 
 def check_scenario(scenario: object) -> None:
-    """Refuse what is no scenario: in Python, the name of a file is none.
+    """Refuse an argument that is not a `Scenario`, such as the name of a file.
 
     Raises
     ------
     TypeError
-        With how to come by one.
+        With the calls that make a scenario.
     """
     if not isinstance(scenario, Scenario):
         raise TypeError(

@@ -38,7 +38,7 @@ Life = Annotated[int, Bounded(DURATION, "1 ms", "24 h")]
 Bandwidth = Annotated[int, Bounded(BANDWIDTH, "1 kbit/s", "1000 Gbit/s")]
 
 LINEAR_SYN_TIMEOUTS = 4
-"""What Linux 6.5 and later do (net.ipv4.tcp_syn_linear_timeouts)."""
+"""Linux 6.5 and later (net.ipv4.tcp_syn_linear_timeouts)."""
 
 
 def _is_release(text: str) -> str:
@@ -51,7 +51,7 @@ Release = Annotated[StrictStr, AfterValidator(_is_release)]
 
 NAME_MAX = 40
 _NO_LINE_OF_TEXT = ("Cc", "Zl", "Zp")
-"""Categories of Unicode: control characters, ends of lines and paragraphs."""
+"""Unicode categories of control characters, line ends and paragraph ends."""
 
 
 def _is_name(value: object) -> object:
@@ -65,16 +65,18 @@ def _is_name(value: object) -> object:
 
 
 Name = Annotated[StrictStr, Field(min_length=1, max_length=NAME_MAX), BeforeValidator(_is_name)]
-"""What the figures of a path or a class of clients are called."""
+"""The name of a path or a class of clients in results."""
 
 
 class Idle(Section):
-    """Connections that are open and silent during the whole run."""
+    """Connections that stay open and silent during the whole run."""
 
-    connections: Annotated[int, Whole(0, 10_000_000)] = Field(default=0, description="How many.")
+    connections: Annotated[int, Whole(0, 10_000_000)] = Field(
+        default=0, description="Number of them."
+    )
     life: Life | None = Field(
         default=None,
-        description="Mean time until a client closes one and opens another; absent: for ever.",
+        description="Mean lifetime; then the client closes it and opens another. Absent: infinite.",
     )
 
 
@@ -83,44 +85,46 @@ class Network(SettingsSection, settings=(NetworkSettings,)):
 
     delay: Delay | None = Field(
         default=None,
-        description="One way; absent: that of the testbed in which costs were measured.",
+        description="One-way delay. Absent: the delay of the testbed that measured the costs.",
     )
     syn_timeouts: Literal["doubling", "linear first", "from 3 s"] = Field(
         default="doubling",
-        description="When a client repeats a SYN that is not answered: after 1, 3, 7 ... 63 s, and "
-        "fails at 127 s; linear first: after 1, 2, 3, 4, 5, 7, 11 ... 67 s, and fails at 131 s "
-        "(Linux since 6.5); from 3 s: after 3, 9, 21 ... 189 s, and the server repeats its SYN-ACK "
-        "after as long (before RFC 6298: Linux until 3.0).",
+        description="When a client repeats a SYN without a reply. doubling: after 1, 3, 7 ... "
+        "63 s; it fails at 127 s; linear first: after 1, 2, 3, 4, 5, 7, 11 ... 67 s; it fails at "
+        "131 s (Linux since 6.5); from 3 s: after 3, 9, 21 ... 189 s, as the server repeats its SYN-ACK "
+        "(before RFC 6298: Linux until 3.0).",
     )
     set_up: Literal[0, 1, 2] = Field(
         default=1,
-        description="Round trips before the first request leaves: 1: of the handshake; 0: it comes "
-        "along with the SYN (TCP Fast Open); 2: another one follows (TLS 1.3, of whose CPU time "
-        "nothing is known).",
+        description="Round trips before the first request leaves. 1: the handshake; 0: the SYN "
+        "carries the request (TCP Fast Open); 2: one more round trip (TLS 1.3, without its CPU "
+        "time: see server.connection_cpu).",
     )
 
     @property
     def linear_syn_timeouts(self) -> int:
-        """How many time-outs of a SYN are as long as the first, before they double."""
+        """Number of SYN time-outs as long as the first, before they double."""
         return LINEAR_SYN_TIMEOUTS if self.syn_timeouts == "linear first" else 0
 
 
 class Run(Section):
-    """How long a run is, and how often it is repeated with other arrivals."""
+    """The length of a run, and its repetitions with other arrivals."""
 
-    duration: Length = Field(default=2_500_000_000, description="The whole run, warm-up included.")
-    warm_up: Pause = Field(
-        default=500_000_000, description="What is not measured at the beginning."
+    duration: Length = Field(
+        default=2_500_000_000, description="Length of a run, warm-up included."
     )
-    seed: StrictInt = Field(default=1, ge=0, le=2**31, description="Of the first replication.")
+    warm_up: Pause = Field(
+        default=500_000_000, description="Time at the beginning that is not measured."
+    )
+    seed: StrictInt = Field(default=1, ge=0, le=2**31, description="Seed of the first replication.")
     replications: Annotated[int, Whole(1, 1000)] = Field(
         default=5,
-        description="Runs that differ in nothing but their random arrivals.",
+        description="Number of runs, which differ only in their random arrivals.",
     )
     engine: Engine = Field(
         default="auto",
-        description="What simulates, with the same outcome: fast (compiled), reference (SimPy), "
-        "or auto: fast where it can be.",
+        description="The engine; all give the same result. fast: compiled; reference: SimPy; "
+        "auto: fast where possible.",
     )
 
     @model_validator(mode="after")
@@ -134,44 +138,45 @@ class Run(Section):
 
 
 class Machine(SettingsSection, settings=(MachineSettings, KernelSettings, MemorySettings)):
-    """What things cost, and the CPUs of the server."""
+    """The server's machine: its costs, CPUs, kernel and memory."""
 
     profile: StrictStr | None = Field(
         default=None,
-        description="A shipped profile, or a .toml file beside the scenario file. Absent: the one "
-        "that DISPATCHSIM_PROFILE names, or else that of this machine's CPU.",
+        description="A shipped profile, or a .toml file beside the scenario file. Absent: the "
+        "profile that DISPATCHSIM_PROFILE names, or else the profile of this machine's CPU.",
     )
     kernel: Release | None = Field(
         default=None,
-        description='Release of Linux whose rules hold for the server, such as "6.1". Absent: '
-        "the profile's.",
+        description='Linux release whose rules the server follows, such as "6.1". Absent: '
+        "the profile's release.",
     )
     clients: Literal["free", "generator"] = Field(
         default="free",
-        description="free: clients on machines of their own; generator: the testbed's.",
+        description="Cost of the clients. free: none, on machines of their own; generator: that of "
+        "the testbed's load generator.",
     )
     noise: StrictStr = Field(
         default="none",
-        description="Gaps in which the host runs none of the machine's CPUs. none: a quiet "
-        "machine; as measured: those that were recorded on the profile's machine, on every CPU of "
-        "the server, and on the clients' where machine.clients is generator; the name of one "
-        "of the profile's recordings; a .jsonl file of `lab gaps` beside the scenario file; or "
-        'gaps of one length, such as "3 ms every 1 s".',
+        description="Gaps in which the host does not run the machine's CPUs. none: no gaps; "
+        "as measured: the gaps recorded on the profile's machine, on every CPU of the server, and "
+        "on the clients' CPU where machine.clients is generator. Also: the name of one of the "
+        "profile's recordings; a .jsonl file of `lab gaps` beside the scenario file; or gaps of "
+        'one length, such as "3 ms every 1 s".',
     )
     without: StrictStr = Field(
         default="none",
-        description="Effects of the kernel that are left out of the model, with commas between "
-        f"them: {', '.join(EFFECTS)}. Compare a run with and without an effect for its worth.",
+        description="Effects of the kernel that the model leaves out, separated by commas: "
+        f"{', '.join(EFFECTS)}. Compare runs with and without an effect to measure its influence.",
     )
     role: Literal["server", "client"] = Field(
         default="server",
-        description="Which side of the connections the machine is. client: one process that asks "
-        "for all users of a closed loop and waits as in [server]; the server has no limits.",
+        description="Simulated side of the connections. client: one process sends the requests of "
+        "all users of a closed loop and waits as in [server]; the server has no limits.",
     )
     interrupts: Literal["one cpu", "every cpu"] = Field(
         default="one cpu",
-        description="Where packets are handled: on the first CPU, or on the one that a hash of "
-        "the connection picks (RSS, RPS).",
+        description="CPU that handles a packet: the first CPU, or the CPU that a hash of the "
+        "connection selects (RSS, RPS).",
     )
 
     @field_validator("without")
@@ -216,15 +221,13 @@ class Machine(SettingsSection, settings=(MachineSettings, KernelSettings, Memory
 
 
 class PathSection(SettingsSection, settings=(PathSettings,)):
-    """A class of clients by their way to the link: a LAN, a WAN, a modem."""
+    """A network path that a share of the clients uses: a LAN, a WAN, a modem."""
 
-    name: Name | None = Field(
-        default=None, description="What its figures are called; absent: its number."
-    )
+    name: Name | None = Field(default=None, description="Name in results; absent: its number.")
     share: ShareOfSome | None = Field(
         default=None,
-        description="Of all connections, to a thousandth; those of all paths add up to 1. It must "
-        "be given, unless each [[clients]] names its path.",
+        description="Share of all connections, to a thousandth; the shares of all paths add up to "
+        "1. Required, unless each [[clients]] names its path.",
     )
     loss: Annotated[float, Share(least=0, below=1)] = Field(
         default=0.0, description="Share of segments that are lost, each way, to a millionth."
@@ -232,7 +235,7 @@ class PathSection(SettingsSection, settings=(PathSettings,)):
 
 
 def check_paths(sections: tuple[PathSection, ...], *, of_classes: bool) -> None:
-    """Check that the paths of a scenario are those of all its clients.
+    """Check that the paths of a scenario cover all its clients.
 
     With *of_classes* each class of clients names its path, and paths have no shares.
 
@@ -264,7 +267,7 @@ def check_paths(sections: tuple[PathSection, ...], *, of_classes: bool) -> None:
 
 
 def path_names(sections: tuple[PathSection, ...]) -> list[str]:
-    """Return what the figures of each path are called."""
+    """Return the name of each path in results."""
     return [each.name or str(number) for number, each in enumerate(sections, start=1)]
 
 

@@ -1,4 +1,4 @@
-"""From what pydantic found wrong to sentences: key, rule, value, and what was perhaps meant."""
+"""Turn pydantic's errors into sentences: key, rule, value, and the nearest name."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from .quantities import shown
 def sentences(
     error: ValidationError, model: type[BaseModel], content: Mapping[str, Any] | None = None
 ) -> list[str]:
-    """Return all that is wrong, each as "section.key: rule, got value".
+    """Return all mistakes, each as "section.key: rule, got value".
 
     Parameters
     ----------
     error:
-        What pydantic raised.
+        The error that pydantic raised.
     model:
-        What it was to become: the source of known keys.
+        The model of the content: the source of known keys.
     content:
-        What was checked: mistakes are in its order. What is missing comes last in its section. If
-        absent, what is missing comes last of all.
+        The checked content: mistakes are in its order. Missing keys come last in their section,
+        or last of all without *content*.
     """
     details = [each for each in error.errors() if not _is_covered(each, error, model)]
     details.sort(key=lambda detail: (_place(detail["loc"], content), detail["type"] == "missing"))
@@ -72,7 +72,7 @@ def _place(parts: tuple[Any, ...], content: Any) -> tuple[float, ...]:
 def _sentence(detail: Any, model: type[BaseModel]) -> str:
     location = _location(detail["loc"])
     if not location or (detail["type"] == "value_error" and _names_its_key(detail["msg"])):
-        # A rule between keys names the key itself, of a list of sections not which.
+        # A rule between keys names its key, but not the number of its section in a list.
         return _numbered(_own_words(detail["msg"]), location)
     if detail["type"] == "missing" and len(location) == 1:
         return f"the section [{location[0]}] is missing"
@@ -80,7 +80,7 @@ def _sentence(detail: Any, model: type[BaseModel]) -> str:
 
 
 def _location(parts: tuple[Any, ...]) -> list[str]:
-    """Return names of sections and keys; of a list of sections, which: "fault 2" is the second."""
+    """Return names of sections and keys; "fault 2" is the second section of a list."""
     location: list[str] = []
     for part in parts:
         if isinstance(part, int) and location:
@@ -91,7 +91,7 @@ def _location(parts: tuple[Any, ...]) -> list[str]:
 
 
 def key_of(location: list[str]) -> str:
-    """Return the key at *location* as one would write it in a file.
+    """Return the key at *location* as a file has it.
 
     >>> key_of(["server", "backlog"]), key_of(["fault 2", "at"]), key_of(["a b"])
     ('server.backlog', 'fault 2.at', '"a b"')
@@ -143,10 +143,7 @@ def _own_words(message: str) -> str:
 
 
 def _numbered(message: str, location: list[str]) -> str:
-    """Return *message*, which begins with a key of the section at *location*, with its number.
-
-    Other keys of the section have it, too.
-    """
+    """Return *message* with the number of the section at *location* in each of its keys."""
     if not location or " " not in location[-1]:
         return message
     section, number = location[-1].rsplit(" ", 1)

@@ -21,14 +21,14 @@ from .programs import PROGRAMS, check_program, with_program
 from .quantities import DURATION, QuantityError, read_count, shown
 
 _RECORDS = {field: type(RunSettings._field_defaults[field]) for field in FOR_SERVER}
-"""Records of settings that make the keys of [server], by field of `RunSettings`."""
+"""The records of settings whose fields become keys of [server], by field of `RunSettings`."""
 
 
 _WITH_HYPHENS = tuple(alias.replace("_", "-") for alias in ALIASES)
 
 
 class BrokenKey(NamedTuple):
-    """A key whose value does not go with a mechanism, and what such mechanisms are."""
+    """A key whose value a mechanism does not support, and the reason."""
 
     key: str
     value: str
@@ -37,22 +37,23 @@ class BrokenKey(NamedTuple):
 
 
 class Server(SettingsSection, settings=_RECORDS.values()):
-    """The server program: how it waits, how it accepts, what it may hold."""
+    """The server program: how it waits and accepts, and its limits."""
 
     program: StrictStr | None = Field(
         default=None,
-        description="A server of the literature, which sets mechanism and other keys: phhttpd, ...",
+        description="A published server that sets mechanism and other keys: phhttpd, ...",
         json_schema_extra={"enum": list(PROGRAMS)},
     )
     mechanism: StrictStr = Field(
-        description="How it learns of readiness: select, poll, ... May be left to program.",
+        description="How the server learns that descriptors are ready: select, poll, ... Required, "
+        "unless server.program is given.",
         json_schema_extra={"enum": list(dict.fromkeys((*MECHANISMS, *ALIASES, *_WITH_HYPHENS)))},
     )
 
     request_cpu_spread: Spread = Field(
         default="constant",
-        description="How server.request_cpu differs from request to request; samples: each is one "
-        "of server.request_cpu_file.",
+        description="Distribution of the CPU time of requests. samples: the times in "
+        "server.request_cpu_file.",
     )
     request_cpu_p99: Annotated[int, Bounded(DURATION, "0 s", "1 h")] | None = Field(
         default=None,
@@ -66,7 +67,7 @@ class Server(SettingsSection, settings=_RECORDS.values()):
 
     @property
     def request_cpu_law(self) -> Law:
-        """What the application takes for a request.
+        """The law of the application's CPU time for a request.
 
         Raises
         ------
@@ -95,8 +96,8 @@ class Server(SettingsSection, settings=_RECORDS.values()):
             content = content | {"mechanism": named(content["mechanism"])}
         program = content.get("program")
         if isinstance(program, str) and program not in PROGRAMS:
-            # `_is_a_program` refuses it beside what else is wrong; that it sets no mechanism is
-            # not another mistake.
+            # `_is_a_program` refuses it, together with other mistakes. The missing mechanism is
+            # no mistake of its own.
             return {"mechanism": next(iter(MECHANISMS)), **content}
         return with_program(content)
 
@@ -119,17 +120,17 @@ class Server(SettingsSection, settings=_RECORDS.values()):
 
     @property
     def threads_max(self) -> int:
-        """How many threads, or processes, there can be at once: processes have a space each."""
+        """The largest number of threads or processes at once; each process has its own space."""
         return threads_max(self.run_settings)
 
     @property
     def run_settings(self) -> RunSettings:
-        """What the program is told and granted in a run; nothing of other sections is in it."""
+        """The settings and limits of the server program in a run, without other sections."""
         records = {field: settings_from(self, record) for field, record in _RECORDS.items()}
         return RunSettings(**records)
 
     def broken_rule(self, mechanism: str) -> BrokenKey | None:
-        """Return which of these settings does not go with *mechanism*, if any."""
+        """Return the first of these settings that *mechanism* does not support, if any."""
         rule = broken_rule(CATALOGUE[mechanism], self.run_settings)
         if rule is None:
             return None
@@ -141,7 +142,7 @@ class Server(SettingsSection, settings=_RECORDS.values()):
 
     @property
     def ignored(self) -> list[tuple[str, str]]:
-        """Keys that are set, with their values, and that the mechanism does not look at."""
+        """The keys that are set although the mechanism ignores them, with their values."""
         settings = ignored_settings(CATALOGUE[self.mechanism], self.run_settings)
         keys = [self.keys[setting] for setting in settings]
         return [(key, written(getattr(self, key))) for key in keys]
@@ -171,7 +172,7 @@ class Server(SettingsSection, settings=_RECORDS.values()):
         if 0 < self.concurrency_tolerance < 1:
             raise ValueError(
                 "server.concurrency_tolerance: must be 0 or at least 1, as no latency is below the "
-                f"least, got {self.concurrency_tolerance}"
+                f"minimum, got {self.concurrency_tolerance}"
             )
         return self
 
@@ -183,10 +184,10 @@ class Server(SettingsSection, settings=_RECORDS.values()):
 
 
 def loops_by_default(content: dict[str, Any]) -> int | None:
-    """Return how many event loops a server has whose scenario does not state its workers.
+    """Return the default number of event loops: one for each CPU.
 
-    That is one a CPU. None where *content*, the sections, states them, or where it breaks a rule,
-    where workers are no event loops, and of one CPU.
+    None where the sections in *content* set the workers or break a rule, where workers are no
+    event loops, and with one CPU.
     """
     server, machine = content.get("server"), content.get("machine", {})
     if not isinstance(server, dict) or not isinstance(machine, dict):

@@ -1,4 +1,4 @@
-"""The backend: another service, such as a database, that requests of the server wait for."""
+"""The backend: another service, such as a database, that the server's requests wait for."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class BackendSettings(NamedTuple):
     """How the backend works, and how many connections the server keeps open to it.
 
     Without connections there is no backend. They are opened before the run and never closed.
-    delay_ns is the mean where delay_drawn says that each delay is drawn from a law.
+    With delay_drawn each delay is random, with the mean delay_ns.
     """
 
     connections: Annotated[
@@ -26,11 +26,12 @@ class BackendSettings(NamedTuple):
             left_alone=True,
         ),
     ] = 0
-    """Connections that the whole server keeps open to it, each with one request at a time. Event
-    loops share them evenly; threads take one from a common pool, and sleep until one is free."""
+    """Connections that the whole server keeps open to the backend, each with one request at a time.
+    Event loops share them evenly; a thread takes one from a common pool, or sleeps until one is
+    free."""
     delay_ns: Annotated[int, Setting(least=0, most="1 h", key=None)] = 0
     delay_drawn: Annotated[bool, Setting(key=None)] = False
     limit: Annotated[int, Setting(least=0, file_least=1, most=1_000_000, absent_is_0=True)] = 0
-    """Requests that it works on at once; others wait at it, in order. Absent: no bound."""
+    """Requests that the backend serves at once; others queue there, in order. Absent: no bound."""
     share_permille: Annotated[int, Setting(least=0, run_most=PERMILLE)] = PERMILLE
-    """Share of the requests that need it, drawn for each; the others are answered without it."""
+    """Share of the requests that need the backend, chosen at random."""

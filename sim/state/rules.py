@@ -1,6 +1,6 @@
-"""Rules between settings of a run, each said once; a run and a file have their own words for it.
+"""Rules between settings of a run, each declared once; runs and files word the errors themselves.
 
-What a setting may be by itself, and what it asks of a mechanism, stands beside it (setting.py).
+The bounds of a single setting, and its needs of a mechanism, are declared with it (setting.py).
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from .settings import Given, RunSettings, given
 
 
 class Rule(NamedTuple):
-    """What a setting must be where another one, its cause, has a value.
+    """The value that a setting must have where another setting, its cause, has a certain value.
 
     Attributes
     ----------
     setting, must, bound:
         The setting's name, and "be" or "be at least" this value.
     cause, value:
-        The name and the value of the setting that is why.
+        The name and the value of the setting that causes the rule.
     why:
-        What is so in that case.
+        The reason.
     of_several:
-        Whether it is a rule for more than one worker.
+        Whether the rule holds for several workers only.
     """
 
     setting: str
@@ -44,7 +44,7 @@ RULES = (
         2,
         "sharing",
         Sharing.HANDED_OVER,
-        "the first accepts for the others",
+        "the first worker only accepts for the others",
     ),
     Rule(
         "read_after_accept",
@@ -69,7 +69,7 @@ RULES = (
         0,
         "sharing",
         Sharing.READY_LIST,
-        "another worker may be serving the client that is late",
+        "another worker may be serving the late client",
         of_several=True,
     ),
     Rule(
@@ -78,7 +78,7 @@ RULES = (
         Sharing.ACCEPT_QUEUE,
         "passes_listener",
         True,
-        "there is one listener to hand on",
+        "the workers pass on one common listener",
     ),
     Rule(
         "due_at_once",
@@ -86,7 +86,7 @@ RULES = (
         0,
         "due_last_first",
         True,
-        "all that is due is done, from the end of the queue",
+        "all task work runs, newest first",
     ),
     Rule(
         "request_pieces",
@@ -94,15 +94,15 @@ RULES = (
         1,
         "set_up",
         0,
-        "a request that comes along with its SYN is whole",
+        "a request in a SYN is whole",
     ),
 )
 
 
 class Broken(NamedTuple):
-    """A rule that settings break: what the setting must be, in which case, and why.
+    """A broken rule: the setting, its required value, the case and the reason.
 
-    *bound* is a value of the setting. Without a *cause* the rule holds always.
+    *bound* is a value of the setting. Without a *cause* the rule always holds.
     """
 
     given: Given
@@ -113,7 +113,7 @@ class Broken(NamedTuple):
     of_several: bool = False
 
     def __str__(self) -> str:
-        """Return the sentence for a run: names and values are those of Python."""
+        """Return the error of a run, with the names and values of Python."""
         name, where = self.given.declared.name, ""
         if self.cause is not None:
             several = " and workers is above 1" if self.of_several else ""
@@ -124,7 +124,7 @@ class Broken(NamedTuple):
 
 
 def _in_run(given: Given) -> str:
-    """Return a value as Python has it, with its word where it has one; true is that of a file."""
+    """Return a value as Python has it, with its word if it has one; booleans as in a file."""
     words = given.declared.setting.words
     if isinstance(words, tuple):
         return json.dumps(given.value)
@@ -137,16 +137,16 @@ def broken_rules(settings: RunSettings) -> Iterator[Broken]:
         found, cause = given(settings, rule.setting), given(settings, rule.cause)
         counts = settings.program.workers > 1 or not rule.of_several
         keeps = found.value >= rule.bound if "least" in rule.must else found.value == rule.bound
-        # A bool may be told as any number.
+        # A bool may be given as a number.
         holds = cause.declared.kind(cause.value) == rule.value
         if counts and holds and not keeps:
             yield Broken(found, rule.must, rule.bound, cause, rule.why, rule.of_several)
 
 
 def too_many_workers(settings: RunSettings, *, one_at_a_time: bool) -> Broken | None:
-    """Return the rule that more workers break than there can be.
+    """Return the rule that too many workers break.
 
-    Of threads with *one_at_a_time* of their descriptors there may be far more.
+    There may be far more threads that serve *one_at_a_time* of their descriptors.
     """
     workers = given(settings, "workers")
     most = THREADS_MAX if one_at_a_time else WORKERS_MAX
@@ -154,28 +154,28 @@ def too_many_workers(settings: RunSettings, *, one_at_a_time: bool) -> Broken | 
 
 
 def too_few_epoll_sets(settings: RunSettings) -> Broken | None:
-    """Return the rule that fewer epoll sets break than the workers create; 0 is no bound."""
+    """Return the rule that an epoll_instances below the workers' sets breaks; 0 is no bound."""
     instances, least = given(settings, "epoll_instances"), sets_of(settings.program)
     if not 0 < instances.value < least:
         return None
-    why = "each worker creates a set, which else fails with EMFILE"
+    why = "each worker creates a set, which fails with EMFILE otherwise"
     return Broken(instances, "be 0 or at least", least, given(settings, "workers"), why)
 
 
 def too_few_to_backend(settings: RunSettings, *, one_at_a_time: bool) -> Broken | None:
-    """Return the rule that fewer connections to the backend break than event loops need.
+    """Return the rule that too few connections to the backend break: each event loop needs one.
 
-    Threads with *one_at_a_time* of their descriptors have all in common.
+    Threads that serve *one_at_a_time* of their descriptors share all connections.
     """
     connections, program = given(settings, "connections"), settings.program
     takers = sets_of(program) - (program.sharing == Sharing.HANDED_OVER)
     least = 1 if one_at_a_time else takers
     if connections.value == 0 or connections.value >= least:
         return None
-    why = "each event loop that serves clients has some of its own"
+    why = "each event loop that serves clients needs one of its own"
     return Broken(connections, "be at least", least, given(settings, "workers"), why)
 
 
 def sets_of(program: ProgramSettings) -> int:
-    """Return how many interest sets the workers of *program* have, which ask for readiness."""
+    """Return the number of interest sets of the workers of *program*."""
     return 1 if program.sharing == Sharing.READY_LIST else program.workers

@@ -4,8 +4,7 @@
         backlog: Annotated[int, Setting(least=1, most=65_535)] = 4096
         \"\"\"Connections that may wait to be accepted.\"\"\"
 
-Whoever checks a run (sim/assembly/checks.py) or reads a file (scenario/declared.py) asks the
-record.
+The checks of a run (sim/assembly/checks.py) and of a file (scenario/declared.py) read the record.
 """
 
 from __future__ import annotations
@@ -21,65 +20,65 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, get_type_hints
 
 UNITS = {"_ns": "duration", "_bytes": "size", "_bits_per_s": "bandwidth", "_permille": "share"}
-"""What the end of a setting's name says of its unit; a file leaves the end away."""
+"""End of a setting's name -> its unit; keys in a file omit the end."""
 
 
 class Kind(Enum):
-    """What a mechanism, with its program, may be; the value says what all others are.
+    """A property of a mechanism with its program; the value describes all other mechanisms.
 
-    models/suitable_settings.py knows which mechanism is what.
+    models/suitable_settings.py decides which mechanism has which property.
     """
 
-    LOOPS = "whose program is no event loop"
-    HAS_TIMERS = "whose programs have no timers here"
-    BLOCKS = "whose workers are there from the beginning"
-    ASKS = "whose threads sleep in their calls"
-    TELLS_STATES = "whose servers are not told that they still can"
-    TAKES_OVER = "whose workers are not told of connections that another one has accepted"
-    SHARES_READY_LIST = "whose workers have no ready list in common"
-    WAKES_ONE = "which leaves no choice"
-    BY_SIGNALS = "whose events are not told by signals"
-    WATCHES_ONE_BY_ONE = "whose calls watch many at once"
-    IN_EPOLL = "whose sets are not epoll's"
-    BY_PORT = "whose threads take nothing from a port"
+    LOOPS = "whose program has no event loop"
+    HAS_TIMERS = "whose program has no timers in this model"
+    BLOCKS = "whose workers all start before the run"
+    ASKS = "whose threads block in their calls"
+    TELLS_STATES = "which does not report descriptors that stay writable"
+    TAKES_OVER = "whose workers cannot take over connections that another worker accepted"
+    SHARES_READY_LIST = "whose workers share no ready list"
+    WAKES_ONE = "which has no exclusive wake-ups"
+    BY_SIGNALS = "whose events are not signals"
+    WATCHES_ONE_BY_ONE = "whose calls watch many descriptors at once"
+    IN_EPOLL = "which has no epoll set"
+    BY_PORT = "which has no completion port"
     IO_URING = "which is not io_uring"
     SELECT = "which is not select"
-    SCANS = "whose sets are not handed over at each call"
+    SCANS = "whose calls do not pass the whole set"
     ONLY_ADDS = "whose interests can be reduced"
-    ASKS_BACKENDS = "whose programs ask no backend here"
+    ASKS_BACKENDS = "whose program cannot query a backend in this model"
 
 
 class Setting(NamedTuple):
-    """The bounds and words of a setting; the text below the setting says what it is.
+    """The bounds and words of a setting; the text below the setting describes it.
 
     Attributes
     ----------
     least:
-        The least that a run takes, and a file unless it has `file_least`; None: any.
+        The minimum in a run, and in a file unless it has `file_least`; None: none.
     most, file_least:
         Bounds in a scenario file: numbers are in the unit of the setting, texts have a unit of
-        their own ("1 h"). Without *most* a file takes what a run does.
+        their own ("1 h"). Without *most* the maximum is that of a run.
     run_most:
-        The most that a run takes; None: any.
+        The maximum in a run; None: none.
     key:
-        Its name in a scenario file; "": its own, without the unit at its end; None: files do not
-        know it, or the section has a key of its own for it.
+        Its name in a scenario file; "": its own name without the unit at its end; None: it has no
+        key, or the section declares the key.
     words:
         Names of its values 0, 1, 2 ... in a scenario file, or an enumeration of all values.
     absent_is_0:
-        Whether a scenario file says 0 by leaving the key away.
+        Whether an absent key means 0.
     needs:
-        What a mechanism must be to go with another value than the default; others refuse it.
+        The property that a mechanism needs for values other than the default; others refuse them.
     value_needs:
-        The same of one value.
+        The property that a mechanism needs for a certain value.
     of_several:
-        Whether it is nothing to a single worker, so that what it needs counts from two on.
+        Whether it matters only with several workers, so that its needs count from two on.
     looked_at_by:
-        What a mechanism is that looks at it; others ignore it.
+        The property of the mechanisms that use it; others ignore it.
     of_client:
-        Whether a client looks at it, too.
+        Whether a client uses it, too.
     left_alone:
-        Whether most runs leave it at its default: the folded engine has that as a constant.
+        Whether most runs keep its default, which the folded engine compiles as a constant.
     """
 
     least: int | None = None
@@ -100,7 +99,7 @@ class Setting(NamedTuple):
 class DeclaredSetting(NamedTuple):
     """A setting in its record: name, type, default, unit ("": none), key in a file, help.
 
-    The default of one that must be given is `...`.
+    The default of a required setting is `...`.
     """
 
     name: str
@@ -113,7 +112,7 @@ class DeclaredSetting(NamedTuple):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Names of its values from 0 on in a scenario file; empty: it has none."""
+        """Names of its values from 0 on in a scenario file; empty: none."""
         words = self.setting.words
         if isinstance(words, tuple):
             return words
@@ -121,7 +120,7 @@ class DeclaredSetting(NamedTuple):
 
 
 def declared(record: Any) -> tuple[DeclaredSetting, ...]:
-    """Return the settings of *record*, a class, that say something of themselves, in its order."""
+    """Return the declared settings of *record*, a class, in its order."""
     return _declared(record)
 
 
@@ -152,7 +151,7 @@ def _declared(record: Any) -> tuple[DeclaredSetting, ...]:
 
 
 def _texts_below(record: Any) -> dict[str, str]:
-    """Return the text that stands below each setting of a class."""
+    """Return the text below each setting of a class."""
     (definition,) = ast.parse(textwrap.dedent(inspect.getsource(record))).body
     assert isinstance(definition, ast.ClassDef)
     return {
@@ -172,7 +171,7 @@ def check_bounds(settings: Any, of: str = "") -> None:
     Raises
     ------
     ValueError
-        With the name, the rule and the value of the first that is out of its range.
+        With the name, the rule and the value of the first setting out of its range.
     """
     for each in declared(type(settings)):
         name, setting, value = each.name, each.setting, getattr(settings, each.name)

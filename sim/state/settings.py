@@ -1,4 +1,4 @@
-"""What one run is told besides its trace and its costs."""
+"""The settings of one run, apart from its trace and its costs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .units import SECOND_NS
 
 
 class FaultKind(IntEnum):
-    """What goes wrong."""
+    """The kinds of faults."""
 
     STALL = 0  # a CPU does nothing but handle interrupts
     LINK = 1  # the link has another bandwidth
@@ -29,38 +29,38 @@ class FaultKind(IntEnum):
 
 
 class FloodSettings(NamedTuple):
-    """Datagrams that nobody reads, in bursts: gap_ns between two bursts (0: no flood).
+    """Datagrams that no process reads, in bursts: gap_ns between two bursts (0: no flood).
 
-    The gaps are exponential where is_poisson, of that mean. They begin at from_ns.
+    With is_poisson the gaps are exponential with that mean. The flood begins at from_ns.
     """
 
     gap_ns: Annotated[int, Setting(least=0, key=None, left_alone=True)] = 0
     burst: Annotated[int, Setting(least=1, most=10_000)] = 1
-    """Datagrams that arrive together."""
+    """Datagrams that arrive together in a burst."""
     is_poisson: bool = True
     from_ns: Annotated[int, Setting(least=0, most="1 h", key="at")] = 0
-    """When it begins."""
+    """Start of the flood."""
     until_ns: Annotated[int, Setting(least=0, key=None)] = 0  # 0: to the end of the run
 
 
 class Fault(NamedTuple):
-    """What goes wrong from at_ns for length_ns.
+    """A fault from at_ns for length_ns.
 
-    value is of a STALL the CPU that is stalled, of a LINK its bandwidth in bits a second each way
-    meanwhile (0: without limit), of SIGNALS how many another process holds more, of READING which
-    thousandths of the clients do not read.
+    value is for a STALL the stalled CPU; for a LINK its bandwidth in bits a second each way (0: no
+    limit); for SIGNALS the number that another process holds in addition; for READING the share of
+    clients that do not read, in thousandths.
     """
 
     kind: Annotated[int, Setting(words=FaultKind, key=None)]
     at_ns: Annotated[int, Setting(least=0, most="1 h")]
-    """When it begins."""
+    """Start of the fault."""
     length_ns: Annotated[int, Setting(least=1, file_least="1 us", most="1 h")]
-    """How long it lasts; a stall lasts longer by what interrupts take of it."""
+    """Length of the fault; interrupts prolong a stall by their own time."""
     value: Annotated[int, Setting(least=0, key=None)] = 0
 
 
 class RunSettings(NamedTuple):
-    """Everything about a run but its trace, its costs and its mechanism."""
+    """All settings of a run, except its trace, costs and mechanism."""
 
     program: ProgramSettings = ProgramSettings()
     overload: OverloadSettings = OverloadSettings()
@@ -78,7 +78,7 @@ class RunSettings(NamedTuple):
     flood: FloodSettings = FloodSettings()
     faults: tuple[Fault, ...] = ()
     laws: Laws = Laws()
-    server_gaps: HostGaps = NO_GAPS  # of each CPU of the server, each begun elsewhere
+    server_gaps: HostGaps = NO_GAPS  # of each CPU of the server, each from a different start
     client_gaps: HostGaps = NO_GAPS  # of the clients' CPU, where they share one
     classes: tuple[ClientClass, ...] = ()  # of clients; with users those of the trace
     duration_ns: Annotated[int, Setting(least=1, key=None)] = 2 * SECOND_NS
@@ -88,12 +88,12 @@ class RunSettings(NamedTuple):
 
 
 FOR_SERVER = ("program", "overload", "limits", "signals", "blocking", "completions", "scans")
-"""Fields of `RunSettings` that tell the server program how it works and what it is granted."""
+"""Fields of `RunSettings` with the behaviour and limits of the server program."""
 _BY_NAME = (*FOR_SERVER, "machine", "kernel", "memory")
 
 
 class Given(NamedTuple):
-    """A setting in one run: how it is declared, its value, and the field of its record."""
+    """A setting in one run: its declaration, its value, and the field of its record."""
 
     declared: DeclaredSetting
     value: Any
@@ -101,7 +101,7 @@ class Given(NamedTuple):
 
     @property
     def is_changed(self) -> bool:
-        """Whether it is not its default."""
+        """Whether its value differs from its default."""
         return bool(self.value != self.declared.default)
 
 
@@ -112,7 +112,7 @@ def given_to_server(settings: RunSettings) -> Iterator[Given]:
 
 
 def given(settings: RunSettings, name: str) -> Given:
-    """Return the setting of *name* of server, clients, network or backend, as in *settings*."""
+    """Return the setting *name* of server, clients, network or backend in *settings*."""
     fields = (*FOR_SERVER, "client", "network", "backend")
     field = next(each for each in fields if name in declared_by_name(type(getattr(settings, each))))
     record = getattr(settings, field)

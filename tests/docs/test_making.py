@@ -89,10 +89,7 @@ def test_each_cost_is_said_in_words_and_no_word_is_idle() -> None:
 
 def test_each_figure_has_words_and_a_unit() -> None:
     page = figure_page()
-    assert (
-        "| `p99_ns` | ns | 99th percentile of the response time of every request that was due"
-        in page
-    )
+    assert "| `p99_ns` | ns | 99th percentile of the response time of every due request" in page
     assert "| `cpu_accept` | share | share of all CPU time: accept |" in page
     assert all(f"| `{name}` | " in page and metric.about for name, metric in METRICS.items())
 

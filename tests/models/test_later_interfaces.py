@@ -263,7 +263,7 @@ def test_settings_of_event_loops_are_refused_elsewhere(
     mechanism: str, setting: str, default: str
 ) -> None:
     server = on_server().but(**{setting: True})
-    rule = f"^{setting} must be {default} with {mechanism}, whose program is no event loop"
+    rule = f"^{setting} must be {default} with {mechanism}, whose program has no event loop"
     with pytest.raises(ValueError, match=rule):
         timeline(mechanism, ONE, WHILE._replace(**server))
 

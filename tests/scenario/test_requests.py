@@ -72,7 +72,7 @@ def test_a_rate_that_the_connections_cannot_carry_is_refused() -> None:
     # Fifty round trips of 20 ms at a time are 2500 requests a second.
     assert Scenario.of(**asked).rate_max_per_s == 2_500
     rule = (
-        "load.rate: must be at most 2,500/s, as each of 50 connections carries a request in a "
+        "load.rate: must be at most 2,500/s, as each of 50 connections carries one request per "
         "round trip (network.delay twice), got 2501/s"
     )
     with pytest.raises(ScenarioError) as caught:

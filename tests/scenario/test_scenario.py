@@ -52,11 +52,12 @@ WRONG = [
     (changed("server", backlog=True), "server.backlog: must be a whole number, got true"),
     (
         changed("server", concurrency_tolerance=0.5),
-        "server.concurrency_tolerance: must be 0 or at least 1, as no latency is below the least,",
+        "server.concurrency_tolerance: must be 0 or at least 1, as no latency is below the "
+        "minimum,",
     ),
     (
         changed("server", mechanism="io_uring", accept_limit=3),
-        'server.accept_limit: must be 0 where server.mechanism is "io_uring", whose program is no '
+        'server.accept_limit: must be 0 where server.mechanism is "io_uring", whose program has no '
         "event loop, got 3",
     ),
     (changed("server", backlg=5), 'server.backlg: unknown key (did you mean "backlog"?)'),
@@ -75,7 +76,7 @@ WRONG = [
     (
         changed("server", share="ready list"),
         'server.share: must not be "ready list" where server.mechanism is "poll", whose workers '
-        'have no ready list in common, got "ready list"',
+        'share no ready list, got "ready list"',
     ),
     (
         changed(
@@ -94,17 +95,17 @@ WRONG = [
     (
         changed("server", mechanism="epoll_level", threads="on demand"),
         'server.threads: must be "pool" where server.mechanism is "epoll_level", whose workers '
-        'are there from the beginning, got "on demand"',
+        'all start before the run, got "on demand"',
     ),
     (
         changed("server", mechanism="epoll_level", pass_listener=True),
         'server.pass_listener: must be false where server.mechanism is "epoll_level", whose '
-        "events are not told by signals, got true",
+        "events are not signals, got true",
     ),
     (
         changed("server", mechanism="rt_signals", pass_listener=True, share="nothing"),
-        'server.share: must be "accept queue" where server.pass_listener is true (there is one '
-        'listener to hand on), got "nothing"',
+        'server.share: must be "accept queue" where server.pass_listener is true (the '
+        'workers pass on one common listener), got "nothing"',
     ),
     (
         {
@@ -117,7 +118,7 @@ WRONG = [
     (
         changed("server", mechanism="epoll_edge", epoll_instances=2, workers=4),
         "server.epoll_instances: must be 0 or at least 4 where server.workers is 4 "
-        "(each worker creates a set, which else fails with EMFILE), got 2",
+        "(each worker creates a set, which fails with EMFILE otherwise), got 2",
     ),
     (
         changed("server", mechanism="epoll_ctlv", epoll_watches=10),
@@ -150,12 +151,13 @@ WRONG = [
     ),
     (
         changed("server", mechanism="blocking", workers=2_000, address_space="3 GiB"),
-        "server.workers: must be at most 1536, whose stacks fit server.address_space, got 2000",
+        "server.workers: must be at most 1536, as more stacks exceed server.address_space, "
+        "got 2000",
     ),
     (
         changed("server", mechanism="blocking", threads="on demand"),
         "server.workers: must be at least 2, with stacks that fit server.address_space "
-        "(0 connections that stay open hold a thread each), got 1",
+        "(0 open connections hold a thread each), got 1",
     ),
     (
         {
@@ -169,7 +171,7 @@ WRONG = [
             "idle": {"connections": 600},
         },
         "server.workers: must be at least 601, with stacks that fit server.address_space "
-        "(600 connections that stay open hold a thread each), got 512",
+        "(600 open connections hold a thread each), got 512",
     ),
     (changed("machine", cpus=0), "machine.cpus: must be at least 1, got 0"),
     (changed("machine", cpu=2), 'machine.cpu: unknown key (did you mean "cpus"?)'),

@@ -99,13 +99,13 @@ def test_a_key_of_it_can_be_set_alone() -> None:
             BACKEND,
             {"server": {"mechanism": "io_uring"}},
             'backend.connections: must be absent where server.mechanism is "io_uring", whose '
-            "programs ask no backend here, got 64",
+            "program cannot query a backend in this model, got 64",
         ),
         (
             {**BACKEND, "connections": 3},
             {"machine": {"cpus": 4}},
             "backend.connections: must be at least 4 where server.workers is 4 (each event loop "
-            "that serves clients has some of its own), got 3",
+            "that serves clients needs one of its own), got 3",
         ),
         (
             BACKEND,

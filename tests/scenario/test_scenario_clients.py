@@ -181,8 +181,8 @@ def test_paths_have_the_shares_of_the_classes_that_name_them() -> None:
         (
             KEPT,
             [{"share": 0.5, "think_time": "1 s"}, {"share": 0.5}],
-            "clients 1.think_time: must be absent where load.connections is given: requests come "
-            "at load.rate, got 1 s",
+            "clients 1.think_time: must be absent where load.connections is given: requests "
+            "arrive at load.rate, got 1 s",
         ),
         (
             CLOSED,
@@ -310,7 +310,7 @@ def test_paths_and_classes_that_do_not_go_together_are_refused() -> None:
         "path 1.share: must be absent where [[clients]] name their paths, got 1"
     ]
     assert mistakes(OPEN, *named, path=[{"name": "a"}, {"name": "b"}]) == [
-        'path 2: must be the path of some [[clients]], as they name their paths, got none on "b"'
+        'path 2: must be the path of at least one [[clients]], got none on "b"'
     ]
     some = ({"share": 0.5, "path": "a"}, {"share": 0.5})
     assert mistakes(OPEN, *some, path=[{"name": "a"}]) == [
@@ -328,12 +328,12 @@ def test_a_rate_that_busy_connections_cannot_carry_is_refused() -> None:
     network = {"delay": "10 ms"}
     assert scenario(KEPT, busy, quiet, network=network).rate_max_per_s == 1_000
     assert mistakes({**KEPT, "rate": "1001/s"}, busy, quiet, network=network) == [
-        "load.rate: must be at most 1,000/s, as each of 10 connections of clients 1 carries a "
-        "request in a round trip (network.delay twice), got 1001/s"
+        "load.rate: must be at most 1,000/s, as each of 10 connections of clients 1 carries one "
+        "request per round trip (network.delay twice), got 1001/s"
     ]
     one = {**KEPT, "connections": 1, "rate": "1000000/s"}
     assert mistakes(one, network={"delay": "5 ms"}) == [
-        "load.rate: must be at most 100/s, as each of 1 connections carries a request in a round "
+        "load.rate: must be at most 100/s, as each of 1 connections carries one request per round "
         "trip (network.delay twice), got 1000000/s"
     ]
 

@@ -122,8 +122,8 @@ def test_floods_and_faults_become_settings() -> None:
         ({"fault": [{"kind": "stall", "length": "1 s"}]}, "fault 1.at: is missing"),
         (
             {"fault": [{"kind": "signals", "at": "1 ms", "length": "1 s", "signals": 3}]},
-            'fault.kind: must not be "signals" where no signals are queued, got it with '
-            'server.mechanism = "epoll_level"',
+            'fault.kind: must not be "signals" with a mechanism that queues no signals, '
+            'got server.mechanism = "epoll_level"',
         ),
         (
             {"fault": [{"kind": "stall", "at": "1 s", "lenght": "1 s"}]},

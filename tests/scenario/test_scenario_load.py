@@ -58,7 +58,7 @@ WRONG = [
     ),
     (
         {"arrivals": "ramp", "ramp": [["1 s", 0], ["2 s", 0]]},
-        "load.ramp: must not be 0 at all points, got no other",
+        "load.ramp: must be above 0 at one point at least, got 0 at all",
     ),
     (
         {"arrivals": "ramp", "ramp": [["1 s", 2000], ["2 s", 0]]},

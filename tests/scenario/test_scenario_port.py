@@ -20,19 +20,19 @@ LOAD = {"loop": "open", "rate": "2000/s"}
         (
             {"busy": True},
             'server.busy: must be false where server.mechanism is "completion_port", whose '
-            "threads sleep in their calls, got true",
+            "threads block in their calls, got true",
         ),
         (
             {"workers": 2, "wake": "one"},
             'server.wake: must not be "one" where server.mechanism is "completion_port", which '
-            'leaves no choice, got "one"',
+            'has no exclusive wake-ups, got "one"',
         ),
         ({"sends": "late"}, 'server.sends: must be "overlapped" or "blocking", got "late"'),
         ({"concurrent_threads": -1}, "server.concurrent_threads: must be at least 0, got -1"),
         (
             {"threads": "processes", "workers": 2},
             'server.threads: must be "pool" where server.mechanism is "completion_port", whose '
-            'workers are there from the beginning, got "processes"',
+            'workers all start before the run, got "processes"',
         ),
     ],
 )

@@ -209,5 +209,5 @@ def test_who_knows_that_it_can_write_does_not_wait_to_be_told(mechanism: str) ->
         settings_with(mechanism=mechanism, writes="when told")
     assert str(caught.value) == (
         f'scenario: server.writes: must be "at once" where server.mechanism is "{mechanism}", '
-        'whose servers are not told that they still can, got "when told"'
+        'which does not report descriptors that stay writable, got "when told"'
     )

@@ -23,8 +23,8 @@ def test_all_keys_are_listed_by_section(call: Call) -> None:
 def test_a_section_shows_bounds_defaults_and_a_line_each(call: Call) -> None:
     told = call("fields", "run").stdout
     assert "load." not in told.replace("`dispatchsim fields load.rate`", "")
-    assert re.search(r'run\.duration +duration from 1 ms to 1 h +"2500 ms" +The whole run', told)
-    assert re.search(r"run\.replications +whole number from 1 to 1,000 +5 +Runs that differ", told)
+    assert re.search(r'run\.duration +duration from 1 ms to 1 h +"2500 ms" +Length of a run', told)
+    assert re.search(r"run\.replications +whole number from 1 to 1,000 +5 +Number of runs", told)
     assert call("fields", "[run]").stdout == told
 
 
@@ -37,7 +37,7 @@ def test_a_key_shows_all_that_is_known_of_it(call: Call) -> None:
     assert call("fields", "load.rate").stdout == (
         'load.rate: rate from 1/min to 10000000/s, such as "2000/s" (units /h, /min, /s)\n'
         "default: absent\n"
-        "Connections offered in an open loop; requests, where load.connections is given.\n"
+        "Arrival rate of an open loop: connections, or requests where load.connections is given.\n"
     )
     assert call("fields", "backlog").stdout == call("fields", "server.backlog").stdout
 

@@ -97,11 +97,10 @@ def test_answers_are_read_as_people_type_them_and_written_with_comments(call: Ca
     lines = Path("hub.toml").read_text().splitlines()
     for line in (
         '# Try: dispatchsim capacity hub.toml --p99 "500 ms"',
-        'request_cpu = "50 us"           # of your application for a request',
-        'request_cpu_p99 = "250 us"      # one of a hundred takes longer '
-        "(example: 5 times the mean)",
+        'request_cpu = "50 us"           # CPU time of your application for a request',
+        'request_cpu_p99 = "250 us"      # 1 in 100 takes longer (example: 5 times the mean)',
         "connections = 20_000            # kept open",
-        'rate = "2500/s"                 # requests of all together',
+        'rate = "2500/s"                 # requests of all connections together',
         'reply_size = "8 kB"',
         'up = "1 Gbit/s"',
         "cpus = 2",

@@ -247,7 +247,7 @@ def test_a_mechanism_that_is_called_otherwise_is_named_once(
     notes = [line for line in result.stderr.splitlines() if line.startswith("mechanism ")]
     assert notes == [
         'mechanism "epoll" is epoll_level: Level-triggered epoll: the kernel keeps the set, the '
-        "server pays for what is ready"
+        "cost grows with ready connections"
     ]
     content = json.loads(result.stdout)
     first = content if command == "run" else next(iter(content["results"].values()))

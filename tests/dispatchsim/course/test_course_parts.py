@@ -125,8 +125,8 @@ def test_an_experiment_is_a_table_and_a_picture() -> None:
     assert "<svg" in shown
     assert "<?xml" not in shown
     assert [axes.get_title() for axes in of.plot().axes if axes.get_visible()] == [
-        "median of the answered (µs)",
-        "p99 of the answered (µs)",
+        "median of replies (µs)",
+        "p99 of replies (µs)",
         "CPU busy (%)",
     ]
 

@@ -83,7 +83,7 @@ def test_nobody_is_forgotten_on_the_way(limit: int) -> None:
     [
         ("epoll_level", {"workers": 1}, r"workers must be at least 2 .*, got 1"),
         ("epoll_level", {"read_after_accept": True}, r"read_after_accept must be false .*HANDED"),
-        ("rt_signals", {}, r"sharing must not be 3 with rt_signals, whose workers are not told"),
+        ("rt_signals", {}, r"sharing must not be 3 with rt_signals, whose workers cannot take"),
     ],
 )
 def test_what_does_not_go_with_it_is_refused(

@@ -43,7 +43,7 @@ def test_a_single_worker_has_nobody_to_agree_with(rule: Rule) -> None:
 def test_a_sentence_has_the_names_and_values_of_a_run_or_of_a_file() -> None:
     settings = having(RunSettings(), workers=2, sharing=2, request_timeout_ns=5_000_000_000)
     (broken,) = broken_rules(settings)
-    because = "another worker may be serving the client that is late"
+    because = "another worker may be serving the late client"
     assert str(broken) == (
         "request_timeout_ns must be 0 where sharing is Sharing.READY_LIST and workers is "
         f"above 1: {because}, got 5000000000"
