@@ -1,6 +1,6 @@
-"""The mechanisms by name, with what one wants to know of each, and the programs that use them.
+"""The mechanisms by name, with their descriptions and the programs that use them.
 
-A mechanism is described in its file (models/entry.py); its file is named here.
+Each mechanism is described in its own file (models/entry.py); the files are listed here.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _PROGRAMS: dict[str, Callable[[Mechanism], Program]] = {
         *(client_loop, client_threads),
     )
 }
-"""What makes each server program, and each client, of a mechanism."""
+"""Functions that make the server programs and clients of a mechanism, by name."""
 
 
 def catalogue_of(files: Iterable[ModuleType]) -> dict[str, Entry]:
@@ -57,17 +57,17 @@ MECHANISMS: dict[str, Mechanism] = {name: entry.mechanism for name, entry in CAT
 ALIASES: dict[str, str] = {
     alias: name for name, entry in CATALOGUE.items() for alias in entry.aliases
 }
-"""What people call mechanisms -> their names."""
+"""Other names of mechanisms -> their names."""
 
 CLIENTS: tuple[str, ...] = tuple(name for name, entry in CATALOGUE.items() if entry.client)
-"""Those that a client may wait with, too."""
+"""Mechanisms that a client can use, too."""
 
 making_programs = threading.Lock()
-"""Held while a program is made: threads that each made one of their own would each compile it."""
+"""Held while a program is made; otherwise each thread would make and compile its own."""
 
 
 def named(name: str) -> str:
-    """Return the name of the mechanism that people call *name*, and *name* itself of no mechanism.
+    """Return the mechanism's name for the alias *name*; unknown names are returned unchanged.
 
     >>> named("epoll"), named("IO-uring"), named("poll"), named("carrier pigeon")
     ('epoll_level', 'io_uring', 'poll', 'carrier pigeon')

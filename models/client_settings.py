@@ -1,4 +1,4 @@
-"""Which settings go with a client: it accepts nothing, so most of a server's are not for it."""
+"""Settings of a client: it accepts no connections, so most settings of a server do not apply."""
 
 from __future__ import annotations
 
@@ -13,15 +13,14 @@ from ..sim.state.settings import RunSettings, given_to_server
 
 
 def client_settings(mechanism: Mechanism, trace: Trace, settings: RunSettings) -> RunSettings:
-    """Return *settings* with the bounds that a client with *mechanism* has, as users of *trace*.
+    """Return *settings* with the bounds of a client that uses *mechanism* for the users of *trace*.
 
-    A descriptor that does not fit select's bitmap cannot be watched: FD_SETSIZE is the limit of a
-    client, too.
+    A descriptor beyond select's bitmap cannot be watched, so FD_SETSIZE limits a client, too.
 
     Raises
     ------
     ValueError
-        With name, rule and value of what does not go with a client.
+        With the name, rule and value of a setting that a client cannot have.
     """
     limits = settings.limits
     blocks = Trait.IN_CALLS in mechanism.traits
@@ -30,7 +29,7 @@ def client_settings(mechanism: Mechanism, trace: Trace, settings: RunSettings) -
         if given.is_changed and not given.declared.setting.of_client:
             raise ValueError(
                 f"{given.declared.name} must be {json.dumps(given.declared.default)} "
-                f"with a client, which accepts nothing, got {json.dumps(given.value)}"
+                f"with a client, which accepts no connections, got {json.dumps(given.value)}"
             )
     if settings.classes:
         raise ValueError(
@@ -40,7 +39,7 @@ def client_settings(mechanism: Mechanism, trace: Trace, settings: RunSettings) -
     for name in ("timeout_ns", "idle_life_ns", "retries", "ports", "closing"):
         if getattr(settings.client, name) != 0:
             raise ValueError(
-                f"{name} must be 0 with a client, of whom nobody waits for anything, "
+                f"{name} must be 0 with a client, as no other program waits for it, "
                 f"got {getattr(settings.client, name)}"
             )
     if blocks and settings.client.idle > 0:
@@ -68,7 +67,7 @@ def client_settings(mechanism: Mechanism, trace: Trace, settings: RunSettings) -
 
 
 def client_fds(mechanism: Mechanism, *, users: int, idle: int) -> int:
-    """Return how many descriptors a client needs: standard streams, its mechanism's, connections.
+    """Return the number of descriptors that a client needs: streams, mechanism, connections.
 
     >>> from .catalogue import MECHANISMS
     >>> client_fds(MECHANISMS["select"], users=1021, idle=0)
@@ -78,20 +77,19 @@ def client_fds(mechanism: Mechanism, *, users: int, idle: int) -> int:
 
 
 def client_threads_of(mechanism: Mechanism, users: int) -> int:
-    """Return how many threads a client with *mechanism* has: one for each user, or for all."""
+    """Return the number of threads of a client with *mechanism*: one for each user, or one."""
     return users if Trait.IN_CALLS in mechanism.traits else 1
 
 
 def _check_trace(trace: Trace, limits: LimitSettings) -> None:
     if trace.loop != "closed":
         raise ValueError(
-            f'loop must be "closed" with a client that asks when it has its reply, '
-            f'got "{trace.loop}"'
+            f'loop must be "closed" with a client, which sends after each reply, got "{trace.loop}"'
         )
     if trace.think_ns.any():
         raise ValueError(
-            f"think_ns must be 0 with a client that asks when it has its reply "
-            f"(service_ns is the far end's), got {trace.think_ns.max()}"
+            f"think_ns must be 0 with a client, which sends after each reply "
+            f"(service_ns is the server's), got {trace.think_ns.max()}"
         )
     if trace.request_bytes.max() > limits.send_buffer_bytes:
         raise ValueError(

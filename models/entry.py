@@ -1,4 +1,4 @@
-"""What one wants to know of a mechanism: its file declares it, models/catalogue.py collects it.
+"""The description of a mechanism: its file declares it, models/catalogue.py collects it.
 
 MY_EPOLL = Mechanism("my_epoll", ...)
 ENTRIES = (entry(__name__, MY_EPOLL, MyEpollCosts, "Me 2030, §1", wait_call="my_wait"),)
@@ -34,32 +34,32 @@ class Entry(NamedTuple):
     Attributes
     ----------
     mechanism:
-        For the engines.
+        The mechanism for the engines.
     costs:
-        The named tuple that holds its costs: a table of a profile.
+        The named tuple of its costs: a table of a profile.
     module:
-        The file that it is in.
+        The module that declares it.
     about:
         One line: its name, and what it does.
     source:
-        Who described it, and where.
+        The publication or manual page that describes it.
     c_support:
         Where a real server with it runs.
     c_server:
         The file of that server in calibration/c/servers, without its ending.
     wait_call:
-        What the call is named that it waits in; without one, what it does instead.
+        The name of the call in which it waits, or what it does instead.
     program:
-        Which server program uses it, by the name of its function.
+        The server program that uses it, by the name of its function.
     client:
-        Which client uses it; "" if none does.
+        The client that uses it; "" if none does.
     words:
-        What each of its costs is of, where a name does not mean what it means in most tables
+        Descriptions of costs whose meaning differs from the usual one
         (docs/making/cost_words.py).
     aliases:
-        What people call it, in small letters and with underscores: "epoll" of epoll_level.
+        Other names in lower case with underscores: "epoll" of epoll_level.
     borrowed:
-        What its costs are where nobody has measured them: those of what does the same work.
+        Costs to use where none are measured: those of operations that do the same work.
     """
 
     mechanism: Mechanism
@@ -83,7 +83,7 @@ class Entry(NamedTuple):
 
     @property
     def runs_pool(self) -> bool:
-        """Whether its workers are threads of a pool, which block or share one completion port."""
+        """Whether its workers are threads of a pool, which block or share a completion port."""
         return self.program in ("thread_per_connection", "port_pool")
 
 
@@ -105,8 +105,8 @@ def entry(
 ) -> Entry:
     """Return the entry of *mechanism*, which *module* holds (`__name__`).
 
-    It is described by the first line of the module, and its C server has the module's name, unless
-    *about* and *c_server* differ from that.
+    The first line of the module is its description, and its C server has the module's name, unless
+    *about* and *c_server* are given.
     """
     first_line = (sys.modules[module].__doc__ or "").split("\n", 1)[0]
     file = module.rpartition(".")[2]

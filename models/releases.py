@@ -1,10 +1,10 @@
-"""Rules that releases of Linux do not share: the settings of a run in which they hold.
+"""Rules that differ between releases of Linux, as settings of a run.
 
     machine.kernel = "6.1", or the profile's ──► with_release ──► settings of io_uring, of the
                                                                  scheduler and of softirqs
 
-Linux 6.1 and 6.18 have been asked (`dispatchsim validate rules`); of the other releases these rules
-were read in the source. They are rules of the server's machine. Clients are other machines:
+The rules of Linux 6.1 and 6.18 are tested (`dispatchsim validate rules`); those of other releases
+come from the source. They are rules of the server's machine. Clients are other machines:
 `network.syn_timeouts` sets their time-outs.
 """
 
@@ -24,11 +24,11 @@ _CPUS_MAX = 8
 
 
 class Change(NamedTuple):
-    """What a release changed: before it the settings *record* of a run had these *values*.
+    """A change in a release: before it the settings *record* of a run had these *values*.
 
-    Times of the scheduler are for one CPU (*by_cpus*): two have them twice, four three times, eight
-    and more four times. Releases before *known_from* have the rules of today, or others that are
-    left out.
+    Times of the scheduler are for one CPU (*by_cpus*): they are doubled for two CPUs, tripled for
+    four, quadrupled for eight and more. Releases before *known_from* have today's rules, or other
+    rules that are left out.
     """
 
     release: tuple[int, int]
@@ -77,9 +77,9 @@ CHANGES = (
 
 
 def with_release(settings: RunSettings, mechanism: str, release: str) -> RunSettings:
-    """Return *settings* as a server of *mechanism* has them on a *release* of Linux.
+    """Return *settings* for a server of *mechanism* on a *release* of Linux.
 
-    Without a version, as "", it is the newest.
+    Without a version, as "", it is the newest release.
 
     >>> with_release(RunSettings(), "io_uring", "6.1.0").completions.due_last_first
     True

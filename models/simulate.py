@@ -33,7 +33,7 @@ _MANY_CONNECTIONS = 2**40  # of a trace of unknown length: no limit but that of 
 
 
 class ReferenceEngineWarning(UserWarning):
-    """A run takes the reference engine, as the fast one cannot run its program; outcomes equal."""
+    """The fast engine cannot run a program; the reference engine does, with the same outcome."""
 
 
 class InterruptedRun(KeyboardInterrupt):
@@ -61,20 +61,20 @@ def simulate(
     Parameters
     ----------
     mechanism:
-        A name of `MECHANISMS`, or what people call one ("epoll"); a mechanism of one's own, in the
-        event loop; or a whole program.
+        A name of `MECHANISMS` or its alias ("epoll"); your own mechanism, which the event loop
+        uses; or a whole program.
     trace, costs, settings:
-        What the clients do, what things cost, and everything else.
+        The arrivals, the costs, and all other settings.
     engine:
-        "fast" (compiled), "reference" (SimPy), or "auto": fast where it can be. The outcome is
-        the same in every entry.
+        "fast" (compiled), "reference" (SimPy), or "auto": fast where possible. The outcomes are
+        equal in every entry.
     extend, observe:
-        As for `ReferenceRun`; only the reference engine has them.
+        As for `ReferenceRun`; only the reference engine supports them.
     progress:
-        Called with the simulated time in ns, now and then.
+        Called with the simulated time in ns, at intervals.
     requests_max:
-        Requests that the run has room for, at most (`Outcome.n_silent`); None: for all of the
-        trace, of which few may be due in its time.
+        Largest number of requests that the run stores (`Outcome.n_silent`); None: all of the
+        trace, although few of them may be due in the run.
 
     Raises
     ------
@@ -131,22 +131,22 @@ def simulate_stream(
     window_rows: int = 65_536,
     progress: Callable[[int], None] | None = None,
 ) -> Summary:
-    """Run a server program under the trace of *blocks* and return its figures.
+    """Run a server program under the trace of *blocks* and return its metrics.
 
-    The fast engine, in memory for the connections that are open: records of those that have ended
-    go into counters and histograms. A run of 100 million connections holds a window of rows.
+    The fast engine needs memory only for open connections: records of ended connections go into
+    counters and histograms. A run of 100 million connections holds a window of rows.
 
     Parameters
     ----------
     mechanism, costs, settings, progress:
-        As for `simulate`. As nobody knows how many connections will come, clients whose
-        descriptors are limited below 2**40 never count as free of cost and queue here.
+        As for `simulate`. The number of connections is unknown, so clients with a descriptor
+        limit below 2**40 never count as free of cost and queue here.
     blocks:
-        The connections, drawn as they are needed.
+        The connections, generated as they are needed.
     exact:
-        Whether every latency is kept (8 bytes each) instead of a histogram of them.
+        Whether every latency is kept (8 bytes each) instead of a histogram.
     window_rows:
-        Rows at hand at first; the window grows with the number of open connections.
+        Rows in the window at first; it grows with the number of open connections.
 
     Raises
     ------
@@ -219,7 +219,7 @@ def _simulate_fast(
 def engine_is_at_hand(
     mechanism: str | Mechanism | Program, trace: Trace, costs: Costs, settings: RunSettings
 ) -> bool:
-    """Return whether a run on the fast engine need not compile it; parameters as for `simulate`.
+    """Return whether the fast engine for a run is compiled already; parameters as for `simulate`.
 
     Raises
     ------
@@ -232,7 +232,7 @@ def engine_is_at_hand(
 
 
 def kept_as(program: Program) -> str | None:
-    """Return the name of the engine of a built-in program; None for programs of one's own."""
+    """Return the name of the engine of a built-in program; None for other programs."""
     mechanism = program.mechanism
     known = CATALOGUE.get(mechanism.name)
     if known is None or known.mechanism is not mechanism:
@@ -243,7 +243,7 @@ def kept_as(program: Program) -> str | None:
 
 
 def program_of(mechanism: str | Mechanism | Program) -> Program:
-    """Return the program: a known mechanism's own, the event loop around another, or the one given.
+    """Return the program of a known mechanism, the event loop around a new one, or a given program.
 
     Raises
     ------
@@ -277,7 +277,7 @@ def prepare_world(
     requests_max: int | None = None,
     has_several: bool = False,
 ) -> World:
-    """Return the world before the run, with what the mechanism makes of the settings.
+    """Return the world before the run, with the settings bounded by the mechanism.
 
     Raises
     ------
@@ -308,7 +308,7 @@ def prepare_world(
 
 
 def _with_laws(settings: RunSettings) -> RunSettings:
-    """Return *settings* with flags for what is drawn from a law."""
+    """Return *settings* with flags for random values from a law."""
     laws = settings.laws
     of_some = laws.pause is not None or any(each.has_drawn_pauses for each in settings.classes)
     return settings._replace(

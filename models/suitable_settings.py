@@ -1,4 +1,4 @@
-"""Which settings of a server go with which mechanism, and what a mechanism makes of them."""
+"""The settings of a server that each mechanism supports, and the bounds that it adds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WAITS_OF_LIBEVENT = ("select", "poll", "epoll_wait")
 
 
 def tells_states(entry: Entry) -> bool:
-    """Return whether its kernel reports that a server can write for as long as it can."""
+    """Return whether its kernel reports descriptors for as long as they are writable."""
     return entry.runs_event_loop and entry.mechanism.blocked is not_noted
 
 
@@ -57,9 +57,9 @@ _IS: dict[Kind, Callable[[Entry], bool]] = {
 
 
 class BrokenRule(NamedTuple):
-    """A setting of a server whose value does not go with a mechanism.
+    """A setting of a server whose value a mechanism does not support.
 
-    *refused* is the one value that the mechanism refuses; None: each but the default.
+    *refused* is the one value that the mechanism refuses; None: all but the default.
     """
 
     given: Given
@@ -68,12 +68,12 @@ class BrokenRule(NamedTuple):
 
     @property
     def others(self) -> str:
-        """What such mechanisms are, to be said after their names."""
+        """The reason of the refusal, a clause to follow the mechanism's name."""
         return self.needs.value
 
 
 def _rules(given: Given, settings: RunSettings) -> Iterator[BrokenRule]:
-    """Yield what *given* asks of a mechanism."""
+    """Yield the rules that *given* sets for a mechanism."""
     setting = given.declared.setting
     counts = settings.program.workers > 1 or not setting.of_several
     if setting.needs is not None and given.is_changed and counts:
@@ -89,7 +89,7 @@ def broken_rule(entry: Entry, settings: RunSettings) -> BrokenRule | None:
 
 
 def ignored_settings(entry: Entry, settings: RunSettings) -> list[str]:
-    """Return the names of settings that a run has and the mechanism of *entry* ignores."""
+    """Return the names of changed settings that the mechanism of *entry* ignores."""
     return [
         given.declared.name
         for given in given_to_server(settings)
@@ -101,14 +101,13 @@ def ignored_settings(entry: Entry, settings: RunSettings) -> list[str]:
 def settings_for(mechanism: Mechanism, settings: RunSettings, n_kept: int = 0) -> RunSettings:
     """Return *settings* with the bounds that *mechanism* has.
 
-    A descriptor that does not fit select's bitmap cannot be watched: for a server that checks, as
-    it must, FD_SETSIZE is its descriptor limit. Threads whose stacks do not fit the address space
-    cannot be begun.
+    A descriptor beyond select's bitmap cannot be watched, so FD_SETSIZE is the descriptor limit of
+    a correct server. Threads whose stacks do not fit the address space cannot start.
 
     Raises
     ------
     ValueError
-        If one is out of its range, or does not go with the mechanism or the idle population.
+        If a setting is out of range, or does not suit the mechanism or the idle connections.
     """
     check(settings, mechanism.fds, one_at_a_time=mechanism.one_at_a_time)
     program, limits = settings.program, settings.limits
@@ -157,7 +156,7 @@ def _check_bounds(settings: RunSettings, n_kept: int) -> None:
 
 
 def threads_max(settings: RunSettings) -> int:
-    """Return how many threads a server can have at once; processes have a space each."""
+    """Return the largest number of threads at once; each process has its own address space."""
     workers, blocking = settings.program.workers, settings.blocking
     if blocking.address_space_bytes == 0 or blocking.threads == Threads.PROCESSES:
         return workers
@@ -170,7 +169,7 @@ def _with_threads(settings: RunSettings, n_kept: int) -> ProgramSettings:
     pool = blocking.threads == Threads.POOL
     if pool and n < program.workers:
         raise ValueError(
-            f"workers must be at most {n}, whose stacks of {blocking.stack_bytes} bytes fit "
+            f"workers must be at most {n}, as more stacks of {blocking.stack_bytes} bytes exceed "
             f"address_space_bytes ({blocking.address_space_bytes}), got {program.workers}"
         )
     if not pool and n < 2:

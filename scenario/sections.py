@@ -91,8 +91,8 @@ class Network(SettingsSection, settings=(NetworkSettings,)):
         default="doubling",
         description="When a client repeats a SYN without a reply. doubling: after 1, 3, 7 ... "
         "63 s; it fails at 127 s; linear first: after 1, 2, 3, 4, 5, 7, 11 ... 67 s; it fails at "
-        "131 s (Linux since 6.5); from 3 s: after 3, 9, 21 ... 189 s, as the server repeats its SYN-ACK "
-        "(before RFC 6298: Linux until 3.0).",
+        "131 s (Linux since 6.5); from 3 s: after 3, 9, 21 ... 189 s, as the server repeats its "
+        "SYN-ACK (before RFC 6298: Linux until 3.0).",
     )
     set_up: Literal[0, 1, 2] = Field(
         default=1,

@@ -1,12 +1,12 @@
-"""Polls through the AIO ring: each is for one event, and one call a loop submits them all.
+"""Polls through the AIO ring: one call a loop submits all polls; each poll ends with its event.
 
     changes ──io_submit──► armed ──event──► ring in the server's memory ──► events
        ▲                                       └─ empty: io_getevents, which may block
        └── served, and wanted again
 
-A poll is over with its event, so every descriptor that is still wanted, the listener too, is
-submitted again. The server reads the ring without a call. A submitted descriptor that is ready
-already is in the ring when the call returns; the interrupt puts the event of another one there.
+A poll ends with its event, so the server submits every descriptor of interest again, including the
+listener. The server reads the ring without a call. When the call returns, descriptors that were
+ready are in the ring; interrupts add the events of the others.
 Sources: Linux fs/aio.c aio_poll(), aio_poll_wake(); io_submit(2), IOCB_CMD_POLL; Bello 2019, §6;
 calibration/c/servers/aio_poll.c.
 """
@@ -31,8 +31,8 @@ from ..remembering.changes import Changes, change, is_told, tells, unwatch_by_cl
 class AioPollCosts(NamedTuple):
     """CPU time of polls by AIO: io_submit, each poll in it, io_getevents, and each event.
 
-    ready_ns is what a poll takes more whose descriptor is ready already, post_ns what an event adds
-    to its interrupt, taking the poll down included, and woken_ns what a call takes more that slept.
+    ready_ns is the extra time of a poll whose descriptor is ready, post_ns the time of an event in
+    its interrupt, including the end of the poll, woken_ns the extra time of a call that slept.
     """
 
     entry_ns: int
@@ -57,7 +57,7 @@ def notify(world: World, fd: int) -> bool:
 
 
 def submit(world: World, worker: Worker) -> Iterator[int]:
-    """Call io_submit with a poll of each descriptor that is wanted, if there is any."""
+    """Call io_submit with a poll of each descriptor of interest, if there is any."""
     costs = world.costs.mechanism
     changes: Changes = worker.interests.own.changes
     if changes.n == 0:
@@ -83,7 +83,7 @@ def _n_ready(world: World, changes: Changes) -> int:
 
 
 def _take_batch(world: World, worker: Worker) -> None:
-    """Take events off the ring; their polls are over, and so may be the states they report."""
+    """Take events off the ring; their polls have ended, and their states may have changed."""
     interests = worker.interests
     changes: Changes = interests.own.changes
     n_events = 0
@@ -107,7 +107,7 @@ def _want_listener(world: World, interests: InterestSet, fd: int) -> None:
 
 
 def wait(world: World, worker: Worker) -> Iterator[int]:
-    """Submit what is wanted; call io_getevents if the ring is empty then; take the events."""
+    """Submit the polls; call io_getevents if the ring is empty; take the events."""
     costs = world.costs.mechanism
     _want_listener(world, worker.interests, worker.listener_fd)
     yield from submit(world, worker)

@@ -1,4 +1,4 @@
-"""A completion port: one queue of completed calls, and a bound on the threads that run at once.
+"""A completion port: a queue of completed calls, and a bound on the number of running threads.
 
     call on fd completes ──► packet ──► queue, first in first out
                                           │  fewer threads run than may?
@@ -6,10 +6,10 @@
                                           └─ no:  it waits for a thread that comes back, or blocks
     thread: GetQueuedCompletionStatus ─► packet in hand ─► runs ... and comes back
 
-A thread that comes back takes the next packet without a switch. A thread that sleeps in another
-call counts as not running, so another may go on; when the first wakes there may be one too many for
-a while. Here threads stay on their CPUs: the port takes the last waiting thread whose CPU runs no
-other thread of the port, if there is one.
+A thread that comes back takes the next packet without a switch. A thread blocked in another call
+does not count as running, so the port may release one more; when it wakes, one too many may run.
+Here threads stay on their CPUs: the port takes the last waiting thread whose CPU runs no other
+thread of the port, if there is one.
 
 Sources: Microsoft, "I/O completion ports", CreateIoCompletionPort, GetQueuedCompletionStatus;
 Chandra and Mosberger 2001 (few enough run for many threads not to thrash).
@@ -38,10 +38,10 @@ from ..entry import entry
 class CompletionPortCosts(NamedTuple):
     """CPU time of a completion port: a call, each packet, and a connection that is bound to it.
 
-    A call on a connection costs what it costs anywhere: what a call does that finds nothing when it
-    is issued, the rest when it completes. switch is what waking takes more where another thread had
-    the CPU before, by how many are runnable there; saved_ns what falling asleep takes less where
-    another one is runnable.
+    A call on a connection costs as much as anywhere: a call that returns EAGAIN when it is issued,
+    the rest when it completes. switch is the extra time of waking after another thread had the CPU,
+    by the number of runnable threads there. saved_ns is the time saved in falling asleep while
+    another thread is runnable.
     """
 
     call_ns: int
@@ -53,7 +53,7 @@ class CompletionPortCosts(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Port:
-    """The queue, and the threads that wait for it."""
+    """The queue, and the threads that wait at it."""
 
     running_max: int
     packets: list[int]  # ring of descriptors; of the listener, one for each connection
@@ -68,7 +68,7 @@ class Port:
 
 
 def memory(settings: RunSettings, n_fds: int, column: MakeColumn) -> Port:
-    """Return an empty queue, for which all threads wait."""
+    """Return an empty queue, at which all threads wait."""
     return Port(
         running_max=settings.completions.concurrent_threads or settings.machine.cpus,
         packets=column(power_of_two(n_fds + settings.limits.backlog + 2), NONE, np.int32),
@@ -104,7 +104,7 @@ def _hand(world: World, port: Port, worker: Worker) -> None:
 
 
 def _last_to_wait(world: World, port: Port) -> int:
-    """Take the thread off the stack that is to go on, and return its number."""
+    """Take the thread that runs next off the stack, and return its number."""
     place = port.n_waiting - 1
     for i in range(place, -1, -1):
         worker = world.workers[port.waiting[i]]
@@ -119,7 +119,7 @@ def _last_to_wait(world: World, port: Port) -> int:
 
 
 def release(world: World, port: Port) -> bool:
-    """Let a thread that waits have the first packet if it may run; return whether one has it."""
+    """Give the first packet to a waiting thread that may run; return whether there is one."""
     if port.n == 0 or port.n_waiting == 0 or port.n_running >= port.running_max:
         return False
     worker = world.workers[_last_to_wait(world, port)]
@@ -153,33 +153,33 @@ def watch(world: World, worker: Worker, fd: int, interest: int) -> Iterator[int]
 
 
 def rewatch(world: World, worker: Worker, fd: int, interest: int) -> Iterator[int]:
-    """Have a call on *fd* under way, whose CPU time its program has spent."""
+    """Start a call on *fd*, whose CPU time its program has spent."""
     yield from spend(worker, activity.REWATCH, 0)
     issue(world, worker.interests, fd, interest)
 
 
 def unwatch(world: World, worker: Worker, fd: int) -> Iterator[int]:
-    """Have no more calls on *fd*, which is closed: no call is made."""
+    """Stop calls on *fd*, which is closed: no call is made."""
     yield from spend(worker, activity.UNWATCH, 0)
     interest_set.drop_interest(world, worker.interests, fd)
 
 
 def issue(world: World, interests: InterestSet, fd: int, interest: int) -> None:
-    """Have a call on *fd* under way that completes when it is ready, or at once if it is."""
+    """Start a call on *fd* that completes when *fd* is ready, or at once."""
     world.interest[fd] = interest
     if interest_set.is_ready(world, fd):
         _complete(world, interests, fd)
 
 
 def receive(world: World, interests: InterestSet, fd: int) -> None:
-    """Have a receive on *fd* under way."""
+    """Start a receive on *fd*."""
     port: Port = interests.own
     port.sends[fd] = 0
     issue(world, interests, fd, READABLE)
 
 
 def send(world: World, worker: Worker, fd: int, n_left: int) -> None:
-    """Have a send on *fd* under way of which *n_left* bytes are left; it is done if none is."""
+    """Start a send on *fd* with *n_left* bytes left; it completes at once if none is left."""
     port: Port = worker.interests.own
     port.sends[fd] = 1
     if n_left > 0:
@@ -189,17 +189,17 @@ def send(world: World, worker: Worker, fd: int, n_left: int) -> None:
 
 
 def is_sent(worker: Worker, fd: int) -> bool:
-    """Return whether the packet of *fd* is that of a send."""
+    """Return whether the packet of *fd* comes from a send."""
     port: Port = worker.interests.own
     return port.sends[fd] != 0
 
 
 def watch_idle(world: World, interests: InterestSet, first_fd: int, end_fd: int) -> None:
-    """Have a receive under way on each of a range of descriptors: it is their interest already."""
+    """Start a receive on each of a range of descriptors: it is their interest already."""
 
 
 def _complete(world: World, interests: InterestSet, fd: int) -> bool:
-    """Let the call that is under way on *fd* complete; return whether a thread was woken."""
+    """Complete the call on *fd*; return whether a thread was woken."""
     port: Port = interests.own
     world.interest[fd] = 0
     number = port.asleep[fd]
@@ -212,7 +212,7 @@ def _complete(world: World, interests: InterestSet, fd: int) -> bool:
 
 
 def notify(world: World, fd: int) -> bool:
-    """Queue a packet of the call that completes on *fd*, or wake the thread that sleeps in it."""
+    """Queue a packet of the completed call on *fd*, or wake the thread that sleeps in the call."""
     if not interest_set.is_ready(world, fd):
         return False
     if world.connection_of[fd] == NONE:
@@ -221,7 +221,7 @@ def notify(world: World, fd: int) -> bool:
 
 
 def be_away(world: World, worker: Worker) -> Iterator[int]:
-    """Be off the CPU until woken, and come back."""
+    """Leave the CPU until woken, and come back."""
     saved_ns = world.costs.mechanism.saved_ns
     if world.now_ns > 0:
         yield from fall_asleep(world, worker, saved_ns)
@@ -233,7 +233,7 @@ def be_away(world: World, worker: Worker) -> Iterator[int]:
 
 
 def back_on_cpu_ns(world: World, worker: Worker, saved_ns: int) -> int:
-    """Return what it takes *worker*, which was off its CPU, to be on it again, caches and all."""
+    """Return the CPU time in which *worker* comes back to its CPU, cold caches included."""
     cpu = worker.cpu
     cost_ns: int = on_cpu_ns(world, worker, saved_ns)
     if cpu.switched:
@@ -242,7 +242,7 @@ def back_on_cpu_ns(world: World, worker: Worker, saved_ns: int) -> int:
 
 
 def sleep_in_call(world: World, worker: Worker, fd: int, interest: int) -> Iterator[int]:
-    """Sleep in a call on *fd* until it is ready; meanwhile another thread may run."""
+    """Sleep in a call on *fd* until *fd* is ready; meanwhile another thread may run."""
     port: Port = worker.interests.own
     world.interest[fd] = interest
     if interest_set.is_ready(world, fd):
@@ -258,7 +258,7 @@ def sleep_in_call(world: World, worker: Worker, fd: int, interest: int) -> Itera
 def wait(world: World, worker: Worker) -> Iterator[int]:
     """Call GetQueuedCompletionStatus once, which leaves a packet in hand.
 
-    A thread that is in this call at time 0 has been in it since before.
+    A thread in this call at time 0 entered it before the run.
     """
     port: Port = worker.interests.own
     if world.now_ns > 0:
@@ -280,7 +280,7 @@ def wait(world: World, worker: Worker) -> Iterator[int]:
 
 
 def tells(world: World, fd: int) -> bool:
-    """Return whether a packet is queued, or a thread runs that may be at it."""
+    """Return whether a packet is queued, or a thread runs that may handle it."""
     port: Port = interest_set.set_of(world, fd).own
     return port.n > 0 or port.n_running > 0
 
@@ -312,7 +312,7 @@ ENTRIES = (
             "call_ns": "a call that takes a packet",
             "add_ns": "a connection that is bound to the port",
         },
-        # What NT takes nobody has measured here: waiting for one packet is waiting for one event,
+        # NT is not measured here. Borrowed: waiting for one packet is waiting for one event,
         # and binding a connection making an entry of an interest set.
         borrowed={
             "call_ns": ("epoll_level.call_ns",),

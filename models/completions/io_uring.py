@@ -1,30 +1,29 @@
-"""io_uring: calls are submitted in a ring and done by the kernel; one system call a loop for all.
+"""io_uring: the server submits calls in a ring, and one system call a loop executes them all.
 
     server ──► submissions ──io_uring_enter──► send ─ linked ─► close, or the next receive
        ▲                           │           accept, receive: armed ──► completions ─┐
        │                           └── blocks while there is none ◄────────────────────┤
        └───────────────────────────────────────────────────────────────────────────────┘
 
-A completion reports that a call was made, not that one can be made. What the server wants then, a
-receive on a new connection, a reply, a close, is submitted with the next io_uring_enter, when the
-whole batch has been served: fewer crossings into the kernel, and a later reply. All replies are
-sent before anything is closed; a close after the client's reset has nothing to send.
+A completion reports that a call was made, not that one can be made. The server submits its next
+calls (a receive on a new connection, a reply, a close) with the next io_uring_enter, after the
+whole batch: fewer crossings into the kernel, but later replies. All replies are sent before any
+connection is closed; a close after the client's reset has nothing to send.
 
-Accept is multishot: armed once, each connection completes, the last one as the last (before Linux
-6.10 the kernel checked once more, and found none); while it is at work it sees by itself what
-comes. An accept that is submitted again is tried at once, as any call. Receive is armed for each
-request anew, after the reply, to which it is linked, or else the close: an armed receive holds the
-socket, so a close would wait until it is cancelled, which completes, too. A receive that is
-submitted is tried at once, and armed if there is nothing. The kernel finishes a send that does not
+Accept is multishot: armed once, it completes for each connection, and the last completion is marked
+as the last (before Linux 6.10 the kernel checked once more, and found none). While it runs it also
+accepts new connections. A resubmitted accept is tried at once, as any call. Receive is armed anew
+for each request, after the reply to which it is linked (or the close is linked instead). An armed
+receive holds the socket: a close would wait for its cancellation, which completes, too. A submitted
+receive is tried at once, and armed if there is no data. The kernel finishes a send that does not
 fit.
 
-All is done inside the call (IORING_SETUP_DEFER_TASKRUN): the interrupt of what becomes ready only
-queues work, once until it is armed again. What is linked to a send is queued when its round is
-over: behind all submissions, or behind the other work of its batch. What is due is done in the
-order of the queue. Since Linux 6.13 it is at most 20 pieces after the submissions, as many before
-the call would sleep, and one after it has slept: what is left waits for the next call, and
-completions come in small batches. Before, all of it was done; and before 6.5 from the end of the
-queue, what was queued last first, and what came meanwhile in the next turn.
+The kernel does all work inside the call (IORING_SETUP_DEFER_TASKRUN): an interrupt only queues task
+work, once until the request is armed again. Work linked to a send is queued at the end of its
+round: behind all submissions, or behind the other work of its batch. Task work runs in queue order.
+Task work per enter since Linux 6.13: 20 items after submitting, 20 before sleeping, 1 after. The
+rest waits for the next call, so completions come in small batches. From 6.5 to 6.12: all, oldest
+first. Before: newest first, and new work in the next turn.
 Sources: io_uring(7), io_uring_setup(2); Axboe 2019, "Efficient IO with io_uring"; Linux 6.1
 io_uring/net.c io_accept(), io_recv(), io_sendmsg(), io_uring/poll.c io_poll_wake(),
 io_poll_check_events(), io_uring/io_uring.c
@@ -32,13 +31,13 @@ __io_run_local_work(), io_free_batch_list(), opdef.c (an accept waits exclusivel
 "io_uring: maintain ordering for DEFER_TASKRUN tw list" (2023), "io_uring: limit local tw done"
 (2024); calibration/c/servers/completion_loop.c is the server in C.
 
-The kernel does what was submitted at once, and later what has become due:
+The kernel executes submissions at once, and task work when it is due:
 
-    submitted ─► send ─► what is linked to it is due ─► close, or receive
+    submitted ─► send ─► linked work is due ─► close, or receive
               ─► receive ─► completed, or armed ─► ready ─► due ─► completed
               ─► close
 
-What is due is a queue: the ready list, which holds what follows a send, too.
+Due work is in a queue: the ready list, which also holds the work after a send.
 """
 
 from __future__ import annotations
@@ -61,12 +60,12 @@ from ..epoll.other_kernels import change_callback, have_callback
 from ..remembering.overload import is_unwanted
 
 NOTHING, ITSELF, WHAT_FOLLOWS = 0, 1, 2
-"""What of a descriptor is under way: what was submitted or armed, or what is linked to a send."""
+"""The state of a descriptor: submitted, armed, or linked to a send."""
 
 
 @dataclass(slots=True, eq=False)
 class Submissions:
-    """Descriptors of which something is under way in the server or the ring; each list in order."""
+    """Descriptors with calls in the server's list or in the ring; each list in order."""
 
     fds: list[int] = per_descriptor(NONE, I32)  # to be submitted; their state determines what
     linked: list[int] = per_descriptor(NONE, I32)  # sent, and what follows is not queued yet
@@ -87,7 +86,7 @@ def _complete(worker: Worker, fd: int) -> None:
 
 
 def _arm(world: World, worker: Worker, fd: int, interest: int) -> None:
-    """Have what is submitted for *fd* done when it is in a state of *interest*."""
+    """Arm the submission of *fd*: it runs when *fd* is in a state of *interest*."""
     ring: Submissions = worker.interests.own
     ring.under_way[fd] = NOTHING
     world.interest[fd] = interest
@@ -96,7 +95,7 @@ def _arm(world: World, worker: Worker, fd: int, interest: int) -> None:
 
 
 def _uncrossed_ns(world: World, call_ns: int) -> int:
-    """Return the CPU time of a call that the kernel makes for the ring: it crosses nothing."""
+    """Return the CPU time of a call in the ring, without a crossing into the kernel."""
     return max(0, call_ns - world.costs.call.crossing_ns)
 
 
@@ -113,7 +112,7 @@ def _close(world: World, worker: Worker, fd: int) -> Iterator[int]:
 
 
 def _receive(world: World, worker: Worker, fd: int) -> Iterator[int]:
-    """Receive what has come on *fd*, or arm the receive."""
+    """Receive the data on *fd*, or arm the receive."""
     costs = world.costs.mechanism
     if world.state[fd] & READABLE:
         read_ns = _uncrossed_ns(world, world.costs.call.read_ns) + costs.complete_ns
@@ -127,7 +126,7 @@ def _receive(world: World, worker: Worker, fd: int) -> Iterator[int]:
 
 
 def _send(world: World, worker: Worker, fd: int) -> Iterator[int]:
-    """Send what fits of a reply, or fail: its client may have reset the connection."""
+    """Send the part of a reply that fits, or fail: the client may have reset the connection."""
     world.interest[fd] = 0
     n_bytes = sockets.writable_bytes(world, fd)
     writing_ns = sockets.writing_ns(world, fd, n_bytes)
@@ -142,7 +141,7 @@ def _send(world: World, worker: Worker, fd: int) -> Iterator[int]:
 
 
 def _wait_for_rest(world: World, worker: Worker, fd: int, n_left: int) -> Iterator[int]:
-    """Keep *n_left* bytes in the kernel, and with them what is linked to the last byte."""
+    """Keep *n_left* bytes in the kernel, together with the work linked to the last byte."""
     yield from spend(worker, activity.WRITE, world.costs.call.write_after_ns)
     if n_left > 0:
         yield from spend(worker, activity.WATCH, world.costs.mechanism.add_ns)
@@ -159,7 +158,7 @@ def _queue_what_follows(world: World, worker: Worker, fd: int) -> None:
 
 
 def _end_round(world: World, worker: Worker) -> None:
-    """Queue what is linked to the sends of a round: their completions are flushed together."""
+    """Queue the work linked to the sends of a round: their completions are flushed together."""
     ring: Submissions = worker.interests.own
     if not world.completions.due_last_first:
         for i in range(ring.n_linked):
@@ -168,7 +167,7 @@ def _end_round(world: World, worker: Worker) -> None:
 
 
 def do_submitted(world: World, worker: Worker, fd: int) -> Iterator[int]:
-    """Do what was submitted for *fd*: its state determines what that is."""
+    """Execute the submission for *fd*, which follows from its state."""
     if fd == worker.listener_fd:
         yield from _accept(world, worker)
     elif world.watched_by[fd] == NONE:
@@ -193,12 +192,12 @@ def _begin(world: World, worker: Worker, fd: int) -> Iterator[int]:
 
 
 def has_part_of_request(world: World, fd: int) -> bool:
-    """Return whether some pieces of a request have come on *fd*, and others have not."""
+    """Return whether *fd* has received some pieces of a request, but not all."""
     return world.client.request_pieces > 1 and world.came_pieces[world.connection_of[fd]] > 0
 
 
 def _do_linked(world: World, worker: Worker, fd: int) -> Iterator[int]:
-    """Do what follows the last byte of a reply: close, or receive again."""
+    """Execute the work after the last byte of a reply: close, or receive again."""
     costs = world.costs.mechanism
     yield from spend(worker, activity.WAIT, costs.submit_ns + costs.link_ns)
     if sockets.all_answered(world, fd):
@@ -208,7 +207,7 @@ def _do_linked(world: World, worker: Worker, fd: int) -> Iterator[int]:
 
 
 def _accept(world: World, worker: Worker) -> Iterator[int]:
-    """Accept what waits, and arm the accept, unless it has ended."""
+    """Accept the waiting connections, and arm the accept, unless it has ended."""
     yield from _accept_all(world, worker)
     if world.interest[worker.listener_fd] != 0:
         yield from spend(worker, activity.WATCH, world.costs.mechanism.add_ns)
@@ -216,12 +215,12 @@ def _accept(world: World, worker: Worker) -> Iterator[int]:
 
 
 def _accept_all(world: World, worker: Worker) -> Iterator[int]:
-    """Accept all that wait; without a free descriptor the accept ends, with a completion.
+    """Accept all waiting connections; without a free descriptor the accept ends with a completion.
 
-    The completion of the last connection reports that it is the last; before Linux 6.10 the kernel
-    checked once more. Connections that come meanwhile are accepted at once. A server submits an
-    accept that has ended again, which fails at once until there is a descriptor; that of
-    calibration/c/servers waits for another completion, or 10 ms.
+    The completion of the last connection is marked as the last; before Linux 6.10 the kernel
+    checked once more. New connections are accepted meanwhile. The server resubmits an accept that
+    has ended; it fails at once until there is a descriptor. The server in calibration/c/servers
+    waits for another completion, or 10 ms.
     """
     listener, listener_fd = worker.listener, worker.listener_fd
     world.interest[listener_fd] = READABLE
@@ -240,7 +239,7 @@ def _accept_all(world: World, worker: Worker) -> Iterator[int]:
 
 
 def _accept_one(world: World, worker: Worker) -> Generator[int, None, int]:
-    """Accept once; return the descriptor, NONE or NO_FD, both priced as EAGAIN."""
+    """Accept once; return the descriptor, NONE or NO_FD, which both cost as much as EAGAIN."""
     call, found_none = world.costs.call, sockets.accepts_none(world, worker)
     check_ns = _uncrossed_ns(world, call.accept_again_ns)
     accept_ns = _uncrossed_ns(world, call.accept_ns)
@@ -252,7 +251,7 @@ def _accept_one(world: World, worker: Worker) -> Generator[int, None, int]:
 
 
 def _do_ready(world: World, worker: Worker, fd: int) -> Iterator[int]:
-    """Go on with what was armed on *fd*."""
+    """Execute the call that was armed on *fd*."""
     yield from spend(worker, activity.WAIT, world.costs.mechanism.retry_ns)
     if fd == worker.listener_fd:
         yield from _accept_all(world, worker)
@@ -263,7 +262,7 @@ def _do_ready(world: World, worker: Worker, fd: int) -> Iterator[int]:
 
 
 def _take_turn(world: World, worker: Worker) -> int:
-    """Empty the queue of work; return how much of it there is for this turn."""
+    """Empty the queue of task work; return the number of items for this turn."""
     interests = worker.interests
     ring: Submissions = interests.own
     n = 0
@@ -280,7 +279,7 @@ def _take_turn(world: World, worker: Worker) -> int:
 
 
 def _do_last_first(world: World, worker: Worker) -> Iterator[int]:
-    """Do what is queued, turn by turn, until there is nothing."""
+    """Execute the queue, turn by turn, until it is empty."""
     ring: Submissions = worker.interests.own
     n = _take_turn(world, worker)
     while n > 0:
@@ -296,7 +295,7 @@ def _do_last_first(world: World, worker: Worker) -> Iterator[int]:
 
 
 def do_due(world: World, worker: Worker, n_most: int) -> Iterator[int]:
-    """Do what is queued: at most *n_most* pieces of it; with 0 all, until the queue is empty."""
+    """Execute at most *n_most* items of the queue; with 0 all, until the queue is empty."""
     if world.completions.due_last_first:
         yield from _do_last_first(world, worker)
         return
@@ -326,11 +325,10 @@ def _do_first_first(world: World, worker: Worker, n_most: int) -> Iterator[int]:
 class IoUringCosts(NamedTuple):
     """CPU time of io_uring: a call, each submission, each completion, and arming a receive.
 
-    What is done for a submission or a completion costs what the call would, less its crossing.
-    link_ns is what a submission takes more that is linked to another one, retry_ns what it takes to
-    come back to one that was armed, post_ns what queueing that adds to its interrupt, woken_ns what
-    a call takes more that has slept, and ended_saved_ns what a close takes less, and the reset
-    before it, whose client has reset already.
+    The work for a submission or a completion costs as much as the call, without its crossing.
+    link_ns is the extra time of a linked submission, retry_ns the time to resume an armed one,
+    post_ns the time to queue it in its interrupt, woken_ns the extra time of a call that slept.
+    ended_saved_ns is the time saved in a close, and its reset, after the client's reset.
     """
 
     call_ns: int
@@ -345,15 +343,15 @@ class IoUringCosts(NamedTuple):
 
 
 def tells(world: World, fd: int) -> bool:
-    """Return whether something of *fd* is about to be completed or submitted."""
+    """Return whether a call on *fd* is about to be completed or submitted."""
     ring: Submissions = interest_set.set_of(world, fd).own
     return world.listed[fd] != 0 or ring.under_way[fd] != NOTHING
 
 
 def notify(world: World, fd: int) -> bool:
-    """Have what is armed on *fd* done by the server's next call, or the one that it sleeps in.
+    """Queue the armed call on *fd* for the server's next call, or for the call that it sleeps in.
 
-    Nothing is armed on a descriptor that is at work, and an accept sees what comes meanwhile.
+    A descriptor at work has no armed call; a running accept sees new connections itself.
     """
     if not interest_set.is_ready(world, fd):
         return False
@@ -366,14 +364,14 @@ def notify(world: World, fd: int) -> bool:
 
 
 def submit(worker: Worker, fd: int) -> None:
-    """Have what is next for *fd* submitted with the next call."""
+    """Submit the next call on *fd* with the next io_uring_enter."""
     ring: Submissions = worker.interests.own
     ring.fds[ring.n] = fd
     ring.n += 1
 
 
 def _take_completions(world: World, worker: Worker) -> None:
-    """Hand the server what was completed, the oldest first."""
+    """Hand the completions to the server, oldest first."""
     ring: Submissions = worker.interests.own
     n_events = min(ring.n_done, world.program.max_events)
     for i in range(n_events):
@@ -385,7 +383,7 @@ def _take_completions(world: World, worker: Worker) -> None:
 
 
 def enter(world: World, worker: Worker) -> Iterator[int]:
-    """Call io_uring_enter once, with all that the kernel does in it."""
+    """Call io_uring_enter once, with all work of the kernel in it."""
     costs = world.costs.mechanism
     ring: Submissions = worker.interests.own
     n_submitted = ring.n
@@ -396,7 +394,7 @@ def enter(world: World, worker: Worker) -> Iterator[int]:
     for i in range(n_submitted):
         yield from do_submitted(world, worker, ring.fds[i])
     _end_round(world, worker)
-    # The kernel does what is due after the submissions, if there are any, and before it sleeps.
+    # The kernel runs due task work after the submissions, if there are any, and before it sleeps.
     for _ in range(1 if n_submitted == 0 else 2):
         yield from do_due(world, worker, world.completions.due_at_once)
     while ring.n_done == 0:
@@ -405,13 +403,13 @@ def enter(world: World, worker: Worker) -> Iterator[int]:
 
 
 def await_completion(world: World, worker: Worker) -> Iterator[int]:
-    """Sleep if nothing is due, and do what is due then."""
+    """Sleep if no work is due, then execute the due work."""
     spins, at_once = world.program.busy, world.completions.due_at_once
     if interest_set.n_listed(worker.interests) == 0:
         yield from sleep(world, worker)
         if not spins:
             yield from spend(worker, activity.WAIT, world.costs.mechanism.woken_ns)
-    # A server that spins makes a new call, which does as much as any.
+    # A server that spins makes a new call, which does the same work as any call.
     yield from do_due(world, worker, at_once if spins else min(1, at_once))
 
 

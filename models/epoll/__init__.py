@@ -1,1 +1,1 @@
-"""epoll: level, edge, once, one-shot, closed without a call, changes in one call."""
+"""The variants of epoll: level, edge, once, one-shot, removal by close, vectored changes."""

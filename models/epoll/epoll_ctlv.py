@@ -3,8 +3,8 @@
     ADD, MOD ──► changes ──epoll_ctlv──► kernel ──epoll_wait──► events
     DEL ─────────────────────epoll_ctl─► kernel
 
-It saves the crossing into the kernel, entry_ns, not the work on each descriptor. A deletion takes a
-call of its own, as the descriptor is closed before the next loop.
+It saves the crossing into the kernel, entry_ns, but not the work on each descriptor. A deletion
+needs its own call, as the descriptor is closed before the next loop.
 Never merged into Linux. Source: Gammo et al. 2004, §3.4; calibration/c/servers/epoll_ctlv.c.
 """
 
@@ -45,7 +45,7 @@ class EpollCtlvCosts(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class CtlvMemory:
-    """What the kernel does not know yet."""
+    """The changes that the kernel does not have yet."""
 
     changes: Changes
 
@@ -56,7 +56,7 @@ def watch_idle(world: World, interests: InterestSet, first_fd: int, end_fd: int)
 
 
 def notify(world: World, fd: int) -> bool:
-    """Put *fd* on the ready list and wake the server, if the kernel knows *fd*."""
+    """Put *fd* on the ready list and wake the server, if *fd* is in the kernel's set."""
     return is_told(world, fd) and notify_of_state(world, fd)
 
 

@@ -1,11 +1,11 @@
-"""Edge-triggered epoll: registered once, notified of changes; the server remembers the states.
+"""Edge-triggered epoll: registered once, reports changes only; the server remembers the states.
 
                  interrupt            epoll_wait
             NIC ──────────► ready list ──────────► notices ──► readiness ──► events until it blocks
                  steals ns     FIFO      each once
 
-Both directions are registered at once, so that a change of interest takes no call. A server that
-does not remember must drain each descriptor, or what it left is stranded (settings: remembers).
+Both directions are registered together, so that a change of interest needs no call. A server that
+does not remember must drain each descriptor, or the rest is stranded (settings: remembers).
 Sources: epoll(7), EPOLLET; Linux fs/eventpoll.c ep_send_events(); Gammo et al. 2004, §3.2;
 calibration/c/servers/epoll_edge.c.
 """
@@ -48,7 +48,7 @@ class EpollEdgeCosts(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class EdgeMemory:
-    """What was reported to the server; the ready list is the interest set's."""
+    """The reports that the server received; the ready list belongs to the interest set."""
 
     readiness: Readiness
 
@@ -63,14 +63,14 @@ def watch(world: World, worker: Worker, fd: int, interest: int) -> Iterator[int]
 
 
 def rewatch(world: World, worker: Worker, fd: int, interest: int) -> Iterator[int]:
-    """Want something else of *fd*: the kernel need not know, so no call is made."""
+    """Change the interest in *fd* in the server only: no call is made."""
     yield from spend(worker, activity.REWATCH, 0)
     world.interest[fd] = interest
     want(world, worker.interests, fd)
 
 
 def watch_idle(world: World, interests: InterestSet, first_fd: int, end_fd: int) -> None:
-    """Have a range of descriptors in the tree, of which the server knows that they are writable."""
+    """Have a range of descriptors in the tree; the server has recorded that they are writable."""
     fill(interests.own.readiness.known, first_fd, end_fd, WRITABLE)
 
 
@@ -83,7 +83,7 @@ def list_if_any(world: World, interests: InterestSet, fd: int) -> bool:
 
 
 def notify(world: World, fd: int) -> bool:
-    """Put *fd* on the ready list, whatever was reported of it before, and wake the server."""
+    """Put *fd* on the ready list, independent of earlier reports, and wake the server."""
     if world.watched_by[fd] == NONE:
         return False
     return list_if_any(world, interest_set.set_of(world, fd), fd)

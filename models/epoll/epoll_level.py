@@ -1,4 +1,4 @@
-"""Level-triggered epoll: the kernel keeps the set, the server pays for what is ready.
+"""Level-triggered epoll: the kernel keeps the set, and a wait costs only for ready descriptors.
 
                  interrupt            epoll_wait             read, write
             NIC ──────────► ready list ──────────► events ──────────► connection
@@ -55,7 +55,7 @@ def unwatch(world: World, worker: Worker, fd: int) -> Iterator[int]:
 
 
 def watch_idle(world: World, interests: InterestSet, first_fd: int, end_fd: int) -> None:
-    """Have a range of descriptors in the tree before the run: the interest set says so already."""
+    """Have a range of descriptors in the tree before the run: they are in the interest set."""
 
 
 def notify(world: World, fd: int) -> bool:
@@ -73,8 +73,8 @@ Call = Callable[[World, Worker, bool], Generator[int, None, int]]
 def epoll_wait(take: Callable[[World, Worker], int]) -> Call:
     """Return the call that takes entries off the ready list by *take*, and sleeps if it is empty.
 
-    *take* leaves in `Worker.n_notices` how many the call returns, and returns how many entries were
-    no longer ready.
+    *take* leaves the number of returned events in `Worker.n_notices`, and returns the number of
+    entries that were no longer ready.
     """
 
     def call(world: World, worker: Worker, sleeps: bool) -> Generator[int, None, int]:
@@ -136,10 +136,9 @@ EPOLL_ONESHOT = EPOLL_LEVEL._replace(
 
     ADD ──► armed ──event──► returned, disarmed ──served──► MOD ──► armed, or listed at once
 
-So it costs an epoll_ctl more for each request after which the connection stays, and nothing where
-it ends. In return several threads may wait on one set and none gets what another serves (with a
-ready list in common epoll_level is armed so, too: sim/kernel/interest_set.py). The listener stays
-armed.
+It costs one more epoll_ctl for each request after which the connection stays open. In return
+several threads may wait on one set without getting the same descriptor (with a shared ready list
+epoll_level is armed like this, too: sim/kernel/interest_set.py). The listener stays armed.
 Sources: epoll(7), EPOLLONESHOT; Linux fs/eventpoll.c ep_send_events(), ep_modify().
 """
 
@@ -156,7 +155,7 @@ class EpollCloseCosts(NamedTuple):
 
 
 def leave_to_close(world: World, worker: Worker, fd: int) -> Iterator[int]:
-    """Leave it to close() to withdraw the interest in *fd*: no call is made."""
+    """Let close() withdraw the interest in *fd*: no call is made."""
     yield from spend(worker, activity.UNWATCH, 0)
     interest_set.drop_interest(world, worker.interests, fd)
 
@@ -174,15 +173,15 @@ EPOLL_CLOSE = EPOLL_LEVEL._replace(
 
     ADD, MOD ──► tree ──► ready list ──► events          close ──► taken out of the tree
 
-close() does the work of EPOLL_CTL_DEL, and costs more by that; what is saved is the crossing into
-the kernel.
+close() does the work of EPOLL_CTL_DEL and costs that much more; only the crossing into the kernel
+is saved.
 Sources: epoll(7), "Will closing a file descriptor cause it to be removed"; Linux fs/eventpoll.c
 eventpoll_release_file(); Gammo et al. 2004, §2.
 """
 
 WAITS: Borrowed = {name: (f"epoll_level.{name}",) for name in ("call_ns", "event_ns", "recheck_ns")}
 FORGETS: Borrowed = {"forget_ns": ("epoll_level.delete_ns - call.crossing_ns",)}
-"""What waits and closes cost that do the work of epoll's."""
+"""Borrowed costs of waits and closes that do the same work as epoll's."""
 _ADDS_AND_MODIFIES: Borrowed = {name: (f"epoll_level.{name}",) for name in ("add_ns", "modify_ns")}
 
 ENTRIES = (
@@ -220,8 +219,8 @@ ENTRIES = (
         "connection.",
         c_support=CSupport.LINUX,
         c_server="epoll_close",
-        # On hardware close was measured with the removal left to it, and call.close_ns is that less
-        # this very loan: together they are what was measured.
+        # On hardware the measured close includes the removal, and call.close_ns is that time less
+        # this borrowed cost: the sum of the two was measured.
         borrowed={**WAITS, **_ADDS_AND_MODIFIES, **FORGETS},
     ),
 )

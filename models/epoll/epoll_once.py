@@ -3,8 +3,8 @@
     ADD, DEL ──► kernel ──epoll_wait──► notices ──interest now?──► events
                                                    └── no: discarded
 
-A connection that is not written to is writable, so nearly every wait returns at once, with notices
-to discard: that is the cost of the calls saved, for idle connections, too. The source calls it
+A connection without a pending reply is writable, so nearly every wait returns at once, with notices
+to discard, for idle connections, too. This is the cost of the saved calls. The source calls it
 epoll2.
 Sources: Gammo et al. 2004, §3.3; Linux fs/eventpoll.c; calibration/c/servers/epoll_once.c.
 """
@@ -43,7 +43,7 @@ def watch(world: World, worker: Worker, fd: int, interest: int) -> Iterator[int]
 
 
 def rewatch(world: World, worker: Worker, fd: int, interest: int) -> Iterator[int]:
-    """Want something else of *fd*: the kernel need not know, so no call is made."""
+    """Change the interest in *fd* in the server only: no call is made."""
     yield from spend(worker, activity.REWATCH, 0)
     world.interest[fd] = interest
 
@@ -100,9 +100,9 @@ def wait(world: World, worker: Worker) -> Iterator[int]:
 def _spin(world: World, worker: Worker, notices_ns: int, wait_ns: int) -> int:
     """Count the whole waits of *wait_ns* that would return the same; return their CPU time.
 
-    Nothing happens until the next occurrence, so they are taken in one step: a server that has
-    nothing to do waits a million times a second. If a wait returns a part of the list only, the
-    next one returns another part.
+    Nothing changes until the next event of the run, so one step covers them all: an idle server
+    waits a million times a second. If a wait returns only a part of the list, the next one returns
+    another part.
     """
     interests = worker.interests
     if worker.n_notices < interest_set.n_listed(interests):

@@ -1,4 +1,4 @@
-"""Interfaces of other kernels, each like one of epoll's but for a few rules.
+"""Interfaces of other kernels, each similar to a variant of epoll.
 
 kqueue            epoll_ctlv: changes in the call that waits, closing removes
 get_next_event    epoll_edge: declaring returns the state, closing removes
@@ -58,14 +58,14 @@ def wait(world: World, worker: Worker) -> Iterator[int]:
 KQUEUE = EPOLL_CTLV._replace(
     name="kqueue", unwatch=unwatch_by_close, close_ns=close_ns, wait=wait, traits=frozenset()
 )
-"""kqueue: changes and events in one call; a closed descriptor leaves the set by itself.
+"""kqueue: one call takes changes and returns events; close removes a descriptor from the set.
 
     EV_ADD, EV_DELETE ──► changes ──┐
                                     kevent() ──► events: those still true
     NIC ──► knotes on the list ─────┘
 
-A connection has a filter for reading or one for writing, so a change of interest is a change of
-two filters. A call for changes alone is never needed, as every loop ends in a wait.
+A connection has a filter for reading or one for writing, so a change of interest changes two
+filters. No call for changes alone is needed, as every loop ends in a wait.
 Level-triggered: without EV_CLEAR an event is returned while its condition holds.
 Sources: Lemon 2001, "Kqueue: a generic and scalable event notification facility", §4 and §5;
 kqueue(2).
@@ -75,7 +75,7 @@ kqueue(2).
 class NextEventCosts(NamedTuple):
     """CPU time of get_next_event: a call, an entry, one no longer true; declaring; a close on top.
 
-    event_ns is the server's own, for what it remembers.
+    event_ns is the server's own time, for its memory of states.
     """
 
     call_ns: int
@@ -87,7 +87,7 @@ class NextEventCosts(NamedTuple):
 
 
 def declare_interest(world: World, worker: Worker, fd: int, interest: int) -> Iterator[int]:
-    """Declare an interest in *fd*, and learn the state that it is in."""
+    """Declare an interest in *fd*, and get its state."""
     yield from spend(worker, activity.WATCH, world.costs.mechanism.add_ns)
     interests = worker.interests
     world.watched_by[fd] = interests.number
@@ -103,13 +103,13 @@ NEXT_EVENT = EPOLL_EDGE._replace(
     close_ns=forgetting_ns,
     traits=frozenset(),
 )
-"""declare_interest, get_next_event: the kernel posts changes, one entry a descriptor, and no more.
+"""declare_interest, get_next_event: the kernel queues changes, at most one entry a descriptor.
 
     declare_interest(fd) ──► state now ──► server      get_next_event(n) ──► up to n entries
     NIC ──► entry of fd, or one more event in it ──────────▲
 
-Declaring returns the state of the descriptor, so nothing that came before is lost and no first read
-finds nothing. From then on each change is reported once: the server remembers the rest
+Declaring returns the state of the descriptor, so no earlier event is lost and the first read always
+finds data. From then on each change is reported once, and the server remembers the state
 (models/remembering/readiness.py). An interest is declared once and withdrawn by close.
 Never merged anywhere. Source: Banga, Mogul and Druschel 1999, "A scalable and explicit event
 delivery mechanism for UNIX", §3 and §4.
@@ -121,8 +121,8 @@ _CALLS = ("accept_ns", "accept_again_ns", "read_ns", "read_again_ns", "write_ns"
 class InKernelCosts(NamedTuple):
     """CPU time of a check of the list, of each event, and of each entry no longer ready.
 
-    They are 0 until a server of this kind is measured. So it bounds what a loop may save that
-    serves one event after another.
+    They are 0 until such a server is measured, so it bounds the savings of a loop that serves one
+    event after another.
     """
 
     call_ns: int = 0
@@ -131,19 +131,19 @@ class InKernelCosts(NamedTuple):
 
 
 def without_crossing(call: CallCosts) -> CallCosts:
-    """Return what is left of each call for a server that is in the kernel already."""
+    """Return the cost of each call without its crossing, for a server inside the kernel."""
     left = {name: max(0, getattr(call, name) - call.crossing_ns) for name in _CALLS}
     return call._replace(**left, crossing_ns=0)
 
 
 def have_callback(world: World, worker: Worker, fd: int, interest: int) -> Iterator[int]:
-    """Have the callback of *fd* from now on: no call is made."""
+    """Set the callback of *fd*: no call is made."""
     yield from spend(worker, activity.WATCH, 0)
     interest_set.add_interest(world, worker.interests, fd, interest)
 
 
 def change_callback(world: World, worker: Worker, fd: int, interest: int) -> Iterator[int]:
-    """Have the callback of *fd* for another interest: no call is made."""
+    """Change the interest of the callback of *fd*: no call is made."""
     yield from spend(worker, activity.REWATCH, 0)
     interest_set.change_interest(world, worker.interests, fd, interest)
 
@@ -156,19 +156,19 @@ IN_KERNEL = EPOLL_LEVEL._replace(
     unwatch=leave_to_close,
     traits=frozenset({Trait.IN_KERNEL}),
 )
-"""A server inside the kernel: no way in and out, nothing declared and nothing fetched.
+"""A server inside the kernel: no crossings, no calls that declare interests or fetch events.
 
     NIC ──► callback of the socket ──► list of the server's thread ──► accept, read, write, close
 
-It saves the crossing of each call, and all calls that declare interests or fetch events. So it is
-the bound of every interface under which a server works in this order: it serves one event after
-another, and closes a connection right after its reply. Packets, sockets and replies cost what they
-cost every server. Its thread sleeps and wakes like any other.
+It saves the crossing of each call, and all calls that declare interests or fetch events. So it is a
+bound for every interface with this order of work: the server serves one event after another, and
+closes a connection right after its reply. Packets, sockets and replies cost as much as in every
+server. Its thread sleeps and wakes like any other.
 
-It is no bound for another order of work. io_uring sends all replies of a batch before it closes
-anything: a close that finds the client's reset takes less, and what the clients send next comes
-together and shares interrupts. The bound holds for equal application costs: a profile that has
-fitted another `request_ns` to a mechanism may move it below.
+It is no bound for other orders of work. io_uring sends all replies of a batch before it closes a
+connection: a close after the client's reset costs less, and the clients' next packets arrive
+together and share interrupts. The bound holds for equal application costs: a profile with another
+fitted `request_ns` for a mechanism may move that mechanism below it.
 Sources: TUX, as a reference in Gammo et al. 2004, §1; Joubert et al. 2001, "High-performance
 memory-based web servers: kernel and user-space performance".
 """
@@ -180,8 +180,8 @@ ENTRIES = (
         NextEventCosts,
         "Banga, Mogul and Druschel 1999, §3",
         wait_call="get_next_event",
-        about="declare_interest, get_next_event: the kernel posts changes, one entry a descriptor, "
-        "and no more.",
+        about="declare_interest, get_next_event: the kernel queues changes, at most one entry a "
+        "descriptor.",
         words={
             "add_ns": "declaring an interest",
             "event_ns": "the server's own, for what it remembers",
@@ -201,8 +201,8 @@ ENTRIES = (
         KqueueCosts,
         "Lemon 2001, §4",
         wait_call="kevent",
-        about="kqueue: changes and events in one call; a closed descriptor leaves the set by "
-        "itself.",
+        about="kqueue: one call takes changes and returns events; close removes a descriptor from "
+        "the set.",
         words={
             "add_ns": "one filter added, in the call that waits",
             "modify_ns": "one filter changed, in the call that waits",
@@ -224,8 +224,8 @@ ENTRIES = (
         InKernelCosts,
         "Joubert et al. 2001",
         wait_call="look",
-        about="A server inside the kernel: no way in and out, nothing declared and nothing "
-        "fetched.",
-        words={"call_ns": "a look at the list", "event_ns": "each entry that is taken"},
+        about="A server inside the kernel: no crossings, no calls that declare interests or fetch "
+        "events.",
+        words={"call_ns": "a check of the list", "event_ns": "each entry that is taken"},
     ),
 )

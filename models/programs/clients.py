@@ -8,10 +8,9 @@
     threads   connect ─► write ─► read ─► user code ─► write ... close ─► connect
 
 Each user of a closed loop has one connection at a time, and sends its next request as soon as it
-has a reply: `requests` of the trace is how many it sends before it connects anew. The mechanisms
-are those of servers, so a scan costs a client what it costs a server. Threads are as many as users,
-all there from the beginning, and sleep in connect() and in read() itself; the running one goes on
-until it sleeps.
+has a reply. It sends `requests` of the trace, then opens another connection. The mechanisms are
+those of servers, so a scan costs a client as much as a server. There is one thread for each user
+from the start. Threads sleep in connect() and read(); the running thread continues until it sleeps.
 Sources: Bello 2019 (clients with select, poll and epoll in one thread, and with a thread for each
 connection); connect(2); models/programs/event_loop.py and thread_per_connection.py are the other
 side.
@@ -46,7 +45,7 @@ def client_loop(mechanism: Mechanism) -> Program:
     rewatch, unwatch = mechanism.rewatch, mechanism.unwatch
 
     def serve(world: World, worker: Worker) -> Iterator[int]:
-        """Connect for each user; then wait, and serve the events of the wait, again and again."""
+        """Connect for each user; then wait and serve the events, in a loop."""
         for _ in range(world.n_users):
             yield from call(world, worker)
         while True:
@@ -78,7 +77,7 @@ def client_loop(mechanism: Mechanism) -> Program:
             yield from ask(world, worker, fd)
 
     def ask(world: World, worker: Worker, fd: int) -> Iterator[int]:
-        """Write a request, and wait for its reply from now on."""
+        """Write a request, and watch for its reply."""
         yield from write_request(world, worker, fd)
         if world.interest[fd] != READABLE:
             world.counts[count.REWATCHES] += 1
@@ -96,12 +95,12 @@ def client_loop(mechanism: Mechanism) -> Program:
 
 @functools.cache
 def client_threads(mechanism: Mechanism) -> Program:
-    """Return the client whose threads sleep by *mechanism* in their calls."""
+    """Return the client whose threads block in their calls, by *mechanism*."""
     wait, watch = mechanism.wait, mechanism.watch
     rewatch, unwatch = mechanism.rewatch, mechanism.unwatch
 
     def serve(world: World, worker: Worker) -> Iterator[int]:
-        """Connect and converse until the trace has no more connections."""
+        """Connect and send requests until the trace has no more connections."""
         while world.next_row < world.end_row:
             due_ns = world.now_ns
             yield from spend(worker, activity.CONNECT, world.costs.call.connect_ns)

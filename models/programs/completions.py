@@ -1,28 +1,28 @@
 """Server programs on completions: the loop of a ring, and the pool of threads at a completion port.
 
-The loop: the kernel has accepted and read already, and will write.
+The loop: the kernel has already accepted and read, and will write.
 
     wait ─► a connection that was accepted: receive submitted
        ├──► a request that was received: user code ─► reply submitted
        └──► the end of a connection: close submitted
 
-The kernel makes the calls that an event loop makes one by one, for what was armed or submitted. So
-there is no accept limit, and no order of listener and connections.
+The kernel makes the armed or submitted calls that an event loop makes one by one. So there is no
+accept limit, and no order of listener and connections.
 
-The pool: each thread takes a packet, goes on with it, and comes back.
+The pool: each thread takes a packet, serves it, and comes back.
 
     packet of the listener ─► accept done: the next one issued, bound to the port, receive issued
            of a receive    ─► request: user code ─► send issued   │ end of file: close
            of a send       ─► all replies sent: close             │ else receive issued
 
-Every call is overlapped, and each has a packet of its own, even a send that was done at once. The
-thread that takes a packet does the rest of its call, in the kernel; a send that did not fit goes on
-when there is room, as part of the call that waits for packets. With `sends_block` a thread sleeps
-until the whole reply is in the send buffer, and the port lets another one run.
+Every call is overlapped and has its own packet, even a send that completes at once. The thread that
+takes a packet finishes its call in the kernel. A send that did not fit continues when there is
+room, as part of the call that waits for packets. With `sends_block` a thread sleeps until the whole
+reply is in the send buffer, and the port lets another thread run.
 
-Left out: accepts that are too few (there is always one under way), packets taken several at a time
-(GetQueuedCompletionStatusEx), calls done at once that post none.
-Sources: as of models/completions/io_uring.py and completion_port.py; Microsoft, AcceptEx, WSARecv,
+Left out: a shortage of pending accepts (there is always one), several packets at a time
+(GetQueuedCompletionStatusEx), calls that complete at once without a packet.
+Sources: as for models/completions/io_uring.py and completion_port.py; Microsoft, AcceptEx, WSARecv,
 WSASend.
 """
 
@@ -48,7 +48,7 @@ def completion_loop(mechanism: Mechanism) -> Program:
     wait = mechanism.wait
 
     def serve(world: World, worker: Worker) -> Iterator[int]:
-        """Wait, and submit what follows each completion; again and again."""
+        """Wait, and submit the next call after each completion, in a loop."""
         while True:
             yield from wait(world, worker)
             note_batch(world, worker, worker.n_events)
@@ -56,7 +56,7 @@ def completion_loop(mechanism: Mechanism) -> Program:
                 yield from serve_completion(world, worker, worker.event_fd[i])
 
     def serve_completion(world: World, worker: Worker, fd: int) -> Iterator[int]:
-        """Run the user code if a request was received; submit the reply, or what else is next."""
+        """Run the user code if a request was received; submit the reply or the next call."""
         if fd != worker.listener_fd and sockets.reply_unsent(world, fd):
             yield from user_code(world, worker, fd)
         submit(worker, fd)
@@ -70,7 +70,7 @@ def port_pool(mechanism: Mechanism) -> Program:
     wait, watch, unwatch = mechanism.wait, mechanism.watch, mechanism.unwatch
 
     def serve(world: World, worker: Worker) -> Iterator[int]:
-        """Wait for a packet, and go on with its call; again and again."""
+        """Wait for a packet, and finish its call, in a loop."""
         while True:
             yield from wait(world, worker)
             yield from serve_packet(world, worker, worker.event_fd[0])
@@ -86,7 +86,7 @@ def port_pool(mechanism: Mechanism) -> Program:
             yield from go_on(world, worker, fd)
 
     def accept_connection(world: World, worker: Worker) -> Iterator[int]:
-        """Do the rest of an accept, which fails if there is no free descriptor (EMFILE)."""
+        """Finish an accept, which fails if there is no free descriptor (EMFILE)."""
         call = world.costs.call
         accept_ns = max(0, call.accept_ns - call.accept_again_ns)
         yield from spend(worker, activity.ACCEPT, accept_ns)
@@ -111,7 +111,7 @@ def port_pool(mechanism: Mechanism) -> Program:
             yield from watch(world, worker, fd, READABLE)
 
     def serve_received(world: World, worker: Worker, fd: int) -> Iterator[int]:
-        """Do the rest of a receive; then reply to the request, or close."""
+        """Finish a receive; then reply to the request, or close."""
         call = world.costs.call
         read_ns = max(0, call.read_ns - call.read_again_ns)
         yield from spend(worker, activity.READ, read_ns)
@@ -129,7 +129,7 @@ def port_pool(mechanism: Mechanism) -> Program:
         receive(world, worker.interests, fd)
 
     def send_reply(world: World, worker: Worker, fd: int) -> Iterator[int]:
-        """Send what fits; the rest when there is room, in another packet or in this thread."""
+        """Send the part that fits; send the rest later, in another packet or in this thread."""
         n_bytes = sockets.writable_bytes(world, fd)
         yield from spend(worker, activity.WRITE, sockets.writing_ns(world, fd, n_bytes))
         n_left = sockets.write(world, fd, n_bytes)

@@ -4,17 +4,18 @@
        │              └─► hand over: another loop watches
        └──► connection: read ─► user code ─► write ─► [unwatch ─► close]
 
-A request that needs the backend does not block the loop. The query is written to a free connection
-of the worker, or the request waits in line for one; the reply of the backend is an event of that
+A request that needs the backend does not block the loop. The worker writes the query to one of its
+free connections, or queues the request for one. The reply of the backend is an event on that
 connection's descriptor.
 
     read ─► user code ─► query ─► other events ... ─► reply of the backend ─► next query ─► write
 
-A client that ends while its request is at the backend is closed, as by nginx (status 499).
+If a client closes while its request is at the backend, the server closes, too, as nginx (status
+499).
 
-Workers that are notified by signals may hand the listener on: after each accept the next one owns
-it. The listener is served before or after the rest of its batch. A reply that does not fit the send
-buffer waits for the descriptor to become writable; with `writes_when_told` every reply does (Gammo
+Workers that are notified by signals may hand the listener on: after each accept the next worker
+owns it. The listener is served before or after the rest of its batch. A reply that does not fit the
+send buffer waits until the descriptor is writable; with `writes_when_told` every reply does (Gammo
 et al. 2004, userver). calibration/c/servers is the same loop in C.
 Sources: Chandra and Mosberger 2001, §3 (uservers); Brecht, Pariag and Gammo 2004 (accept limit);
 Provos and Lever 2000, §4 (phhttpd hands its listener round); memcached 1.6
@@ -50,7 +51,7 @@ def event_loop(mechanism: Mechanism) -> Program:
     sees_accept_queue = Trait.IN_KERNEL in mechanism.traits
 
     def serve(world: World, worker: Worker) -> Iterator[int]:
-        """Wait, and serve the events of the wait; again and again."""
+        """Wait and serve the events, in a loop."""
         while True:
             yield from wait(world, worker)
             note_batch(world, worker, worker.n_notices if notifies_of_changes else worker.n_events)
@@ -74,7 +75,7 @@ def event_loop(mechanism: Mechanism) -> Program:
                 yield from close_late(world, worker)
 
     def serve_listener(world: World, worker: Worker) -> Iterator[int]:
-        """Accept connections, or take over those that the listening thread has accepted."""
+        """Accept connections, or take over connections that the listening thread has accepted."""
         if is_handed_connections(world, worker):
             yield from take_over(world, worker)
             return
@@ -92,7 +93,7 @@ def event_loop(mechanism: Mechanism) -> Program:
             if is_unwanted(world, worker, fd):
                 yield from turn_away(world, worker, fd)
             elif hands_over(world):
-                # Nobody has measured this write of eight bytes: it does as little as such a read.
+                # This write of eight bytes is not measured; its cost is that of such a read.
                 yield from spend(worker, activity.WRITE, world.costs.call.read_again_ns)
                 notify(world, hand_over(world, worker, fd))
             else:
@@ -101,8 +102,8 @@ def event_loop(mechanism: Mechanism) -> Program:
                     yield from serve_connection(world, worker, fd)
 
     def take_over(world: World, worker: Worker) -> Iterator[int]:
-        """Watch each connection that the listening thread has handed over by now."""
-        # The read of eight bytes costs about what one costs that finds nothing.
+        """Watch each connection that the listening thread has handed over so far."""
+        # The read of eight bytes costs about as much as a read that finds nothing.
         yield from spend(worker, activity.READ, world.costs.call.read_again_ns)
         for _ in range(read_eventfd(world, worker)):
             yield from watch_connection(world, worker, take_handed(worker))
@@ -133,7 +134,7 @@ def event_loop(mechanism: Mechanism) -> Program:
         return False
 
     def serve_connection(world: World, worker: Worker, fd: int) -> Iterator[int]:
-        """Read once and reply to a whole request, or go on with a reply that did not fit."""
+        """Read once and reply to a whole request, or continue a reply that did not fit."""
         if not sockets.reply_unsent(world, fd):
             if (yield from read_request(world, worker, fd)):
                 yield from send_reply(world, worker, fd)
@@ -162,7 +163,7 @@ def event_loop(mechanism: Mechanism) -> Program:
         return False
 
     def serve_beside_backend(world: World, worker: Worker, fd: int) -> Iterator[int]:
-        """Serve a connection to the backend, or a client, whose request may be there."""
+        """Serve a connection to the backend, or a client whose request may be at the backend."""
         if to_backend.is_backend(world, fd):
             yield from read_from_backend(world, worker, fd)
         elif world.watched_by[fd] != worker.interests.number:
@@ -173,18 +174,18 @@ def event_loop(mechanism: Mechanism) -> Program:
             yield from serve_connection(world, worker, fd)
 
     def ask_backend(world: World, worker: Worker, fd: int) -> Iterator[int]:
-        """Send the request of *fd* to the backend, or have it wait for a connection there."""
+        """Send the request of *fd* to the backend, or queue it for a connection."""
         k = to_backend.ask(world, worker.interests.number, fd)
         if k != NONE:
             yield from to_backend.write_query(world, worker, k)
 
     def read_from_backend(world: World, worker: Worker, backend_fd: int) -> Iterator[int]:
-        """Read a reply of the backend, send the query that is next, and reply to the client."""
+        """Read a reply of the backend, send the next query, and reply to the client."""
         call, has_come = world.costs.call, world.state[backend_fd] & READABLE != 0
         yield from spend(worker, activity.READ, call.read_ns if has_come else call.read_again_ns)
         k = to_backend.number_of(world, backend_fd)
         fd = to_backend.read_reply(world, k)
-        # A reply is whole: a read that returns less than it has room for need not be repeated.
+        # A reply is whole: a read that returns less than the buffer holds need not be repeated.
         blocked(world, worker.interests, backend_fd, READABLE)
         if fd == to_backend.NO_REPLY:
             return
@@ -197,7 +198,7 @@ def event_loop(mechanism: Mechanism) -> Program:
             yield from send_reply(world, worker, fd)
 
     def look_for_end(world: World, worker: Worker, fd: int) -> Iterator[int]:
-        """Read from a client whose request is at the backend: only its end can be there."""
+        """Read from a client whose request is at the backend: the read can only find its end."""
         call, finds_end = world.costs.call, world.state[fd] & READABLE != 0
         yield from spend(worker, activity.READ, call.read_ns if finds_end else call.read_again_ns)
         found = sockets.read(world, fd)
@@ -208,7 +209,7 @@ def event_loop(mechanism: Mechanism) -> Program:
             blocked(world, worker.interests, fd, READABLE)
 
     def send_reply(world: World, worker: Worker, fd: int) -> Iterator[int]:
-        """Write what fits of a reply; then wait for room or for the next request, or close."""
+        """Write the part of a reply that fits; then wait for room or the next request, or close."""
         n_bytes = sockets.writable_bytes(world, fd)
         yield from spend(worker, activity.WRITE, sockets.writing_ns(world, fd, n_bytes))
         n_left = sockets.write(world, fd, n_bytes)
@@ -234,7 +235,7 @@ def event_loop(mechanism: Mechanism) -> Program:
     def leave(world: World, worker: Worker, fd: int) -> Iterator[int]:
         """Close a connection."""
         world.counts[count.UNWATCHES] += 1
-        more_ns = close_ns(world, fd)  # for what the kernel knows of it before the next call
+        more_ns = close_ns(world, fd)  # the kernel may queue something for it before the next call
         yield from unwatch(world, worker, fd)
         taken_ns = sockets.closing_ns(world, worker) + more_ns
         yield from sockets.spend_closing(world, worker, fd, taken_ns)
@@ -275,7 +276,7 @@ def is_handed_connections(world: World, worker: Worker) -> bool:
 
 
 def accepts_allowed(world: World, worker: Worker) -> int:
-    """Return how many connections *worker* may accept before it serves others."""
+    """Return the number of connections that *worker* may accept before it serves others."""
     if world.signals.accept_each_signal and worker.n_listener_signals > 0:
         return worker.n_listener_signals
     if world.signals.accept_each_signal and worker.n_listener_left > 0:

@@ -1,15 +1,16 @@
-"""A thread for each connection: it reads, replies and closes, and sleeps in the calls themselves.
+"""A thread for each connection: it reads, replies and closes, and blocks in these calls.
 
     pool        accept ─► read ─► user code ─► write ─► read ... close ─┐ each thread for itself
                    ▲────────────────────────────────────────────────────┘
     on demand   accept ─► spawn ─► accept ...          one thread; or a process for each
                             └─► read ─► user code ─► write ─► read ... close ─► exit
 
-A request that needs the backend has its thread take a connection to it, or sleep until one is free,
-write the query and sleep in the read of the reply. Its client is not looked at meanwhile.
+For a request that needs the backend the thread takes a connection to it, or sleeps until one is
+free. It writes the query and sleeps in the read of the reply. It does not check its client
+meanwhile.
 
-Where no thread can be begun the connection is closed. Where there is no descriptor (EMFILE) accept
-is tried again at once, as by most servers.
+If no thread can start, the connection is closed. Without a free descriptor (EMFILE) accept is tried
+again at once, as most servers do.
 
 Sources: Chandra and Mosberger 2001, §1; Hu et al. 1997 (threads on demand, pools); Apache's prefork
 and worker modules; accept(2), pthread_create(3), fork(2).
@@ -45,21 +46,21 @@ from ..threads.blocking import (
 
 _POOL, _PROCESSES = int(Threads.POOL), int(Threads.PROCESSES)
 COMMON_POOL = 0
-"""The connections to the backend that all threads have in common."""
+"""The connections to the backend, which all threads share."""
 NOTHING = 0
 """The interest in a client while its thread sleeps in other calls."""
 TOO_LATE = 3
-"""What a read returns, besides what it found, if no whole request has come in time."""
+"""Result of a read at the request time-out."""
 
 
 @functools.cache
 def thread_per_connection(mechanism: Mechanism) -> Program:
-    """Return the program of threads that sleep by *mechanism* in their calls."""
+    """Return the program of threads that block in their calls, by *mechanism*."""
     wait, watch = mechanism.wait, mechanism.watch
     rewatch, unwatch = mechanism.rewatch, mechanism.unwatch
 
     def serve(world: World, worker: Worker) -> Iterator[int]:
-        """Run a thread of the pool, the thread that accepts, or one that it begins."""
+        """Run a thread of the pool, the accepting thread, or a thread that it starts."""
         if world.blocking.threads != _POOL and worker.number > 0:
             yield from live(world, worker)
         while True:
@@ -69,7 +70,7 @@ def thread_per_connection(mechanism: Mechanism) -> Program:
                 yield from serve_connection(world, worker)
 
     def live(world: World, worker: Worker) -> Iterator[int]:
-        """Begin when there is a connection in hand, serve it and end; again and again."""
+        """Start with a connection in hand, serve it and end, in a loop."""
         costs = world.costs.mechanism
         is_process = world.blocking.threads == _PROCESSES
         while True:
@@ -83,7 +84,7 @@ def thread_per_connection(mechanism: Mechanism) -> Program:
             end(worker)
 
     def accept_connection(world: World, worker: Worker) -> Iterator[int]:
-        """Accept one connection, and have it in hand or begin a thread that has."""
+        """Accept one connection, and take it in hand or start a thread for it."""
         fd = yield from accept_call(world, worker)
         if fd < 0:
             return
@@ -111,7 +112,7 @@ def thread_per_connection(mechanism: Mechanism) -> Program:
         return fd
 
     def begin_thread(world: World, worker: Worker, fd: int) -> Iterator[int]:
-        """Begin a thread or a process for *fd*; close it if there can be no more (EAGAIN)."""
+        """Start a thread or a process for *fd*; close it at the limit of threads (EAGAIN)."""
         costs = world.costs.mechanism
         threads: ThreadTable = worker.interests.own
         if threads.n_gone == 0:
@@ -160,7 +161,7 @@ def thread_per_connection(mechanism: Mechanism) -> Program:
         return found
 
     def ask_backend(world: World, worker: Worker, fd: int) -> Iterator[int]:
-        """Have the backend work on the request of *fd*, and sleep meanwhile."""
+        """Send the request of *fd* to the backend, and sleep until its reply."""
         yield from rewatch(world, worker, fd, NOTHING)
         to_backend.ask(world, COMMON_POOL, fd)
         while world.asks[fd] == to_backend.IN_LINE:
@@ -198,7 +199,7 @@ def thread_per_connection(mechanism: Mechanism) -> Program:
         yield from spend(worker, activity.WRITE, world.costs.call.write_after_ns)
 
     def copy_rest(world: World, worker: Worker, fd: int) -> Iterator[int]:
-        """Sleep and copy, again and again; part stays behind if the client is gone."""
+        """Sleep and copy in a loop; a part is left if the client is gone."""
         n_left = world.unsent[world.connection_of[fd]]
         while n_left > 0:
             yield from wait(world, worker)

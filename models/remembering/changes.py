@@ -1,7 +1,7 @@
-"""Changes of interest that the kernel does not know yet, at most one a descriptor.
+"""Changes of interest that are not yet declared to the kernel, at most one a descriptor.
 
     watch, rewatch ──► list of descriptors, in order of their first change ──before the wait──► call
-    unwatch ──► off the list; a call of its own if the kernel knew of the descriptor
+    unwatch ──► off the list; a call of its own if the descriptor is in the kernel's set
 
 Source: Gammo et al. 2004, §3.4 (a deletion cannot wait: the descriptor is closed by then);
 calibration/c/servers/changes.c.
@@ -23,11 +23,11 @@ from .readiness import Wait
 
 @dataclass(slots=True, eq=False)
 class Changes:
-    """The list, and what the kernel knows."""
+    """The list of changes, and the descriptors in the kernel's set."""
 
     fds: list[int] = per_descriptor(0, I32)
     place: list[int] = per_descriptor(0, I32)  # of each descriptor in the list + 1; 0: no change
-    told: list[int] = per_descriptor(0, I8)  # 1: the kernel knows the descriptor
+    told: list[int] = per_descriptor(0, I8)  # 1: the descriptor is in the kernel's set
     n: int = 0
 
 
@@ -45,7 +45,7 @@ def change(world: World, interests: InterestSet, fd: int, interest: int) -> None
 
 
 def forget(world: World, interests: InterestSet, fd: int) -> None:
-    """Take *fd* off the list; the kernel no longer knows it."""
+    """Take *fd* off the list; the kernel no longer has it."""
     changes: Changes = interests.own.changes
     changes.told[fd] = 0
     if changes.place[fd] == 0:
@@ -70,7 +70,7 @@ def rewatch(world: World, worker: Worker, fd: int, interest: int) -> Iterator[in
 
 
 def unwatch(world: World, worker: Worker, fd: int) -> Iterator[int]:
-    """Take *fd* off the list, and have the kernel delete it by a call if it knows it."""
+    """Take *fd* off the list, and delete it from the kernel's set by a call if it is there."""
     changes: Changes = worker.interests.own.changes
     delete_ns = changes.told[fd] * world.costs.mechanism.delete_ns
     yield from spend(worker, activity.UNWATCH, delete_ns)
@@ -87,7 +87,7 @@ def unwatch_by_close(world: World, worker: Worker, fd: int) -> Iterator[int]:
 
 
 def is_told(world: World, fd: int) -> bool:
-    """Return whether the kernel knows *fd*."""
+    """Return whether *fd* is in the kernel's set."""
     if world.watched_by[fd] == NONE:
         return False
     changes: Changes = interest_set.set_of(world, fd).own.changes
@@ -101,7 +101,7 @@ def tells(world: World, fd: int) -> bool:
 
 
 ChangesCost = Callable[[Any, int, int], int]
-"""(costs of the mechanism, descriptors new to the kernel, those it knows) -> CPU time."""
+"""(costs of the mechanism, descriptors new to the kernel's set, others) -> CPU time."""
 
 
 def vector_ns(costs: Any, n_new: int, n_known: int) -> int:
@@ -111,7 +111,7 @@ def vector_ns(costs: Any, n_new: int, n_known: int) -> int:
 
 
 def n_known(changes: Changes) -> int:
-    """Return how many descriptors on the list the kernel knows."""
+    """Return the number of descriptors on the list that are in the kernel's set."""
     n = 0
     for i in range(changes.n):
         n += changes.told[changes.fds[i]]
@@ -121,7 +121,7 @@ def n_known(changes: Changes) -> int:
 def declaring(
     cost_ns: ChangesCost = vector_ns, *, lists_all: bool, by_own_call: bool = True
 ) -> Wait:
-    """Return how the kernel learns all changes: by a call of their own, or as a part of the wait.
+    """Return the function that declares all changes, in a separate call or as part of the wait.
 
     A descriptor of the list goes on the ready list if it is ready, or, with *lists_all*, always.
     """

@@ -1,23 +1,23 @@
-"""What a server remembers of its load, and makes of it: excess connections are reset at once.
+"""Overload control: a server measures its load and resets excess connections at once.
 
     limiter    events of a wait ──running mean──► above the threshold: reset what is accepted
-    deadline   time in the accept queue ──► older than it may be: reset
+    deadline   time in the accept queue ──► above the deadline: reset
     gradient   latency ──► limit on open connections ──► reset
     drop       open connections ──► above the bound: SYNs are lost in the interrupt, at its cost
 
-A reset costs an accept and a close, a reply several times that: rejecting early is cheap, and the
-earlier the cheaper. The mean is taken of the events that one call returns, so it is bounded by how
-many a call may return, and it lags: the limiter knows nothing else.
+A reset costs an accept and a close, a reply several times as much: rejecting early is cheap. The
+limiter uses only the mean number of events that one call returns. This mean cannot exceed the
+largest number of events in a call, and it lags.
 
 The limit on open connections follows their latency: it shrinks as that grows.
 
     first reply ──latency──► least so far ──► gradient = tolerance x least / latency, in 1/2 .. 1
                                limit ──a fifth of the way──► limit x gradient + √limit
 
-The root is the queue that is allowed for: without it a limit could never grow. A server that uses
-less than half of its limit learns nothing about it, so then the limit stays. The latency is from
-the accept queue to the first reply, all that a server can see of it. A connection that waits to be
-accepted is not open, so an accept limit leaves little to this one.
+The root is an allowance for a queue: without it a limit could never grow. The limit stays while the
+server uses less than half of it. The latency runs from the accept queue to the first reply, the
+part that a server can see. A connection in the accept queue is not open, so an accept limit leaves
+little work for this control.
 
 Sources: Provos, Lever and Tweedie 2000, §5 (23 signals a call, gain 0.3, threshold 18); Nichols and
 Jacobson 2012, "Controlling queue delay", and Maurer 2015, "Fail at scale" (a deadline that is short
@@ -46,19 +46,19 @@ LIMIT_AT_FIRST = 20
 
 @dataclass(slots=True, eq=False)
 class ConcurrencyLimit:
-    """What a worker makes of the latencies that it saw."""
+    """The limit on open connections of a worker, from the latencies of its replies."""
 
     limit: int = LIMIT_AT_FIRST * _MICRO  # in millionths of a connection
     least_ns: int = 0  # 0: none was seen
 
 
 def _n_open(world: World) -> int:
-    """Return how many connections are open, without those that were open before the run."""
+    """Return the number of open connections, without those that were open before the run."""
     return max(0, world.counts[count.CONNECTIONS_OPEN] - n_before(world))
 
 
 def learn(world: World, limit: ConcurrencyLimit, latency_ns: int, n_open: int) -> None:
-    """Move the limit by one *latency_ns* that was seen with so many connections open."""
+    """Move the limit by one *latency_ns*, measured with *n_open* connections open."""
     if limit.least_ns == 0 or latency_ns < limit.least_ns:
         limit.least_ns = latency_ns
     if 2 * n_open * _MICRO < limit.limit:
@@ -81,20 +81,20 @@ def _root(n: int) -> int:
 
 @dataclass(slots=True, eq=False)
 class Control:
-    """What a worker knows of its load."""
+    """A worker's measurements of its load."""
 
     concurrency: ConcurrencyLimit
     mean_told: int = 0  # events of a wait, a running mean in millionths
 
 
 def control(settings: RunSettings, n_fds: int, column: MakeColumn) -> Control:
-    """Return the knowledge of a worker that has not waited yet."""
+    """Return the measurements of a worker before its first wait."""
     del settings, n_fds, column
     return Control(ConcurrencyLimit())
 
 
 def note_batch(world: World, worker: Worker, n_events: int) -> None:
-    """Have the running mean include a wait that returned *n_events*."""
+    """Include a wait that returned *n_events* in the running mean."""
     gain = world.overload.limiter_gain_permille
     if gain > 0:
         knows: Control = worker.own
@@ -103,7 +103,7 @@ def note_batch(world: World, worker: Worker, n_events: int) -> None:
 
 
 def note_reply(world: World, worker: Worker, fd: int, n_left: int) -> None:
-    """Have the limit on open connections learn from the first reply on *fd*, when it is whole."""
+    """Update the limit on open connections from the first reply on *fd*, when it is whole."""
     if world.overload.concurrency_tolerance_permille > 0 and n_left == 0:
         c, knows = world.connection_of[fd], worker.own
         if world.answered[c] == 1:
@@ -112,7 +112,7 @@ def note_reply(world: World, worker: Worker, fd: int, n_left: int) -> None:
 
 
 def is_unwanted(world: World, worker: Worker, fd: int) -> bool:
-    """Return whether the connection that was accepted as *fd* is to be reset."""
+    """Return whether overload control resets the connection accepted as *fd*."""
     limits = world.overload
     knows: Control = worker.own
     if limits.limiter_gain_permille > 0 and knows.mean_told > limits.limiter_threshold * _MICRO:
@@ -124,7 +124,7 @@ def is_unwanted(world: World, worker: Worker, fd: int) -> bool:
 
 
 def has_waited_too_long(world: World, worker: Worker, fd: int) -> bool:
-    """Return whether *fd* waited beyond its deadline, which is short while the queue stands."""
+    """Return whether *fd* waited beyond its deadline, which is short while the queue persists."""
     limits = world.overload
     waited_ns = world.now_ns - world.queued_ns[world.connection_of[fd]]
     standing_ns = world.now_ns - worker.listener.empty_ns
@@ -134,7 +134,7 @@ def has_waited_too_long(world: World, worker: Worker, fd: int) -> bool:
 
 
 def turn_away(world: World, worker: Worker, fd: int) -> Iterator[int]:
-    """Reset the connection that was accepted as *fd*: an unwanted one."""
+    """Reset the connection accepted as *fd*."""
     yield from sockets.spend_closing(world, worker, fd, world.costs.call.close_ns)
     sockets.shed(world, fd)
     sockets.close(world, worker, fd)

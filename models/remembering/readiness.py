@@ -1,12 +1,12 @@
-"""What a server remembers of its descriptors when the kernel reports changes and not states.
+"""A server's memory of its descriptors' states, where the kernel reports only changes.
 
     kernel: fd became ready ──► mark ──► pending, in order of arrival ──► take ──► events
     server: fd would block  ──► blocked: not pending until the kernel reports it again
 
-A change is reported once. So a descriptor stays pending until a call on it would have blocked, and
-is returned to the server again and again until then. No report is lost, whether the server accepts
-one connection per notice or all. A server that does not remember (`remembers` false) serves each
-notice once; what it leaves unread, or in the accept queue, is stranded.
+A change is reported once. So a descriptor stays pending, and is returned to the server repeatedly,
+until a call on it would block. No report is lost, whether the server accepts one connection per
+notice or all. A server that does not remember (`remembers` false) serves each notice once. Data
+that it leaves unread, or connections that it leaves in the accept queue, are stranded.
 
 Sources: Gammo et al. 2004, §3.2 (edge-triggered epoll); epoll(7), "possible pitfalls";
 calibration/c/servers/readiness.c is the same in C.
@@ -54,7 +54,7 @@ def _remove_first(readiness: Readiness) -> int:
 
 
 def wanted_of(world: World, interests: InterestSet, fd: int) -> int:
-    """Return for what of interest *fd* was reported ready; 0 if this set does not watch it."""
+    """Return the states of interest in which *fd* was reported; 0 if this set does not watch it."""
     readiness: Readiness = interests.own.readiness
     if world.watched_by[fd] != interests.number:
         return 0
@@ -62,7 +62,7 @@ def wanted_of(world: World, interests: InterestSet, fd: int) -> int:
 
 
 def assume(world: World, interests: InterestSet, fd: int, what: int) -> None:
-    """Assume that *fd*, watched from now on, is ready for *what*: nothing was reported of it."""
+    """Assume that *fd*, watched from now on, is ready for *what*: there was no report yet."""
     readiness: Readiness = interests.own.readiness
     readiness.known[fd] = what
     if wanted_of(world, interests, fd) != 0:
@@ -70,14 +70,14 @@ def assume(world: World, interests: InterestSet, fd: int, what: int) -> None:
 
 
 def want(world: World, interests: InterestSet, fd: int) -> None:
-    """Have *fd* pending if it was reported ready for what it is watched for from now on."""
+    """Make *fd* pending if it was reported ready for its new interest."""
     readiness: Readiness = interests.own.readiness
     if wanted_of(world, interests, fd) != 0:
         _append(readiness, fd)
 
 
 def mark(world: World, interests: InterestSet, fd: int, what: int) -> bool:
-    """Remember that *fd* is ready for *what*; return whether that is of interest now."""
+    """Remember that *fd* is ready for *what*; return whether it is watched for that now."""
     readiness: Readiness = interests.own.readiness
     if world.watched_by[fd] != interests.number:
         return False  # reported before the descriptor was closed
@@ -102,7 +102,7 @@ def would_block(world: World, interests: InterestSet, fd: int, interest: int) ->
 
 
 def is_pending(world: World, fd: int) -> bool:
-    """Return whether the server has yet to serve what was reported of *fd*."""
+    """Return whether the server has yet to serve a report about *fd*."""
     interests = interest_set.set_of(world, fd)
     readiness: Readiness = interests.own.readiness
     return readiness.pends[fd] != 0 and wanted_of(world, interests, fd) != 0
@@ -111,7 +111,7 @@ def is_pending(world: World, fd: int) -> bool:
 def may_block(world: World, worker: Worker) -> bool:
     """Return whether nothing is pending, so that the server may block in the kernel.
 
-    Removes from the front what would block, or was closed, meanwhile.
+    Removes descriptors from the front that would block, or were closed, meanwhile.
     """
     interests = worker.interests
     readiness: Readiness = interests.own.readiness
@@ -121,7 +121,7 @@ def may_block(world: World, worker: Worker) -> bool:
 
 
 def take_pending(world: World, worker: Worker) -> None:
-    """Fill the events of *worker*; each of them goes to the end of the list, for its next turn."""
+    """Fill the events of *worker*; each event goes to the end of the list for its next turn."""
     interests = worker.interests
     readiness: Readiness = interests.own.readiness
     n_max = world.program.max_events
@@ -145,11 +145,11 @@ Wait = Callable[[World, Worker], Iterator[int]]
 
 
 def wait_with(ask: Wait) -> Wait:
-    """Return the wait that returns what is pending, and asks the kernel by *ask*.
+    """Return the wait that returns pending descriptors, and calls the kernel by *ask*.
 
-    It asks every second time at least, so that a descriptor that never blocks cannot keep the
-    others from being reported; a server that serves each notice once need not, and asks when it
-    has served all it knows. *ask* blocks if `may_block`, and marks what is reported to it.
+    It calls the kernel at least every second time, so that a descriptor that never blocks cannot
+    delay reports of others. A server that serves each notice once calls the kernel when all
+    notices are served. *ask* blocks if `may_block`, and marks the reported descriptors.
     """
 
     def wait(world: World, worker: Worker) -> Iterator[int]:

@@ -1,19 +1,19 @@
-"""/dev/poll: the kernel keeps the set, and checks the descriptors that drivers gave hints about.
+"""/dev/poll: the kernel keeps the set, and checks only descriptors for which drivers gave hints.
 
     changes ──write──► items ◄──hint── device          ioctl(DP_POLL): scan all items,
                          └─ hinted, or ready last time: check ──► ready ──► at most max_events
                          └─ neither: not ready, without a check
 
-A hint is for changes towards ready: what was not ready stays so until there is one, what was ready
-is checked again in each scan. So the scan touches every item, but checks few, at ask_ns each;
-where drivers give no hints (`dev_poll_unhinted`) it checks every one. Items stand in the order in
-which they were added; a scan that found no more room begins behind its last the next time.
+Drivers give hints when a descriptor becomes ready. An item that was not ready stays so until its
+hint; an item that was ready is checked in each scan. So the scan touches every item, but checks
+few, at ask_ns each. Without hints (`dev_poll_unhinted`) it checks every item. Items are in the
+order of their addition. A scan that runs out of room continues there the next time.
 
-The write that adds an item replaces its interest; on Solaris it adds to it (`DEV_POLL_OR`).
-Removing is a call of its own, before close: the set would keep the connection open.
+A write that adds an item replaces its interest; on Solaris it adds to the interest (`DEV_POLL_OR`).
+Removal is a separate call before close, as the set would keep the connection open.
 
-Where the server maps a result area (DP_ALLOC and mmap, then DP_POLL with no dp_fds), the kernel
-leaves its results there instead of copying them: `dev_poll_mmap`, the same but for the cost of an
+If the server maps a result area (DP_ALLOC and mmap, then DP_POLL with no dp_fds), the kernel leaves
+its results there instead of copying them: `dev_poll_mmap`, which differs only in the cost of an
 event. Never merged into Linux.
 Sources: Provos and Lever 2000, §3; calibration/c/servers/dev_poll.c, and the kernel's part in
 calibration/emulated/kernel_mechanisms/dev_poll/dev_poll.c.
@@ -45,8 +45,8 @@ from .scan import Scan, note_passed, scan_all
 class DevPollCosts(NamedTuple):
     """CPU time of /dev/poll: the scan by items, each one checked, each event, and the writes.
 
-    entry_ns is that of a write, add_ns and modify_ns of an entry of it; delete_ns is a whole write.
-    A scan may sleep without entering wait queues, so `register` and `release` are 0.
+    entry_ns is the cost of a write, add_ns and modify_ns of an entry in it; delete_ns is a whole
+    write. A scan may sleep without joining wait queues, so `register` and `release` are 0.
     """
 
     call_ns: int
@@ -63,7 +63,7 @@ class DevPollCosts(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Items:
-    """Changes that the kernel does not know, and items in order of the scan: a ring with gaps."""
+    """Undeclared changes, and the items in order of the scan: a ring with gaps."""
 
     changes: Changes
     scan: Scan
@@ -222,7 +222,7 @@ def waiting(declare_changes: readiness.Wait, *, hinted: bool) -> readiness.Wait:
     """Return the wait where drivers give hints, or that where every item must be checked."""
 
     def check_items(world: World, worker: Worker) -> int:
-        """Take the results; return how many items were checked."""
+        """Take the results; return the number of items checked."""
         n_checked = take_results(world, worker)
         if hinted:
             return n_checked
@@ -315,8 +315,8 @@ def wait_adding(world: World, worker: Worker) -> Iterator[int]:
 def _spin(world: World, worker: Worker) -> int:
     """Count the whole waits that would return the same results; return their CPU time.
 
-    Nothing happens until the next occurrence, so they are taken in one step: a server that has
-    nothing to do waits a million times a second.
+    Nothing changes until the next event of the run, so one step covers them all: an idle server
+    waits a million times a second.
     """
     costs, interests = world.costs.mechanism, worker.interests
     n_results = worker.n_notices
@@ -337,16 +337,16 @@ def _spin(world: World, worker: Worker) -> int:
 
 
 DEV_POLL_OR = DEV_POLL._replace(name="dev_poll_or", rewatch=rewatch_adding, wait=wait_adding)
-"""/dev/poll as on Solaris: a write adds to the interest of an item, and replaces nothing.
+"""/dev/poll as on Solaris: a write adds to the interest of an item instead of replacing it.
 
     write(fd, POLLIN)                        item: POLLIN
     write(fd, POLLOUT)                       item: POLLIN | POLLOUT
     write(fd, POLLREMOVE), (fd, POLLIN)      item: POLLIN, the last of the scan
 
 So a smaller interest takes two entries of a write, one that removes the item and one that adds it.
-A server that writes its new interest only is notified of its old one, too: after one reply that did
+A server that writes only its new interest is notified of the old one, too: after one reply that did
 not fit, every check finds the connection writable, and no wait blocks while it is open. The server
-discards results that it does not want.
+discards unwanted results.
 
 Sources: poll(7D) of Solaris 8; Provos and Lever 2000, §3 (there a write replaces).
 """
@@ -371,7 +371,7 @@ ENTRIES = (
         c_support=CSupport.INSERTED,
         words={
             "ask_ns": "each driver that is asked for the state of its descriptor",
-            "entry_ns": "a write that tells of changes, without the changes in it",
+            "entry_ns": "a write of changes, without the changes in it",
             "delete_ns": "a write that takes a descriptor out",
         },
     ),
@@ -391,7 +391,7 @@ ENTRIES = (
         "Provos and Lever 2000, §3",
         wait_call="DP_POLL",
         about="/dev/poll with a mapped result area: the kernel leaves its results there.",
-        # poll copies its array whatever is in it, so its event is the server's part of one alone.
+        # poll always copies its array, so its event cost is only the server's part.
         borrowed={**_FROM_DEV_POLL, "event_ns": ("poll.event_ns",)},
     ),
     entry(

@@ -3,9 +3,9 @@
             pollfd[n]           scan all n              pollfd[n]
     server ─────────► kernel ───────────────► sleep? ───────────► server checks all revents
 
-Level-triggered, no memory between calls. The array stays dense: the last entry moves to the slot
-of a descriptor that leaves. The listener is watched first, so it stays in slot 0. A server that
-builds its array anew for each call (thttpd) has the same entries, and spends CPU time on each.
+Level-triggered, without memory between calls. The array stays dense: the last entry moves to the
+slot of a removed descriptor. The listener is watched first, so it stays in slot 0. A server that
+rebuilds its array before each call (thttpd) has the same entries, and spends CPU time on each.
 Sources: poll(2); Linux fs/select.c do_sys_poll(), do_poll(); Gammo et al. 2004, §2.
 """
 
@@ -26,7 +26,7 @@ from .scan import ProgramSet, Scan, scanning
 class PollCosts(NamedTuple):
     """CPU time of poll: the call, the scan (with its pollfd copies), by n on and off the queues.
 
-    rebuild is the server's own, where it builds the array anew for each call.
+    rebuild is the server's own time to rebuild the array before each call.
     """
 
     call_ns: int

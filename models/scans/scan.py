@@ -1,15 +1,15 @@
-"""The scan of select and poll: a check of every descriptor of the set that the program hands over.
+"""The scan of select and poll: a check of every descriptor in the set that the program passes.
 
     call │ scan + register ... scan + register │ scan ... scan │ release ... │ return
          0                              first ready            n
               a wait-queue entry for each        no more entries once one is ready
 
-A scan that may block puts the process on the wait queue of every descriptor it passes before the
-first ready one, and takes it off all of them before the call returns. A descriptor that becomes
-ready behind the scan is missed by it; if the scan finds nothing, the wait-queue entry of that
-descriptor starts another scan instead of a sleep.
+A scan that may block adds the process to the wait queue of every descriptor before the first ready
+one, and removes it from all of them before the call returns. The scan does not find a
+descriptor that becomes ready behind it. If the scan finds nothing, the wait-queue entry of that descriptor starts
+another scan instead of a sleep.
 
-The two differ in what the program keeps (`ProgramSet`), so in the order of the scan, and in costs.
+The two calls differ in the program's set (`ProgramSet`), so in the order of the scan, and in costs.
 
 Sources: Linux fs/select.c do_select(), do_poll(), poll_schedule_timeout(), __pollwait(),
 poll_freewait();
@@ -34,7 +34,7 @@ from ...sim.state.world import InterestSet, Worker, World
 
 @dataclass(slots=True, eq=False)
 class Scan:
-    """The scan of an interest set that runs, if one does: how far it is at which time."""
+    """The running scan of an interest set, if there is one: its position over time."""
 
     runs: bool = False
     scanner: int = NONE  # the worker whose scan it is
@@ -57,10 +57,10 @@ def scan_all(world: World, worker: Worker, call_ns: int, first: int) -> Iterator
 
 
 def _begin_scan(world: World, worker: Worker, call_ns: int, first: int) -> int:
-    """Note how far the scan will be at which time; return the CPU time of the whole step.
+    """Record the position of the scan over time; return the CPU time of the whole step.
 
-    The first descriptor is checked when the set has been copied (`look`), or, where that is not
-    known, after *call_ns*.
+    The first descriptor is checked when the set has been copied (`look`), or, if that time is
+    unknown, after *call_ns*.
     """
     interests, costs = worker.interests, world.costs.mechanism
     scan: Scan = interests.own.scan
@@ -87,9 +87,9 @@ def _begin_scan(world: World, worker: Worker, call_ns: int, first: int) -> int:
 def _scan_until_found(
     world: World, worker: Worker, call_ns: int, built_ns: int, n_registered: int
 ) -> Iterator[int]:
-    """Scan, and sleep and scan again, until there is an event; take all events.
+    """Scan, sleep and scan again, until there is an event; take all events.
 
-    *built_ns* is the CPU time of the set, for a server that builds it anew when it asks once more.
+    *built_ns* is the CPU time to build the set, for a server that rebuilds it before each call.
     """
     scan: Scan = worker.interests.own.scan
     yield from scan_all(world, worker, call_ns, n_registered)
@@ -104,7 +104,7 @@ def _scan_until_found(
 
 
 def _rebuilding_ns(world: World, worker: Worker) -> int:
-    """Return the CPU time of building the set anew, for a server that does so for each call."""
+    """Return the CPU time to rebuild the set, for a server that does so before each call."""
     if not world.scans.array_rebuilt:
         return 0
     return curve_ns(world.costs.mechanism.rebuild, worker.interests.n_watched)
@@ -126,7 +126,7 @@ def note_passed(world: World, interests: InterestSet, fd: int, position: int) ->
 
 
 class ProgramSet(NamedTuple):
-    """What a program does to the set that it hands to the kernel with each call.
+    """The operations of a program on the set that it passes to the kernel in each call.
 
     A *key* is a number that orders the descriptors as the scan does.
 

@@ -1,4 +1,4 @@
-"""select: the server passes bitmaps, the kernel checks every descriptor named in them.
+"""select: the server passes bitmaps, the kernel checks every descriptor in them.
 
             bitmaps             scan all n              bitmaps
     server ─────────► kernel ───────────────► sleep? ───────────► server checks every bit
@@ -24,7 +24,7 @@ from .scan import ProgramSet, Scan, scanning
 class SelectCosts(NamedTuple):
     """CPU time of select: call, bitmaps by highest descriptor ever open, the rest by count.
 
-    rebuild is the server's own, where it sets the bits anew for each call.
+    rebuild is the server's own time to set the bits again before each call.
     """
 
     call_ns: int
@@ -39,7 +39,7 @@ class SelectCosts(NamedTuple):
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Bitmaps:
-    """The program's bitmaps, as how many of their bits lie below each descriptor."""
+    """The program's bitmaps, as the number of bits below each descriptor."""
 
     tree: list[int] = per_run(Per.END, 0, I32)  # a Fenwick tree over watched descriptors
     scan: Scan

@@ -1,1 +1,1 @@
-"""Events told by queued signals, and what a server does when the queue overflows."""
+"""Events as queued signals, and the server's recovery from an overflow of the queue."""

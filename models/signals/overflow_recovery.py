@@ -1,13 +1,13 @@
-"""What a server that takes signals does when some were lost, or when too many wait.
+"""Recovery of a server that takes signals, after a loss or when too many are queued.
 
     SIGIO ──► flush ──► poll all ──► signals again
                           └─ until calm, or for ever ─┘
 
-A poll reports the states that the lost signals would have reported. It costs a scan, and an array
-of all descriptors, which is built for it or kept up to date at each change. A hybrid server does
-the same without a loss: for a short queue signals are cheap, for a long one a poll is.
+A poll reports the states that the lost signals would have reported. It costs a scan and an array of
+all descriptors, which is built for it or kept up to date at each change. A hybrid server also polls
+without a loss: for a short queue signals are cheaper, for a long queue a poll is.
 
-Where each worker has a sibling, that thread polls, and descriptors are handed over to it and back:
+If each worker has a sibling, that thread polls, and gets all descriptors for that time:
 models/signals/sibling.py.
 
 Sources: Chandra and Mosberger 2001, §4.1, §4.3 (flush, then multi-accept select); Provos and Lever
@@ -39,7 +39,7 @@ _UNTIL_CALM = int(Recovery.POLL_UNTIL_CALM)
 def recover(world: World, worker: Worker) -> Iterator[int]:
     """Flush the queue, and poll all descriptors, or have the sibling poll them.
 
-    First flush, then poll: what happens in between is reported twice, and not lost.
+    First flush, then poll: events in between are reported twice, and not lost.
     """
     costs, interests = world.costs.mechanism, worker.interests
     queue = signal_queue.queue_of(interests)
@@ -57,7 +57,7 @@ def recover(world: World, worker: Worker) -> Iterator[int]:
 
 
 def ask_by_poll(world: World, worker: Worker) -> Iterator[int]:
-    """Poll all instead of taking signals, until it is calm again."""
+    """Poll all descriptors instead of taking signals, until few are ready."""
     interests = worker.interests
     if is_sibling(world, worker.number):
         yield from ask_as_sibling(world, worker)
@@ -73,7 +73,7 @@ def ask_by_poll(world: World, worker: Worker) -> Iterator[int]:
 
 
 def ask_as_sibling(world: World, worker: Worker) -> Iterator[int]:
-    """Poll all that was handed over, and hand it back when the worker is to take signals again."""
+    """Poll all descriptors received from the worker; return them when it takes signals again."""
     own, recovery = worker.interests.own, world.signals.recovery
     if not own.holds:
         yield from receive_all(world, worker)
@@ -91,7 +91,7 @@ def ask_as_sibling(world: World, worker: Worker) -> Iterator[int]:
 
 
 def is_calm(world: World, n_ready: int) -> bool:
-    """Return whether a poll that found *n_ready* leads back to signals."""
+    """Return whether the server returns to signals after a poll that found *n_ready*."""
     return n_ready < world.signals.calm_below
 
 
@@ -102,7 +102,7 @@ def hand_back(world: World, worker: Worker) -> Iterator[int]:
 
 
 def sleep_until_ready(world: World, worker: Worker) -> Iterator[int]:
-    """Sleep in poll until it finds something ready."""
+    """Sleep in poll until a descriptor is ready."""
     worker.spin_ns = poll_ns(world, worker.interests)
     n_ready = 0
     while n_ready == 0:
@@ -111,14 +111,14 @@ def sleep_until_ready(world: World, worker: Worker) -> Iterator[int]:
 
 
 def poll_all(world: World, worker: Worker) -> Generator[int, None, int]:
-    """Call poll once on all that is watched; return how many are ready."""
+    """Call poll once on all watched descriptors; return the number of ready ones."""
     world.counts[count.SCANNED] += worker.interests.n_watched
     yield from spend(worker, activity.WAIT, poll_ns(world, worker.interests))
     return _mark_ready(world, worker)
 
 
 def poll_ns(world: World, interests: InterestSet) -> int:
-    """Return the CPU time of a poll of all that is watched, with its array."""
+    """Return the CPU time of a poll of all watched descriptors, with its array."""
     costs, n = world.costs.mechanism, interests.n_watched
     cost_ns = curve_ns(costs.poll, n)
     if world.signals.recovery_array_kept:
@@ -127,9 +127,9 @@ def poll_ns(world: World, interests: InterestSet) -> int:
 
 
 def _mark_ready(world: World, worker: Worker) -> int:
-    """Mark what is ready, lowest first; return how many are.
+    """Mark the ready descriptors, lowest first; return their number.
 
-    The ready list is no part of a kernel here: it spares the simulator a check of all descriptors.
+    The ready list is not the kernel's here: it saves the simulator a check of all descriptors.
     """
     interests = worker.interests
     n_ready = 0

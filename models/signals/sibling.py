@@ -1,18 +1,18 @@
-"""A worker that takes signals and its sibling that polls: they hand their descriptors over.
+"""A worker that takes signals, and a sibling thread that polls: they exchange descriptors.
 
     worker    SIGIO ─► flush ─► sendmsg, sendmsg ... ─► recvmsg sleeps ············ signals again
                                     │ a descriptor each                                ▲
     sibling   recvmsg sleeps ─► recvmsg, recvmsg ... ─► poll, serve ... ─► sendmsg ... ┘
                                                                └─ for ever ─┘
 
-The sibling is a thread of its own, on its worker's CPU or another one. It sleeps in recvmsg while
-it has no descriptor. The last message of a hand-over says that it is the last: the sibling receives
-all, and then polls all. A worker whose descriptors are away sleeps in recvmsg, too. It has them
-back after the sibling's one poll and one batch of what that found, or once it is calm, or never.
+The sibling is a separate thread, on its worker's CPU or another one. It sleeps in recvmsg while it
+has no descriptor. The last message of a hand-over is marked: the sibling receives all descriptors,
+and then polls them. A worker without its descriptors sleeps in recvmsg, too. It gets them back
+after one poll and one batch of the sibling, or once few are ready, or never.
 
-A descriptor that was handed over stays armed, and one that the sibling accepts is armed for its
-worker: their signals are queued for the worker, which takes them when it has its descriptors back.
-The next loss is found then, and they are handed over again.
+Descriptors at the sibling stay armed, and a connection that the sibling accepts is armed for its
+worker. Their signals are queued for the worker, which takes them when it has its descriptors back.
+It then finds the next loss, and hands its descriptors over again.
 
 Sources: Provos and Lever 2000, §5 (one at a time through a UNIX socket, for ever); Provos, Lever
 and Tweedie 2000, §2 (and back); unix(7), SCM_RIGHTS; Linux net/unix/af_unix.c
@@ -88,10 +88,10 @@ def receive_all(world: World, worker: Worker) -> Iterator[int]:
 
 
 def _move(world: World, interests: InterestSet, to: InterestSet, fd: int) -> None:
-    """Have *fd* in another set, with what it is watched for and what was reported of it.
+    """Move *fd* to another set, with its interest and its reports.
 
-    It is in that set from when it is sent. Its new thread receives all before it asks for any, so
-    nothing depends on which messages it has received by then.
+    It is in that set from the time of sending. The new thread receives all descriptors before its
+    first poll, so the order of messages does not matter.
     """
     remembered: readiness.Readiness = interests.own.readiness
     interest, known = world.interest[fd], remembered.known[fd]

@@ -1,19 +1,19 @@
-"""RT signals by handlers: each is delivered when the server comes back to user mode.
+"""RT signals by handlers: each signal interrupts the server in a handler, on return to user mode.
 
     event ──► queue of signals ──back to user mode──► frame ─► handler: note it ─ sigreturn ─┐
                                                         ▲         one signal after another   │
                                                         └────────────────────────────────────┘
     nothing noted: block signals, check again, sigsuspend ─► asleep ─► woken: unblock, handler
 
-The handler only notes what the signal reports, as it may interrupt the server anywhere; the loop
-serves what was noted. So no call fetches a signal, but each costs a frame on the stack and a call
-that removes it (rt_sigreturn), at a time that the server does not choose. Signals are blocked while
-a handler runs, and from the last check of what was noted until sigsuspend sleeps: the server would
-sleep on with a signal that came in between.
+The handler only records the event, as it may interrupt the server anywhere; the loop serves the
+recorded events. No call fetches a signal, but each signal costs a stack frame and a call that
+removes it (rt_sigreturn), at a time that the server does not choose. Signals are blocked while a
+handler runs. They are also blocked from the last check of recorded events until sigsuspend sleeps:
+otherwise the server would sleep despite a signal in between.
 
-Here a signal waits for the end of a step of user code, which it would interrupt. The handler of
-SIGIO, before all others, reports a lost signal; the server recovers when it waits next. While it
-polls instead, signals are blocked.
+Here a signal waits for the end of a step of user code, which it would interrupt in reality. The
+handler of SIGIO, before all others, reports a lost signal; the server recovers at its next wait.
+While it polls instead, signals are blocked.
 
 Sources: Provos and Lever 2000, §5; Chandra and Mosberger 2001, §3.4 (why signals are blocked and
 fetched instead); sigsuspend(2), sigreturn(2); Linux kernel/entry/common.c exit_to_user_mode_loop().
@@ -80,13 +80,13 @@ class HandlerMemory(signal_queue.SignalMemory):
 
 
 def memory(settings: RunSettings, n_fds: int, column: MakeColumn) -> HandlerMemory:
-    """Return an empty queue, for a worker that knows nothing and lets signals in."""
+    """Return an empty queue, for a worker without reports that lets signals in."""
     kept = signal_queue.signal_memory(settings, n_fds, column)
     return HandlerMemory(kept.queue, kept.readiness)
 
 
 def is_let_in(worker: Worker) -> bool:
-    """Return whether a signal is queued that *worker* takes as it comes back to user mode."""
+    """Return whether *worker* will take a queued signal on its return to user mode."""
     own: HandlerMemory = worker.interests.own
     return not own.blocked and not own.polls and (own.queue.n > 0 or own.queue.sigio)
 
@@ -96,7 +96,7 @@ def let_in(world: World, worker: Worker) -> Iterator[int]:
     costs, own = world.costs.mechanism, worker.interests.own
     queue, interrupted = signal_queue.queue_of(worker.interests), worker.activity
     while is_let_in(worker):
-        # One is taken all the same, or a full queue would have the server poll again for ever.
+        # One signal is taken nevertheless: otherwise the server would poll forever at a full queue.
         own.polls = 0 < world.signals.poll_above <= queue.n
         own.blocked = True
         if queue.sigio:

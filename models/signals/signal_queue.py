@@ -1,15 +1,15 @@
-"""The kernel's queue of signals that report descriptors, and what is lost when it is full.
+"""The kernel's queue of signals that report descriptors, and its overflow.
 
     event on fd ──► entry (fd, what), bounded ──► lowest signal number first, of one number FIFO
                       │ full: the event is lost
                       └─► SIGIO, at most one, taken before all others ──► flush, poll all
 
-One entry per event, whatever the state of the descriptor: the kernel does not know the interest
-set, so an entry may report a descriptor that was closed, or closed and opened again, since.
-Coalesced (signal-per-fd), a descriptor has one entry at most, which stands for all its events.
+One entry per event: the kernel has no interest set, so an entry may report a descriptor that has
+been closed, or closed and opened again, since. Coalesced (signal-per-fd), a descriptor has at most
+one entry for all its events.
 
-RLIMIT_SIGPENDING bounds all queues of a user together, so other processes may use it up. What
-happened before a descriptor was armed is never reported, so a server must assume that it is ready.
+RLIMIT_SIGPENDING bounds all queues of a user together, so other processes may use it up. Events
+before the arming of a descriptor are never reported, so a server must assume that it is ready.
 
 Sources: Chandra and Mosberger 2001, §3.4, §4.2, §5; Provos and Lever 2000, §5; Linux fs/fcntl.c
 send_sigio_to_task(), kernel/signal.c __send_signal_locked(), next_signal(); sigwaitinfo(2);
@@ -37,13 +37,13 @@ from ..remembering.readiness import Readiness
 class SignalCosts(NamedTuple):
     """CPU time of queued signals.
 
-    arm_ns is what it takes to have a descriptor signal (three calls of fcntl), queue_ns what an
-    entry adds to the interrupt of its event, lost_ns what a full queue adds instead, merged_ns one
-    that is there already. A call takes call_ns until it looks, signal_ns for each entry it returns;
-    event_ns is the server's own for each event. Recovery takes flush_ns and discard_ns an entry,
-    and `poll` of all that is watched, of which `rebuild` is for the array; keep_ns is what each
-    change costs where the array is kept. A descriptor that is handed over to another thread takes
-    send_fd_ns there and receive_fd_ns here.
+    arm_ns arms a descriptor (three calls of fcntl). An event adds to its interrupt queue_ns for its
+    entry, or lost_ns at a full queue, or merged_ns if it has an entry already. A call takes call_ns
+    until it checks the queue, and signal_ns for each entry that it returns; event_ns is the
+    server's own time for each event. Recovery takes flush_ns, discard_ns an entry, and `poll` of
+    all watched descriptors, including `rebuild` for the array. keep_ns is the cost of each change
+    where the array is kept. Handing a descriptor over takes send_fd_ns in one thread and
+    receive_fd_ns in the other.
     """
 
     arm_ns: int
@@ -82,12 +82,12 @@ class SignalQueue:
 
 @dataclass(slots=True, eq=False)
 class SignalMemory:
-    """The memory of a worker that takes signals: the queue, and what it has learnt from them."""
+    """The memory of a worker that takes signals: the queue, and the reports taken from it."""
 
     queue: SignalQueue
     readiness: Readiness
     polls: bool = False  # it polls instead of taking signals
-    recovers: bool = False  # it knows of a loss, and has not polled yet
+    recovers: bool = False  # a loss was reported, and it has not polled yet
     receives: bool = False  # it sleeps until a descriptor is sent to it: sibling.py
     holds: bool = False  # it is a sibling, and has received all descriptors
 
@@ -95,7 +95,7 @@ class SignalMemory:
 def signal_memory(
     settings: RunSettings, n_fds: int, column: MakeColumn, *, coalesced: bool = False
 ) -> SignalMemory:
-    """Return an empty queue with the bound of *server*, for a worker that knows nothing."""
+    """Return an empty queue with the bound of *server*, for a worker without reports."""
     bound = settings.signals.signal_queue
     return SignalMemory(
         SignalQueue(
@@ -119,7 +119,7 @@ def queue_of(interests: InterestSet) -> SignalQueue:
 
 
 def _n_queued(world: World) -> int:
-    """Return how many signals all workers have queued together."""
+    """Return the number of queued signals of all workers together."""
     n = 0
     for i in range(len(world.sets)):
         n += queue_of(world.sets[i]).n
@@ -131,14 +131,14 @@ def _is_full(world: World, queue: SignalQueue) -> bool:
 
 
 def count_queued(world: World) -> None:
-    """Count what is queued now, after signals were queued or taken, and the most there was."""
+    """Count the queued signals after a change, and their maximum."""
     n = _n_queued(world)
     world.counts[count.SIGNALS_QUEUED] = n
     world.counts[count.SIGNAL_QUEUE_MAX] = max(world.counts[count.SIGNAL_QUEUE_MAX], n)
 
 
 def send(world: World, interests: InterestSet, fd: int, what: int) -> bool:
-    """Queue a signal of *what* happened to *fd*; return whether the worker was woken."""
+    """Queue a signal with the event *what* on *fd*; return whether the worker was woken."""
     queue = queue_of(interests)
     costs = world.costs.mechanism
     if queue.coalesced and queue.queued[fd] > 0:
@@ -196,12 +196,12 @@ def dequeue(queue: SignalQueue) -> int:
 
 
 def reported_by(queue: SignalQueue, entry: int) -> int:
-    """Return for what the descriptor of *entry* may be ready: if coalesced, for anything."""
+    """Return the states in which the descriptor of *entry* may be ready: all, if coalesced."""
     return READABLE | WRITABLE if queue.coalesced else queue.what[entry]
 
 
 def flush(queue: SignalQueue) -> None:
-    """Discard all that is queued, SIGIO included."""
+    """Discard all queued signals, including SIGIO."""
     while dequeue(queue) != NONE:
         pass
     queue.sigio = False

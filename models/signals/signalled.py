@@ -1,8 +1,8 @@
 """Signals that a server fetches from a queue: one or many a call, one an event or a descriptor.
 
-    watch: arm ──► notify: send ──► ask: dequeue up to so many, or recover ──► readiness ──► wait
+    watch: arm ──► notify: send ──► ask: dequeue up to n_max, or recover ──► readiness ──► wait
 
-They differ in how many signals a call takes, in whether the kernel coalesces, and in their costs.
+They differ in the number of signals a call takes, in coalescing by the kernel, and in their costs.
 Sources: as for models/signals/signal_queue.py; calibration/c/servers/signal_queue.c.
 """
 
@@ -41,7 +41,7 @@ def arm(world: World, worker: Worker, fd: int, interest: int) -> Iterator[int]:
 
 
 def rearm(world: World, worker: Worker, fd: int, interest: int) -> Iterator[int]:
-    """Want something else of *fd*: the kernel signals all events, so no call is made."""
+    """Change the interest in *fd*: the kernel signals all events, so no call is made."""
     yield from spend(worker, activity.REWATCH, 0)
     interest_set.change_interest(world, worker.interests, fd, interest)
     readiness.want(world, worker.interests, fd)
@@ -60,12 +60,12 @@ def pass_ns(world: World, fd: int) -> int:
 
 
 def arm_idle(world: World, interests: InterestSet, first_fd: int, end_fd: int) -> None:
-    """Have a range of descriptors armed, from which a read has found nothing."""
+    """Have a range of descriptors armed, after a read of each has found nothing."""
     fill(interests.own.readiness.known, first_fd, end_fd, WRITABLE)
 
 
 def notify(world: World, fd: int) -> bool:
-    """Queue a signal of what happened to *fd*; nothing if it is not armed yet."""
+    """Queue a signal of the event on *fd*, if it is armed."""
     if world.watched_by[fd] == NONE:
         return False
     interests = interest_set.set_of(world, fd)
@@ -168,7 +168,7 @@ def signalled(
     fds: int = 0,
     memory: Callable[[RunSettings, int, MakeColumn], signal_queue.SignalMemory] = _plain_memory,
 ) -> Mechanism:
-    """Return the mechanism of that *name* that takes signals by *ask*, from so many descriptors."""
+    """Return the mechanism *name* that takes signals by *ask*, and has its own descriptors."""
     return Mechanism(
         name,
         fds=fds,
@@ -195,7 +195,7 @@ def _coalesced_memory(
 
 
 SIGNALS_MAX = 500
-"""That one call takes (Provos, Lever and Tweedie 2000, §5)."""
+"""Signals that one call takes (Provos, Lever and Tweedie 2000, §5)."""
 
 RT_SIGNALS = signalled("rt_signals", asking(1))
 """RT signals: each event on a descriptor queues a signal, and sigwaitinfo takes one a call.
@@ -211,7 +211,7 @@ models/signals/signal_queue.py; calibration/c/servers/rt_signals.c.
 """
 
 SIGNAL_PER_FD = signalled("signal_per_fd", asking(1), memory=_coalesced_memory)
-"""signal-per-fd: at most one queued signal for each descriptor, which stands for all its events.
+"""signal-per-fd: at most one queued signal for each descriptor, for all its events.
 
                   bit set?  interrupt                       sigwaitinfo, clears the bit
     event ──────► nothing
@@ -219,21 +219,21 @@ SIGNAL_PER_FD = signalled("signal_per_fd", asking(1), memory=_coalesced_memory)
                              one a descriptor        one
 
 The queue holds no more signals than there are descriptors, so a bound of that many is never
-reached. A signal says that something happened, not what: the server asks the descriptor. The bit
+reached. A signal reports an event without its kind, so the server tries the descriptor. The bit
 belongs to a number: after a close it may stand for the next connection of that number.
 Never merged into Linux. Source: Chandra and Mosberger 2001, §5; calibration/c/servers/
 signal_per_fd.c.
 """
 
 SIGTIMEDWAIT4 = signalled("sigtimedwait4", asking(SIGNALS_MAX), fds=1)
-"""sigtimedwait4: one call takes many queued signals, and says by their number how busy it is.
+"""sigtimedwait4: one call takes many queued signals; their number shows the load.
 
             interrupt                       sigtimedwait4
     event ──────────► queue of signals ──────────────────► readiness ──► events
              steals ns   bounded: SIGIO     up to 500
 
-One pass over the queue for all of them. A timeout of zero returns EAGAIN where none is queued, a
-negative one waits without end; with room for one signal it is sigtimedwait.
+One pass over the queue returns them all. A timeout of zero returns EAGAIN without queued signals, a
+negative timeout waits forever. With room for one signal the call is sigtimedwait.
 Never merged into Linux. Source: Provos, Lever and Tweedie 2000, §3 and §5 (500 signals);
 calibration/c/servers/sigtimedwait4.c.
 """
@@ -245,8 +245,8 @@ SIGNALFD = signalled("signalfd", asking(SIGNALS_MAX), fds=2)
     event ──────────► queue of signals ──────────────────► readiness ──► events
              steals ns   bounded: SIGIO     up to 500
 
-What Linux has of the idea of sigtimedwait4 today. It takes two descriptors: one that blocks and one
-that does not, as that is a property of the descriptor.
+The closest to sigtimedwait4 in today's Linux. The server has two of these descriptors, a blocking
+and a non-blocking one, as blocking is a property of the descriptor.
 Sources: signalfd(2); Linux fs/signalfd.c signalfd_read(); calibration/c/servers/signalfd_batch.c.
 """
 
@@ -275,8 +275,7 @@ ENTRIES = (
         signal_queue.SignalCosts,
         "Chandra and Mosberger 2001, §5",
         wait_call="sigwaitinfo",
-        about="signal-per-fd: at most one queued signal for each descriptor, which stands for all "
-        "its events.",
+        about="signal-per-fd: at most one queued signal for each descriptor, for all its events.",
         c_support=CSupport.INSERTED,
         c_server="signal_per_fd",
         words=_WORDS,
@@ -287,8 +286,7 @@ ENTRIES = (
         signal_queue.SignalCosts,
         "Provos, Lever and Tweedie 2000, §3",
         wait_call="sigtimedwait4",
-        about="sigtimedwait4: one call takes many queued signals, and says by their number how "
-        "busy it is.",
+        about="sigtimedwait4: one call takes many queued signals; their number shows the load.",
         c_support=CSupport.INSERTED,
         c_server="sigtimedwait4",
         words=_WORDS,

@@ -1,1 +1,1 @@
-"""Threads that sleep in their calls."""
+"""Threads that block in their calls."""

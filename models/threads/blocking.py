@@ -3,27 +3,27 @@
     accept(): no connection ──► on the listener's wait queue ──► woken, checks again ──► connection
     read(): no data         ──► on the socket's wait queue   ──► woken, checks again ──► request
 
-No interest is declared, and no call asks what is ready: each thread sleeps in the call that waits.
-So nothing here depends on how many descriptors are open, but each connection needs a thread, and
-between the requests of two connections there is a switch of threads.
+There are no declared interests and no calls for readiness: each thread blocks in the call itself.
+So costs do not depend on the number of open descriptors. But each connection needs a thread, and
+requests of different connections need a thread switch in between.
 
-A call that need not sleep costs what it costs in an event loop. A call that sleeps also costs
-falling asleep and waking (sim/kernel/sleeping.py), block_ns for the wait queue and the second
-check, and, if another thread had its CPU meanwhile, what the switch adds to these: caches, and for
-a process the address space. If another thread is runnable, the CPU goes straight to it and does not
-become idle, which saves time. Left out: what a switch adds when a time slice is over.
+A call that need not sleep costs as much as in an event loop. A call that sleeps also costs falling
+asleep and waking (sim/kernel/sleeping.py), and block_ns for the wait queue and the second check. If
+another thread had the CPU meanwhile, the switch adds time for caches, and for a process for the
+address space. If another thread is runnable, the CPU switches to it directly without becoming idle,
+which saves time. Left out: the cost of a switch at the end of a time slice.
 
 Sources: accept(2), read(2), write(2); Linux net/core/stream.c sk_stream_wait_memory(), net/ipv4/
 tcp.c tcp_recvmsg_locked(); Chandra and Mosberger 2001, §1 (what threads cost; the thundering herd).
 
-Which threads accept, which have a connection, and which are gone:
+Threads that accept, that have a connection, and that are gone:
 
     pool        accepting ◄────────────── closes its connection
                     └──► has a connection ──┘
     on demand   one accepts ─► spawn ─► a thread has the connection ─► it ends, and is gone
 
-A thread that is gone is a place for a later one. Places are used in turn, so that new threads go to
-the CPUs in turn, and each operation takes the same time however many threads there are.
+The place of a thread that is gone is free for a later one. Places are used in turn, so that new
+threads go to the CPUs in turn. Each operation takes constant time.
 
 Sources: Linux net/ipv4/inet_connection_sock.c inet_csk_wait_for_connect() (exclusive waiters, the
 first to come is the first to be woken); pthread_create(3), EAGAIN; fork(2), EAGAIN.
@@ -57,7 +57,7 @@ _POOL = int(Threads.POOL)
 
 @dataclass(slots=True, eq=False)
 class ThreadTable:
-    """All threads there may be."""
+    """The table of all possible threads."""
 
     thread_of: list[int]  # the thread that has each descriptor, shape (D,)
     accepting: list[int]  # ring of threads that sleep in accept(), or are about to
@@ -116,7 +116,7 @@ def has_connection(worker: Worker) -> bool:
 
 
 def spawn(world: World, interests: InterestSet, fd: int) -> None:
-    """Begin a thread that has the connection *fd* in hand: one of those that are gone."""
+    """Start a thread with the connection *fd* in hand, in the place of one that is gone."""
     threads: ThreadTable = interests.own
     number = threads.gone[threads.first_gone]
     threads.first_gone = (threads.first_gone + 1) & (len(threads.gone) - 1)
@@ -133,7 +133,7 @@ def end(worker: Worker) -> None:
 
 
 def line_up(worker: Worker) -> None:
-    """Have *worker* wait for a connection, behind those that sleep in accept() already."""
+    """Let *worker* wait for a connection, behind the threads asleep in accept()."""
     threads: ThreadTable = worker.interests.own
     last = len(threads.accepting) - 1
     threads.accepting[(threads.first_accepting + threads.n_accepting) & last] = worker.number
@@ -141,7 +141,7 @@ def line_up(worker: Worker) -> None:
 
 
 def wake_accepting(world: World, interests: InterestSet) -> bool:
-    """Wake the first thread that came to accept(), or all; return whether there was one."""
+    """Wake the first thread in the queue of accept(), or all; return whether there was one."""
     threads: ThreadTable = interests.own
     wakes_all = world.program.wakes == Wakes.ALL
     n_woken = threads.n_accepting if wakes_all else min(1, threads.n_accepting)
@@ -156,7 +156,7 @@ def wake_accepting(world: World, interests: InterestSet) -> bool:
 def somebody_will_accept(world: World) -> bool:
     """Return whether a thread accepts, or has a connection that will end.
 
-    One that has an idle connection for ever never comes back to accept().
+    A thread with a permanent idle connection never returns to accept().
     """
     return any(
         not has_connection(worker)
@@ -173,13 +173,13 @@ _PROCESSES = int(Threads.PROCESSES)
 class BlockingCosts(NamedTuple):
     """CPU time of threads that block.
 
-    block_ns is what a call takes more that has to sleep, besides sleeping and waking. A thread for
-    a connection takes spawn_ns of the thread that accepts (pthread_create), and exit_ns at its end;
-    a process fork_ns, both copies of a descriptor closed, and process_exit_ns, the parent's wait
-    included. refused_ns is a failure because there can be no more (EAGAIN). switch and
-    process_switch are what waking takes more where another thread, or process, had the CPU before,
-    by how many are runnable there: their data is in the caches, too. saved_ns is what falling
-    asleep and waking take less where another one is runnable, as the CPU does not become idle.
+    block_ns is the extra time of a call that sleeps, apart from sleeping and waking. A thread for a
+    connection takes spawn_ns in the accepting thread (pthread_create), and exit_ns at its end. A
+    process takes fork_ns, including both closes of the descriptor's copies, and process_exit_ns,
+    including the parent's wait. refused_ns is a failure at the limit (EAGAIN). switch and
+    process_switch are the extra time of waking after another thread, or process, had the CPU, by
+    the number of runnable ones, whose data is in the caches, too. saved_ns is the time saved in
+    falling asleep and waking while another thread is runnable, as the CPU does not become idle.
     """
 
     block_ns: int
@@ -194,7 +194,7 @@ class BlockingCosts(NamedTuple):
 
 
 def watch(world: World, worker: Worker, fd: int, interest: int) -> Iterator[int]:
-    """Have the calls of a thread on *fd* wait for *interest*: nothing is declared."""
+    """Set the *interest* that a thread's calls on *fd* wait for: nothing is declared."""
     yield from spend(worker, activity.WATCH, 0)
     assert world.watched_by[fd] == NONE
     world.watched_by[fd] = worker.interests.number
@@ -203,13 +203,13 @@ def watch(world: World, worker: Worker, fd: int, interest: int) -> Iterator[int]
 
 
 def rewatch(world: World, worker: Worker, fd: int, interest: int) -> Iterator[int]:
-    """Have the calls on *fd* wait for something else: nothing is declared."""
+    """Change the interest that calls on *fd* wait for: nothing is declared."""
     yield from spend(worker, activity.REWATCH, 0)
     world.interest[fd] = interest
 
 
 def unwatch(world: World, worker: Worker, fd: int) -> Iterator[int]:
-    """Have no more calls on *fd*: nothing is withdrawn."""
+    """End the calls on *fd*: nothing is withdrawn."""
     yield from spend(worker, activity.UNWATCH, 0)
     interest_set.drop_interest(world, worker.interests, fd)
 
@@ -229,14 +229,14 @@ def notify(world: World, fd: int) -> bool:
 
 
 def wake_asker(world: World, interests: InterestSet, k: int) -> bool:
-    """Wake the thread whose request connection *k* to the backend has."""
+    """Wake the thread whose request is on connection *k* to the backend."""
     threads: ThreadTable = interests.own
     wake(world, world.workers[threads.thread_of[world.asker[k]]])
     return True
 
 
 def back_on_cpu_ns(world: World, worker: Worker) -> int:
-    """Return what it takes *worker*, which was off its CPU, to be on it again, caches and all."""
+    """Return the CPU time in which *worker* comes back to its CPU, cold caches included."""
     cpu, costs = worker.cpu, world.costs.mechanism
     cost_ns: int = on_cpu_ns(world, worker, costs.saved_ns)
     if not cpu.switched:
@@ -249,8 +249,8 @@ def back_on_cpu_ns(world: World, worker: Worker) -> int:
 def wait(world: World, worker: Worker) -> Iterator[int]:
     """Sleep in a call until it can go on; return at once if it can now.
 
-    It is a call on the connection that *worker* has in hand, or accept(). A thread that is in a
-    call at time 0 has been in it since before.
+    It is a call on the connection that *worker* has in hand, or accept(). A thread in a call at
+    time 0 entered it before the run.
     """
     fd = worker.event_fd[0] if has_connection(worker) else worker.listener_fd
     call = _call_on(world, worker, fd)
@@ -274,7 +274,7 @@ def sleep_in_call(world: World, worker: Worker) -> Iterator[int]:
 
 
 def _come_back(world: World, worker: Worker) -> Iterator[int]:
-    """Sleep unless *worker* was woken meanwhile, and spend what it takes to be back."""
+    """Sleep unless *worker* was woken meanwhile, and spend the CPU time of coming back."""
     if worker.woken:
         yield from spend(worker, activity.WAKE, world.costs.interrupt.wake_ns)
     else:
@@ -328,7 +328,7 @@ ENTRIES = (
             "exit_ns": "the end of that thread",
             "fork_ns": "beginning a process for a connection",
             "process_exit_ns": "the end of that process, its parent's wait included",
-            "refused_ns": "being told that there can be no more threads",
+            "refused_ns": "a failure at the limit of threads (EAGAIN)",
             "process_switch": "as switch, where it was another process",
         },
     ),
