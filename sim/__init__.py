@@ -1,1 +1,1 @@
-"""The substrate: what is true of any server, whatever its dispatch mechanism."""
+"""The substrate: laws of every server, independent of its dispatch mechanism."""

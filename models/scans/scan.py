@@ -6,8 +6,8 @@
 
 A scan that may block adds the process to the wait queue of every descriptor before the first ready
 one, and removes it from all of them before the call returns. The scan does not find a
-descriptor that becomes ready behind it. If the scan finds nothing, the wait-queue entry of that descriptor starts
-another scan instead of a sleep.
+descriptor that becomes ready behind it. If the scan finds nothing, the wait-queue entry of that
+descriptor starts another scan instead of a sleep.
 
 The two calls differ in the program's set (`ProgramSet`), so in the order of the scan, and in costs.
 

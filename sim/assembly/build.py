@@ -297,14 +297,14 @@ def _n_samples(settings: RunSettings) -> int:
 
 
 def watch_bytes(memory: MemorySettings, price: str) -> int:
-    """Return what a watched descriptor takes, by the name of its price; 0: none is known."""
+    """Return the memory of a watched descriptor, by the name of its cost; 0: unknown."""
     return int(getattr(memory, price)) if price else 0
 
 
 def _room_for_requests(trace: Trace, requests_max: int | None, requests: NDArray[np.int64]) -> int:
-    """Return for how many requests a run of *trace* has room.
+    """Return the number of requests for which a run of *trace* has room.
 
-    *requests* are those of its connections, or where users are of classes a table of draws.
+    *requests* are those of its connections, or a table of random values for classes of users.
     """
     if trace.loop == "kept":
         return int(trace.arrival_ns.size)  # each is due

@@ -27,7 +27,7 @@ def gap_columns(settings: RunSettings, costs: Costs) -> dict[str, tuple[int, ...
 
 
 def gap_numbers(settings: RunSettings, costs: Costs) -> dict[str, Any]:
-    """Return what else the world knows of recordings, by name."""
+    """Return the world's other values about recordings, by name."""
     server, client = settings.server_gaps, _of_clients(settings, costs)
     return {
         "n_server_gaps": len(server.at_ns),

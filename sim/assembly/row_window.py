@@ -101,7 +101,7 @@ class RowWindow:
         world.refill_row = NEVER_NS if block is None else world.end_row - _MARGIN * self._each
 
     def finish(self, duration_ns: int, mechanism: Mechanism) -> Summary:
-        """Count what is left when the run is over, and return the figures of the whole run."""
+        """Count the remaining rows at the end, and return the metrics of the whole run."""
         world = self._world
         world.now_ns = duration_ns
         count_backend_times(world)

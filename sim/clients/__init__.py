@@ -1,1 +1,1 @@
-"""Clients: when they come, what they send, when they give up or try again."""
+"""Clients: their arrivals, requests, time-outs and retries."""

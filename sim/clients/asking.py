@@ -1,10 +1,9 @@
-"""Requests: each has a number from when it is due, and clients make one at a time.
+"""Requests: each gets a number when it is due, and a connection carries one at a time.
 
     due ─► sent on a connection ─► reply
-      └──── that fails: the next attempt of its client takes it over, or nobody does
+      └──── failure: the client's next attempt takes it over, if there is one
 
-A run has an entry only for requests that have become due, not for all that its connections might
-make.
+A run has entries only for requests that have become due, not for all possible requests.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from ..wire.way import drawn
 def has_room(world: World) -> bool:
     """Return whether the run can hold another request.
 
-    Where it cannot, the client falls silent, and the run must be done anew with more room.
+    If not, the client falls silent, and the run must be repeated with more room.
     """
     if world.n_requests < len(world.due_ns):
         return True
@@ -39,16 +38,16 @@ def number_request(world: World, due_ns: int) -> int:
 
 
 def new_request(world: World, c: int, due_ns: int) -> None:
-    """Have the client of *c* be due to make a request at *due_ns*."""
+    """Make a request of the client of *c* due at *due_ns*."""
     request = number_request(world, due_ns)
     world.asked_on[request] = c
     world.request_of[c] = request
 
 
 def n_of_attempts_before(world: World, c: int) -> int:
-    """Return how many requests attempts before that of row *c* have had replies to.
+    """Return the number of requests with a reply in attempts before that of row *c*.
 
-    Draws are by the number of a request on its connection of the trace, whichever attempt makes it.
+    Random numbers depend on a request's number on its connection of the trace, not on the attempt.
     """
     if world.rows_each == 1:
         return 0
@@ -57,15 +56,15 @@ def n_of_attempts_before(world: World, c: int) -> int:
 
 
 def drawn_for_request(world: World, draws: Column, c: int) -> int:
-    """Return the draw from a table for the request of *c* that has no reply yet."""
+    """Return the table's random value for the current request of *c*."""
     number = n_of_attempts_before(world, c) + world.answered[c]
     return drawn(draws, world.row[c] // world.rows_each, number)
 
 
 def take_over(world: World, c: int, next_c: int) -> None:
-    """Have the client go on with the request of *c* on *next_c*, and with those behind it.
+    """Continue with the request of *c* on *next_c*, and with the requests after it.
 
-    One that was to come after a pause is due with this attempt: its client asks as it connects.
+    A request after a pause is due with this attempt: its client sends it as it connects.
     """
     request = world.request_of[c]
     world.due_ns[request] = min(world.due_ns[request], world.intended_ns[next_c])

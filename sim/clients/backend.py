@@ -3,9 +3,9 @@
     query ─► one of `limit` places is free ─► working_ns ─► reply at the server's CPU
                └─► waits, in order ────────────┘
 
-A delay is from when the backend begins with a request until its reply is at the server, the way
-there and back included. So a place is taken for as long, and the link is not occupied besides. A
-reply for which the server has no room comes again by the timers of the backend's kernel.
+A delay runs from the start of work on a request until its reply is at the server, both network
+trips included. The place is taken for that time, and the link is not occupied in addition. A reply
+that the server drops is retransmitted by the timers of the backend's kernel.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ def count_backend_times(world: World) -> None:
 
 
 def _is_full(world: World) -> bool:
-    """Return whether the backend works on as many requests as it can."""
+    """Return whether all places of the backend are taken."""
     return 0 < world.backend.limit <= world.n_at_work
 
 
 def query_comes(world: World, k: int) -> None:
-    """Have the request on connection *k* be worked on, or wait for that."""
+    """Start work on the request on connection *k*, or queue it."""
     count_backend_times(world)
     world.query_came_ns[k] = world.now_ns
     if not _is_full(world):
@@ -55,9 +55,9 @@ def _begin(world: World, k: int) -> None:
 
 
 def reply_leaves(world: World, k: int) -> None:
-    """Have the reply on connection *k* come to the server; the first that waits has its place.
+    """Send the reply on connection *k* to the server; the first waiting request takes its place.
 
-    One that was lost comes again, and has no place any more.
+    A lost reply is sent again, without a place.
     """
     world.n_replies_sent[k] += 1
     if world.n_replies_sent[k] > 1:

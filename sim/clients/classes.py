@@ -1,9 +1,9 @@
-"""Classes of clients in a run: what the connections of a user ask for, and how it pauses.
+"""Classes of clients in a run: the requests of a user's connections, and its pauses.
 
-    open loop    a connection is of the class that the trace has drawn for it
-    users        a connection is of the class of its user, and takes what it asks for from tables
+    open loop    a connection has the class that the trace has chosen for it
+    users        a connection has the class of its user, and takes its requests from tables
 
-The tables are those of sim/load/client_classes.py, drawn before the run.
+The tables are those of sim/load/client_classes.py, made before the run.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ def are_of_users(world: World) -> bool:
 
 
 def drawn_of_class(world: World, draws: list[int], c: int, number: int) -> int:
-    """Return the draw of that *number* of *c* from the table of its class.
+    """Return the random value of *number* for *c* from the table of its class.
 
-    Attempts at a connection have its draws.
+    All attempts at a connection have the same values.
     """
     row = world.row[c] // world.rows_each
     if world.n_classes == 1:
@@ -44,9 +44,9 @@ def due_user(client_class: int) -> int:
 
 
 def take_class(world: World, c: int, client_class: int) -> None:
-    """Have *c*, which begins, ask for what a connection of *client_class* does; its attempts, too.
+    """Give *c*, which begins, and its attempts the requests of a connection of *client_class*.
 
-    The pause behind its last request is the draw of number 0.
+    The pause after its last request has the number 0.
     """
     for attempt in range(world.rows_each):
         world.class_of[c + attempt] = client_class

@@ -1,6 +1,6 @@
-"""Gaps of the host on the clients' CPU: what they send waits for the end of one, what comes, too.
+"""Gaps of the host on the clients' CPU: sending and receiving wait for the end of a gap.
 
-Clients act at times that are not in order, so each looks for the gap that it is in.
+Clients do not act in order of time, so each action searches for its gap.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The clients: when they come, what they send, how long they wait, when they come again.
+"""The clients: their arrivals, requests, waits and returns.
 
-Clients run on one CPU of their own, as a load generator does: first come, first served, each
-action at its cost. Where that cost is zero and links are infinite nothing can queue, and a
-client's next action is computed at once instead of being an occurrence of its own.
+Clients run on one CPU of their own, like a load generator: first come, first served, each action at
+its cost. If that cost is zero and links are infinite, nothing can queue, and a client's next action
+is computed at once instead of scheduled.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def client_turn(world: World, at_ns: int, cost_ns: int) -> int:
 
 
 def sent_interrupt(world: World) -> None:
-    """Have the clients' CPU, on the server's machine, take the time of interrupting the server."""
+    """Spend the time of interrupting the server on the clients' CPU, if it is on that machine."""
     if world.delivers_own:
         client_turn(world, world.now_ns, world.costs.client.interrupt_ns)
 
@@ -57,7 +57,7 @@ def user_is_due(world: World, at_ns: int, client_class: int) -> None:
 
 
 def plan_arrival(world: World) -> None:
-    """Let the next connection of an open loop come when the trace says."""
+    """Plan the next arrival of an open loop at its time in the trace."""
     if world.next_row == world.end_row or not has_room(world):
         return
     at_ns = world.at_ns[world.next_row]
@@ -133,7 +133,7 @@ def _takes_port(world: World) -> bool:
 
 
 def _set_timer(world: World, c: int) -> None:
-    """Have the client of *c* give up when the time of its request is over."""
+    """Set the time-out of the request of *c*."""
     if world.client.timeout_ns == 0 or world.is_kept or is_led(world, c):
         return  # a request on a kept connection has a timer from when it is sent
     if world.timers_each or not world.timer_set:
@@ -142,9 +142,9 @@ def _set_timer(world: World, c: int) -> None:
 
 
 def _deadline_ns(world: World, c: int) -> int:
-    """Return until when the client of *c* waits for the reply to its request.
+    """Return the end of the wait of *c* for the reply to its request.
 
-    From when the request was due, or from when this attempt at it was.
+    The wait begins when the request, or this attempt at it, was due.
     """
     due_ns = world.due_ns[world.request_of[c]]
     if not keeps(world, c):
@@ -153,9 +153,9 @@ def _deadline_ns(world: World, c: int) -> int:
 
 
 def syn_sent_again(world: World, c: int) -> None:
-    """Have the client of *c* repeat its connection request, or give up where it did so for long.
+    """Let the client of *c* repeat its SYN, or give up after the last repetition.
 
-    The clients' kernel has timers that go off together, and sends one packet after the other.
+    Timers of the clients' kernel fire together, and it sends one packet after the other.
     """
     if world.status[c] != status.OPEN:
         return
@@ -169,7 +169,7 @@ def syn_sent_again(world: World, c: int) -> None:
 
 
 def syn_ack_received(world: World, c: int, at_ns: int) -> None:
-    """Let the client of *c* have its SYN-ACK at *at_ns*; if it has a request, it is told of it."""
+    """Give the client of *c* its SYN-ACK at *at_ns*; with a request, the client is notified."""
     world.connected_ns[c] = at_ns
     if is_led(world, c) or (not world.free_clients and world.requests[c] > 0):
         more_ns = round_trip_ns(world, c) if world.network.set_up > 1 else 0
@@ -195,7 +195,7 @@ def connected(world: World, c: int) -> None:
 def request_was_sent(world: World, c: int) -> bool:
     """Return whether the client of *c*, which may have reset it by now, has sent its request.
 
-    Free clients plan a request ahead, and what is repeated was sent before: neither is any more.
+    Free clients plan a request ahead, and a repeated packet was sent before: both may be obsolete.
     """
     if world.status[c] == status.OPEN or world.client.closing != Closing.RESET:
         return True
@@ -214,7 +214,7 @@ def _plan_next_piece(world: World, c: int, sent_ns: int) -> None:
 
 
 def reply_arrives(world: World, c: int, at_ns: int) -> None:
-    """Let the client of *c* take its whole reply at *at_ns*, then think, go on or leave."""
+    """Let the client of *c* take its whole reply at *at_ns*, then pause, continue or close."""
     if world.status[c] != status.OPEN:
         _answer_with_reset(world, c, at_ns)
         return
@@ -227,7 +227,7 @@ def reply_arrives(world: World, c: int, at_ns: int) -> None:
     if world.left[c] > 0:
         if keeps(world, c):
             send_next(world, c, read_ns)
-        elif not is_led(world, c) and has_room(world):  # a process says when it sends the next
+        elif not is_led(world, c) and has_room(world):  # a process sends the next request itself
             due_ns = read_ns + _pause_ns(world, c)
             new_request(world, c, due_ns)
             _set_timer(world, c)
@@ -240,7 +240,7 @@ def reply_arrives(world: World, c: int, at_ns: int) -> None:
 
 
 def _pause_ns(world: World, c: int) -> int:
-    """Return how long the client of *c* pauses before its next request."""
+    """Return the pause of the client of *c* before its next request."""
     if world.client.pauses_drawn > 0:
         number = n_of_attempts_before(world, c) + world.requests[c] - world.left[c]
         return drawn_of_class(world, world.pause_ns, c, number)
@@ -271,12 +271,12 @@ def _awaits_close(world: World, c: int) -> bool:
 
 
 def server_closed(world: World, c: int) -> None:
-    """Let the server's FIN reach the client of *c*: it leaves with its last reply, or gives up."""
+    """Let the server's FIN reach the client of *c*: it closes after its last reply, else fails."""
     world.ending[c] |= SERVER_CLOSED
     if world.ending[c] & CLIENT_CLOSED:
         schedule(world, send_up(world, c, world.now_ns, 0), occurrence.LAST_ACK, c)
     elif world.status[c] == status.REPLIED:
-        # Free clients know of a reply before it has come.
+        # Free clients compute a reply before it has arrived.
         _comes_again(world, c, leave(world, c, max(world.now_ns, world.done_ns[c])))
     elif world.status[c] == status.OPEN and world.answered[c] < world.requests[c]:
         give_up(world, c, status.RESET)
@@ -297,7 +297,7 @@ def _answer_with_reset(world: World, c: int, at_ns: int) -> None:
 
 
 def send_reset(world: World, c: int, at_ns: int) -> None:
-    """Send a reset from the client of *c* at *at_ns*: if it is lost, nobody sends it again."""
+    """Send a reset from the client of *c* at *at_ns*; a lost reset is not repeated."""
     arrives_ns = send_reset_up(world, c, at_ns)
     if arrives_ns == NONE:
         world.ending[c] |= RESET_LOST
@@ -311,7 +311,7 @@ def leave(world: World, c: int, at_ns: int) -> int:
     closed_ns = client_turn(world, at_ns, client.close_ns)
     world.n_open -= 1
     if world.connected_ns[c] != NONE:
-        # Without a SYN-ACK there is nobody to tell; one on its way is answered with a reset.
+        # Without a SYN-ACK no packet is sent; a reset follows a SYN-ACK that is on its way.
         told_ns = max(at_ns, closed_ns - client.close_after_ns, world.connected_ns[c])
         kind = _last_words(world, c)
         if kind == occurrence.GONE:
@@ -320,14 +320,14 @@ def leave(world: World, c: int, at_ns: int) -> int:
             schedule(world, send_up(world, c, told_ns, 0), kind, c)
     kept_ns = world.client.time_wait_ns
     if world.ending[c] & SERVER_CLOSED and world.client.closing == Closing.FIN:
-        kept_ns = round_trip_ns(world, c)  # who was not the first waits for its FIN's answer alone
+        kept_ns = round_trip_ns(world, c)  # closes second: waits for its ACK only
     world.ending[c] |= CLIENT_CLOSED
     _free_port(world, closed_ns + kept_ns)
     return closed_ns
 
 
 def _last_words(world: World, c: int) -> int:
-    """Return what a client sends that closes *c*; its FIN may have gone before."""
+    """Return the packet with which a client closes *c*; it may have sent its FIN before."""
     if world.client.closing == Closing.RESET:
         return occurrence.GONE
     if world.client.closing == Closing.HALF_CLOSE and world.status[c] == status.REPLIED:
@@ -342,7 +342,7 @@ def _free_port(world: World, at_ns: int) -> None:
 
 
 def _comes_again(world: World, c: int, at_ns: int) -> None:
-    """Let the user of *c*, which ended at *at_ns*, open another one in a closed loop."""
+    """Let the user of *c*, which ended at *at_ns*, open another connection in a closed loop."""
     if keeps(world, c):
         keep_open(world, c, at_ns)
     elif world.n_users > 0 and not is_led(world, c):
@@ -350,9 +350,9 @@ def _comes_again(world: World, c: int, at_ns: int) -> None:
 
 
 def client_lost(world: World, c: int, why: int, at_ns: int) -> None:
-    """Let the client of *c* learn at *at_ns* that it will have no reply, and why."""
+    """Notify the client of *c* at *at_ns* that it will get no reply, with the reason."""
     if c < world.n_idle:
-        # An idle client has no request to lose: it tries again after as long as it would stay.
+        # An idle client has no request to lose: it tries again after another lifetime.
         again_ns = idle_life(world, c) if world.client.idle_life_ns > 0 else SECOND_NS
         schedule(world, at_ns + again_ns, occurrence.START, c)
         return
@@ -365,18 +365,18 @@ def client_lost(world: World, c: int, why: int, at_ns: int) -> None:
 
 
 def _goes_on(world: World, c: int, at_ns: int) -> None:
-    """Have the client of *c*, which failed, try again, or its user open the next connection."""
+    """After the failure of *c*, let its client retry, or its user open the next connection."""
     if is_led(world, c):
         return
     if keeps(world, c):
         keep_open(world, c, at_ns)
     elif not tries_again(world, c, at_ns) and world.n_users > 0:
-        # At least a nanosecond later, or a user without descriptors would never let time pass.
+        # At least a nanosecond later: otherwise time stands still for a user without descriptors.
         user_is_due(world, at_ns + max(1, world.think_ns[c]), world.class_of[c])
 
 
 def timeout(world: World, c: int) -> None:
-    """End the patience of the client of *c*, or of the oldest connection that waits."""
+    """Time out the request of *c*, or of the oldest waiting connection."""
     if world.timers_each:
         if world.status[c] == status.OPEN and _has_waited(world, c):
             give_up(world, c, status.TIMEOUT)
@@ -385,7 +385,7 @@ def timeout(world: World, c: int) -> None:
 
 
 def _has_waited(world: World, c: int) -> bool:
-    """Return whether the time of the request of *c* is over: an earlier one may have set a timer.
+    """Return whether the request of *c* has timed out: the timer may be an earlier request's.
 
     A client without room for a request makes none.
     """
@@ -401,7 +401,7 @@ def give_up(world: World, c: int, why: int) -> None:
 
 
 def _oldest_times_out(world: World) -> None:
-    """End the patience of the oldest client that waits, and wait for the next oldest."""
+    """Time out the oldest waiting client, and set the timer for the next oldest."""
     while world.oldest < world.next_row and not _waits_with_others(world, world.oldest):
         world.oldest += 1
     world.timer_set = world.oldest < world.next_row
@@ -418,16 +418,16 @@ def _oldest_times_out(world: World) -> None:
 
 
 def _waits_with_others(world: World, c: int) -> bool:
-    """Return whether the client of *c* still waits, by the timer that all have in common."""
+    """Return whether the client of *c* still waits, by the common timer of all clients."""
     return world.status[c] == status.OPEN and not is_led(world, c)
 
 
 _IDLE_DRAWS = 65_536
-"""Life times drawn for the idle population, which takes a fresh one at each return."""
+"""Random lifetimes of idle connections, which take a new one at each return."""
 
 
 def idle_lives_ns(client: ClientSettings, seed: int) -> NDArray[np.int64]:
-    """Return life times of idle connections, drawn before the run; none where they stay."""
+    """Return lifetimes of idle connections, made before the run; none if they stay."""
     if client.idle_life_ns == 0 or client.idle == 0:
         return np.zeros(0, np.int64)
     n_draws = max(_IDLE_DRAWS, client.idle)
@@ -436,12 +436,12 @@ def idle_lives_ns(client: ClientSettings, seed: int) -> NDArray[np.int64]:
 
 
 def idle_life(world: World, c: int) -> int:
-    """Return how long the idle connection *c* stays open this time: another draw each time."""
+    """Return the lifetime of the idle connection *c*: another random number each time."""
     return world.idle_life_ns[(c + world.generation[c] * 7_919) % len(world.idle_life_ns)]
 
 
 def idle_closes(world: World, c: int) -> None:
-    """Let the client of the idle connection *c* close it; it returns when the server has, too."""
+    """Close the idle connection *c* by its client; it returns after the server's close."""
     if world.stage[c] == stage.ACCEPTED:
         world.ending[c] = CLIENT_CLOSED
         schedule(world, send_up(world, c, world.now_ns, 0), occurrence.GONE, c)
@@ -451,7 +451,7 @@ def idle_closes(world: World, c: int) -> None:
 
 
 def idle_may_return(world: World, c: int, known_ns: int) -> None:
-    """Open the idle connection *c* anew when its client knows that the server has let go of it."""
+    """Open the idle connection *c* again after its client has received the server's close."""
     has_left = world.ending[c] & CLIENT_CLOSED != 0
     world.stage[c] = stage.NONE
     world.ended[c] = 0

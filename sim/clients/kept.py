@@ -1,10 +1,10 @@
-"""Connections that their clients keep open, with requests that come whatever the server does.
+"""Connections that their clients keep open, with requests at a rate independent of the server.
 
     a request is due ─► its connection is free ─► sent ─► reply ─► the next that waits
              └────────► it is busy, or lost ─► waits at its client, in order
 
-The wait at the client counts: a request's time runs from when it was due. A connection that is lost
-is opened again at once; where it was refused, or no SYN was answered, after a second.
+The wait at the client counts: a request's latency runs from its due time. A lost connection is
+opened again at once, or after a second if it was refused or received no SYN-ACK.
 
 Sources: wrk2 (-R), mutilate, memtier_benchmark (--rate-limiting), which keep their connections and
 send at a rate.
@@ -20,11 +20,11 @@ from .asking import number_request
 from .classes import are_of_users, take_class
 
 AGAIN_NS = SECOND_NS
-"""From a connection that did not come to be until its client opens another."""
+"""Wait after a failed connect() until the client opens another connection."""
 
 
 def keeps(world: World, c: int) -> bool:
-    """Return whether the client of *c* is one of those that keep their connections."""
+    """Return whether the client of *c* keeps its connections open."""
     return world.is_kept and world.user_of[c] != NONE
 
 
@@ -51,9 +51,9 @@ def request_due(world: World) -> None:
 
 
 def send_next(world: World, c: int, at_ns: int) -> None:
-    """Have the client of *c*, which is free from *at_ns* on, send the request that waits longest.
+    """Let the client of *c*, which is free from *at_ns* on, send its oldest waiting request.
 
-    One whose time is over has failed already (`figures.outcome.requests_of`).
+    A request that has timed out has failed already (`figures.outcome.requests_of`).
     """
     user = world.user_of[c]
     world.request_of[c] = NONE
@@ -88,7 +88,7 @@ def _send(world: World, c: int, request: int, at_ns: int) -> None:
 
 
 def keep_open(world: World, c: int, ended_ns: int) -> None:
-    """Have the client of *c*, which has ended, open another connection, if the trace has one."""
+    """After the end of *c*, let its client open another connection, if the trace has one."""
     user = world.user_of[c]
     next_c = world.next_row
     if next_c == world.end_row:
@@ -106,9 +106,9 @@ def keep_open(world: World, c: int, ended_ns: int) -> None:
 
 
 def begin_kept(world: World, n_sets: int) -> None:
-    """Have the first connection of each client be there since before the run, and free.
+    """Open the first connection of each client before the run.
 
-    Users take turns at *n_sets* interest sets, each of which has a whole range of connections.
+    Users take turns at *n_sets* interest sets, each with a contiguous range of connections.
     """
     n, user = world.n_users, 0
     for place in range(n * n_sets):
@@ -134,10 +134,10 @@ def begin_kept(world: World, n_sets: int) -> None:
 
 
 def is_old(world: World, c: int) -> bool:
-    """Return whether *c*, which is no idle one, was open before the run."""
+    """Return whether *c*, which is not idle, was open before the run."""
     return world.is_kept and c < world.n_idle + world.n_users
 
 
 def n_before(world: World) -> int:
-    """Return how many connections are open as the run begins: idle ones and those that are kept."""
+    """Return the number of connections open at the start of the run: idle and kept ones."""
     return world.n_idle + world.n_users if world.is_kept else world.n_idle

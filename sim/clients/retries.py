@@ -1,14 +1,14 @@
-"""Clients that try again: a connection that failed is followed by another one, after a pause.
+"""Clients that retry: after a failure the client opens another connection, after a pause.
 
     attempt 1 ──time-out, refusal, reset──► pause ──► attempt 2 ── ... ──► reply, or an error
-                                  constant, or doubled each time; shortened by a draw (jitter)
+                                  constant, or doubled each time; shortened at random (jitter)
 
-The server knows nothing of this: what is left of an attempt that was given up lives on there, and
-the next one comes from another port. So each attempt has a row of its own: those of one connection
-of the trace follow each other in the columns, `world.rows_each` in number.
+The server cannot connect the attempts: an abandoned attempt remains there, and the next one comes
+from another port. So each attempt has its own row: the `world.rows_each` rows of one connection of
+the trace are consecutive.
 
-A budget (token bucket) bounds what all clients together repeat: each connection of the trace that
-begins adds its share of a token, each repetition takes a whole one.
+A budget (token bucket) bounds the retries of all clients together: each new connection of the trace
+adds its share of a token, each retry takes a whole one.
 
 Sources: Brooker 2015, "Exponential backoff and jitter" (AWS architecture blog); Finagle's
 RetryBudget and gRFC A6 "client retries" (the token bucket); RFC 9110, §9.2.2.
@@ -27,17 +27,17 @@ from ..state.world import World
 from .asking import take_over
 
 JITTER_BITS = 20
-"""Draws of jitter are fractions of 2**20."""
+"""Random numbers of jitter are fractions of 2**20."""
 BUDGET_MAX = 10_000
-"""Thousandths of a token that all clients may have saved: ten repetitions (gRFC A6: 10)."""
+"""Thousandths of a token that all clients may save: ten retries (gRFC A6: 10)."""
 
 
 _DRAWS = 65_536
-"""Shares of pauses that are not waited, taken in turn by the rows of attempts."""
+"""Random shares by which pauses are shortened, used in turn by the rows of attempts."""
 
 
 def retry_draws(client: ClientSettings, seed: int) -> NDArray[np.int64]:
-    """Return the shares of pauses that are not waited, of 2**20, drawn before the run."""
+    """Return random shares by which pauses are shortened, in 2**-20, made before the run."""
     if client.retries == 0 or client.retry_jitter_permille == 0:
         return np.zeros(0, np.int64)
     shares = generator(seed, "retries").random(_DRAWS)
@@ -53,18 +53,18 @@ def earn_retries(world: World) -> None:
 
 
 def pause_ns(world: World, c: int, attempt: int) -> int:
-    """Return how long a client waits after *attempt*, counted from 0, which was of row *c*."""
+    """Return the pause of a client after *attempt*, counted from 0, of row *c*."""
     longest_ns = world.client.retry_pause_ns
     if world.client.retry_pause_max_ns > 0:
         most_ns = world.client.retry_pause_max_ns
-        # Compared the other way round, as the pause doubled so often might not fit 63 bits.
+        # Compared by division, as the doubled pause might not fit 63 bits.
         longest_ns = most_ns if longest_ns > most_ns >> attempt else longest_ns << attempt
     draw = world.retry_draws[world.row[c] % len(world.retry_draws)]
     return longest_ns - (longest_ns * draw >> JITTER_BITS)
 
 
 def tries_again(world: World, c: int, at_ns: int) -> bool:
-    """Plan what follows an attempt of row *c* that failed at *at_ns*; return whether one does."""
+    """Plan the retry of the attempt in row *c*, failed at *at_ns*; return whether there is one."""
     if world.rows_each == 1:
         return False
     attempt = (c - world.n_idle) % world.rows_each
@@ -75,7 +75,7 @@ def tries_again(world: World, c: int, at_ns: int) -> bool:
             return False
         world.retry_tokens -= 1_000
     next_c = c + 1
-    # At least a nanosecond later, or a client without descriptors would try it all at one time.
+    # At least a nanosecond later: otherwise a client without descriptors retries in zero time.
     due_ns = at_ns + max(1, pause_ns(world, c, attempt))
     world.intended_ns[next_c] = due_ns
     take_over(world, c, next_c)

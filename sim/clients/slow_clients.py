@@ -1,19 +1,19 @@
-"""Slow clients: requests that come in pieces, and clients that stop reading for a while.
+"""Slow clients: requests in pieces, and clients that stop reading for a time.
 
     client   piece ── pause ── piece ── pause ── ... ── last piece
     server   event, read;      event, read;             event, read, reply
 
-Each piece is a packet, an event and a read; nothing is answered before the last has come. In what
-order they come after losses does not matter: the request is whole when all are there.
+Each piece is a packet, an event and a read; the server replies after the last piece. After losses
+their order does not matter: the request is whole when all pieces have arrived.
 
     write() ─► send buffer ─► client's kernel: as much as its receive window ─► client, in time
                     │ short,            │ acknowledges that, and the rest
                     ▼ not WRITABLE      ▼ when its client reads on
 
-What a client that stops reading was sent fills buffers, first its own. The client is decided by the
-hash of the flow, so that nothing is random in a run, and a client that tries again is as it was.
-Where no receive window is set, nothing is acknowledged before its client reads on: the send buffer
-bounds alone what is held. A reply is at its client when that reads it.
+Replies to a client that stops reading fill buffers, first its own. The hash of the flow selects
+these clients, so a run has no extra randomness, and a retrying client stays the same. Without a
+receive window, data is acknowledged only when the client reads again: then only the send buffer
+bounds it. A reply arrives when its client reads it.
 
 Sources: Hansen 2009, slowloris (a header that does not end); RFC 9112, section 9.5; RFC 9293,
 section 3.8.6 (a window of zero). Left out: probes of that window, and that a client which closes a
@@ -28,13 +28,13 @@ from ..wire.way import thousandth_of
 
 
 def pieces_of(world: World, c: int) -> int:
-    """Return in how many pieces each request of *c* comes: some of the clients send them whole."""
+    """Return the number of pieces of each request of *c*: some clients send whole requests."""
     some = thousandth_of(world, c, 7_919)
     return world.client.request_pieces if some < world.client.pieces_permille else 1
 
 
 def is_part(world: World, c: int) -> bool:
-    """Take a piece of a request of *c*; return whether more of it is to come."""
+    """Take a piece of a request of *c*; return whether more pieces follow."""
     world.came_pieces[c] += 1
     if world.came_pieces[c] < pieces_of(world, c):
         world.part[c] = 1
@@ -44,7 +44,7 @@ def is_part(world: World, c: int) -> bool:
 
 
 def read_ns(world: World, c: int, at_client_ns: int) -> int:
-    """Return when the client of *c* reads what is with its kernel at *at_client_ns*."""
+    """Return when the client of *c* reads data that its kernel has at *at_client_ns*."""
     return _reads_on_ns(world, c, at_client_ns) if world.some_stop_reading else at_client_ns
 
 

@@ -169,7 +169,7 @@ def _stolen_from(world: World, cpu: Cpu) -> int:
 
 
 def lengthen_interrupt(world: World, cost_ns: int) -> None:
-    """Have the interrupt that tells of something take *cost_ns* more: what it sets off there."""
+    """Lengthen the interrupt of the current packet by *cost_ns*, for the work that it causes."""
     cpu = world.cpus[world.waker]
     if cpu.irq_free_ns < world.now_ns:
         # It was a thread of the kernel that handled the packet: this begins now.

@@ -1,4 +1,4 @@
-"""Which thread has a CPU: turns, blocking, waking, and which thread may take it from another.
+"""The scheduler: time slices, blocking, waking and preemption of threads on a CPU.
 
     runnable ──► running ── step, step, ... ── SLEEP ──► blocked
         ▲           │ a tick finds that its slice is over   │ a descriptor calls
@@ -10,16 +10,16 @@
     nice 0      ████████████             ████████████                   turns end at ticks,
     nice 0                   ███████████             ███████████        of slices that are over
 
-A thread runs until it blocks, until a tick of the clock finds that its slice is over while others
-wait that have had no more, or until one wakes up that has had no more. What a thread has had is its
-run time by its weight, so that the weight decides who is next, and not how long a turn is. User
-code leaves the CPU at once, and a call when it is over: kernels without preemption switch on the
-way back to user space. A slice begins when the thread has come back. There is no tick on a CPU for
-which nobody waits. Ties: those that wait are in the order in which they came; one that has had as
-much as the running thread is before it.
+A thread runs until it blocks, until a clock tick finds its slice over while a thread waits that has
+had at most as much CPU time, or until such a thread wakes up. CPU time is run time divided by
+weight, so the weight decides the order of threads, not the length of a turn. User code leaves the
+CPU at once, a call leaves it at its end: kernels without preemption switch on the return to user
+space. The slice counts from when the thread is back at its own work, so it makes at least one step
+even if slices are tiny. A CPU without waiting threads has no tick. Ties: waiting threads keep their
+order; a thread with as much CPU time as the running one goes before it.
 
-A step is cut in the middle, whatever it is, by what is more urgent than any process: work on
-packets where interrupts or polls do it, and a stall.
+Work that is more urgent than any process cuts a step in the middle: work on packets where
+interrupts or polls do it, and a stall.
 
 A thread that wakes up has had at least what those have had that run or wait there, but for a
 credit. Linux since 6.6 keeps the lag of a sleeper instead: with a positive lag it takes the CPU,
@@ -371,7 +371,7 @@ def _queue(world: World, cpu: Cpu, thread: Worker) -> None:
 
 
 def _queue_first(cpu: Cpu, number: int) -> None:
-    """Have the thread of that *number* come before all that wait for *cpu*, whatever they had."""
+    """Put the thread of that *number* before all threads that wait for *cpu*."""
     cpu.first_runnable = (cpu.first_runnable - 1) % len(cpu.runnable)
     cpu.runnable[cpu.first_runnable] = number
     cpu.n_runnable += 1

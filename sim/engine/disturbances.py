@@ -1,16 +1,16 @@
-"""What disturbs a run: faults, when they begin and are over, and a flood.
+"""Disturbances of a run: faults, with their start and end, and a flood.
 
-- stall: a CPU does nothing but handle interrupts (a collector of garbage that stops the world, a
-  page that has to come from the disk, a hypervisor that runs another machine). Two at once on one
-  CPU are one, to the end of the later.
-- link: another bandwidth (a path that fails over, a neighbour's transfer). Of several at once the
-  last of the scenario counts.
-- signals: a process of the same user holds signals, so that fewer are left to the server's queue.
-- reading: some clients do not read. Nothing happens when that begins or ends:
+- stall: a CPU only handles interrupts (garbage collection that stops the world, a page fault from
+  disk, a hypervisor that runs another machine). Two stalls at once on one CPU count as one, to the
+  later end.
+- link: another bandwidth (a failover, a neighbour's transfer). The last fault in the scenario
+  counts if there are several at once.
+- signals: a process of the same user holds signals, so that the server's queue has room for fewer.
+- reading: some clients do not read. There is no event at its start or end:
   sim/clients/slow_clients.py.
-- flood: datagrams to a socket that no process reads. They cost the kernel what dropping them takes,
-  and are the load of the classical experiments on livelock: packets whose work is in vain, beside a
-  server or a process that wants the CPU. Bursts arrive at the CPU that handles packets.
+- flood: datagrams to a socket that no process reads. They cost the time to drop them, as in the
+  classical experiments on livelock: useless packets beside a server or a process that needs the
+  CPU. Bursts arrive at the CPU that handles packets.
 
 Source of the flood: Mogul and Ramakrishnan 1997, section 6 (the packet source).
 """

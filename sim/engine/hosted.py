@@ -228,7 +228,7 @@ class HostedRun(ReferenceRun):
         """Return a new connection, whose client waits for a process: row and counts are set."""
         world = self.world
         c = _add_rows(world, world.rows_each, {})
-        world.requests[c] = world.left[c] = 1  # or more: its process will say
+        world.requests[c] = world.left[c] = 1  # or more: its process sets it
         self.led_rows.add(c)
         return c
 

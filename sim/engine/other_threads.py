@@ -51,9 +51,9 @@ def start_other_cpus(world: World) -> None:
 
 
 def resumes(world: World, cpu: Cpu) -> bool:
-    """Return whether it is for the program of `cpu.running` to say its next step.
+    """Return whether the program of `cpu.running` has to yield its next step.
 
-    Until then others go on, and programs that had to leave the CPU in a step.
+    Until then other threads run, and programs that had to leave the CPU in a step.
     """
     if not is_other(world, cpu.running) and is_on_cpu(world.workers[cpu.running]):
         return True

@@ -7,7 +7,7 @@ happened. In an environment of somebody's own a server is a `HostedRun` (sim/eng
 
 A step needs no event of its own: the machine lets all that is due before the step's end happen
 (`env.step`), then goes on at that time, ahead of `env.now` but never past the next entry of the
-calendar, so that no process can tell. It is the loop of the compiled engine, word for word.
+calendar, so no process can notice. It is the loop of the compiled engine, word for word.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ Extension = Callable[[simpy.Environment, World], Any]
 
 
 class Observer(Protocol):
-    """What is told of a run as it goes on, and changes nothing: `Recorder`, for one.
+    """An observer of a run that changes nothing, such as `Recorder`.
 
-    All that happens between two calls happens at the time of the second, `world.now_ns`.
+    All events between two calls happen at the time of the second, `world.now_ns`.
     """
 
     def step_ends(self, world: World, cpu: Cpu) -> None:
@@ -45,7 +45,7 @@ class Observer(Protocol):
         """Take that the step before has had its effect, and the next has begun."""
 
     def happened(self, world: World, kind: int, subject: int) -> None:
-        """Take that the occurrence *kind* has befallen *subject*, and the mechanism has heard."""
+        """Take note of the occurrence *kind* of *subject*, after the mechanism was notified."""
 
 
 class ReferenceRun:
@@ -64,7 +64,7 @@ class ReferenceRun:
     extend:
         Called with (env, world) before the run: a place to start SimPy processes of one's own.
     observe:
-        Told of each occurrence, and of each step of each CPU.
+        Called at each occurrence, and at each step of each CPU.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class ReferenceRun:
         self.env.process(self._machine())
 
     def run(self, progress: Callable[[int], None] | None = None) -> World:
-        """Run to the end and return the world; *progress* is told the simulated time."""
+        """Run to the end and return the world; *progress* receives the simulated time."""
         parts = 50 if progress else 1
         for part in range(1, parts + 1):
             until_ns = self.duration_ns * part // parts
@@ -119,7 +119,7 @@ class ReferenceRun:
         self.tell()
 
     def tell(self) -> int:
-        """Tell the mechanism what was posted; return how many workers it woke."""
+        """Notify the mechanism of posted events; return the number of workers woken."""
         return self._tell(self.world)
 
     def _on_observed(self, at_ns: int, kind: int, subject: int) -> None:
@@ -133,7 +133,7 @@ class ReferenceRun:
         # While a run lasts SimPy's own end of it is on the calendar, so there is a first entry.
         entries, happen_next = self.env.entries, self.env.step
         several = len(world.cpus) > 1
-        # Who observes a run is told of each step, also of those during which nothing is due.
+        # An observer is notified of each step, including steps without other events.
         goes_through = len(world.workers) == 1 and observe is None
         resume = self._resume_alone if goes_through else self._resume
         for cpu in world.cpus:

@@ -19,9 +19,9 @@ def worker_for(engine: str) -> Worker:
 
 @contextlib.contextmanager
 def workers_for(engine: str, workers: int) -> Iterator[Executor | None]:
-    """Yield an executor of so many workers that suit *engine*; None for one: this thread.
+    """Yield an executor with *workers* that suit *engine*; None for one worker: this thread.
 
-    Ctrl-C reaches the main thread alone: it gives up what is waiting and stops what is running.
+    Ctrl-C reaches only the main thread: it cancels waiting runs and stops running ones.
     """
     if workers <= 1:
         yield None
@@ -31,7 +31,7 @@ def workers_for(engine: str, workers: int) -> Iterator[Executor | None]:
 
 
 def new_executor(engine: str, workers: int) -> ThreadExecutor | ProcessExecutor:
-    """Return an executor of so many workers that suit *engine*, for the caller to end."""
+    """Return an executor with *workers* that suit *engine*; the caller ends it."""
     if worker_for(engine) == "thread":
         return ThreadExecutor(workers)
     return ProcessExecutor(workers, share_failures())

@@ -1,16 +1,16 @@
-"""What became of each connection: one class each, and they add up.
+"""The fate of each connection: exactly one each, and they add up.
 
-    offered ─┬─ replied                     all its replies, in time for its client
-             ├─ timeout, refused, reset     its client gave up, or was turned away
-             ├─ descriptors, ports, dropped it never came to be: none of these, no SYN answered
-             ├─ stranded                    it waits for an event of which the server will not hear
-             └─ open                        it waits, and may yet be answered
+    offered ─┬─ replied                     all replies received, before the client's time-out
+             ├─ timeout, refused, reset     its client timed out, or was rejected
+             ├─ descriptors, ports, dropped never opened: no descriptor, no port, no SYN-ACK
+             ├─ stranded                    it waits for an event that the server will never get
+             └─ open                        it waits, and may still get its reply
 
-A connection that is open at the end of a run is counted as such: none disappears.
+Connections that are open at the end of a run are counted, too: none disappears.
 
-A stranded one waits for an event of which its server will never hear. A server that is notified of
-changes may lose one: a queue was full, or it did not drain a descriptor. Then both sides wait.
-Nothing of this can be repaired by time, so a run that ends so says it.
+A stranded connection waits for an event that its server will never get. A server that is notified
+of changes may lose one: its queue was full, or it did not drain a descriptor. Then both sides wait
+forever, and the run reports it.
 
 Sources: Chandra and Mosberger 2001, §4.1 ("notification leak"); epoll(7), "possible pitfalls".
 """
@@ -29,7 +29,7 @@ from .histogram import Integers
 
 
 class Fate(IntEnum):
-    """What became of a connection; but for STRANDED, the codes of `Status`."""
+    """The fate of a connection; codes as in `Status`, and STRANDED."""
 
     REPLIED = status.REPLIED
     TIMEOUT = status.TIMEOUT
@@ -43,14 +43,14 @@ class Fate(IntEnum):
 
 
 def fates_of(status: NDArray[np.integer], numbers: Integers, stranded: Integers) -> Integers:
-    """Return what became of the connections of these *numbers* in the trace.
+    """Return the fates of the connections of these *numbers* in the trace.
 
     Parameters
     ----------
     status, numbers:
         One entry a connection, shape (n,): as in `Status`, and its row in the trace.
     stranded:
-        As of `stranded`. A client that has given up is not stranded, whatever waits at the server.
+        The result of `stranded`. A client that has timed out is not stranded.
     """
     if len(stranded) == 0:
         return np.asarray(status, np.int64)
@@ -60,7 +60,7 @@ def fates_of(status: NDArray[np.integer], numbers: Integers, stranded: Integers)
 
 
 class Missing(IntEnum):
-    """The event of which the server does not hear."""
+    """The event that the server does not get."""
 
     ACCEPT = 0  # a connection waits to be accepted
     READ = 1  # a request, or the end of the connection, waits to be read
@@ -72,16 +72,16 @@ NOBODY = np.zeros((0, 2), np.int64)
 
 
 def stranded(world: World, tells: Callable[[World, int], bool]) -> NDArray[np.int64]:
-    """Return the connections that are stranded now, shape (n, 2): number, and what is `Missing`.
+    """Return the connections that are stranded now, shape (n, 2): number, and `Missing` event.
 
     Parameters
     ----------
     world:
         A run, at its end.
     tells:
-        Of its mechanism: whether the server will hear of a descriptor that is ready.
+        The mechanism's test whether the server will be notified of a ready descriptor.
 
-    Numbers are those of the trace; of the idle population, -1 for the first, -2 for the second.
+    Numbers are those of the trace; idle connections are -1, -2 and so on.
     """
     in_hand = {worker.event_fd[i] for worker in world.workers for i in range(worker.n_events)}
 

@@ -1,4 +1,4 @@
-"""How durations are kept: every one of them, or a histogram whose error is bounded.
+"""Storage of durations: every value, or a histogram with a bounded error.
 
     value   0 1 2 ... 4095 | 4096 4098 ... 8190 | 8192 8196 ... | ...
     width       1 ns       |        2 ns        |     4 ns      | ...
@@ -35,7 +35,7 @@ RELATIVE_ERROR = 0.5 / _SUB
 
 
 class Distribution(Protocol):
-    """Durations in ns, not negative, of which figures are asked once all are in."""
+    """Non-negative durations in ns; statistics are computed when all are added."""
 
     @property
     def n(self) -> int:
@@ -176,7 +176,7 @@ class Values(Histogram):
         self._parts: list[Integers] = []
 
     def add(self, values_ns: Integers) -> None:
-        """Keep *values_ns*, shape (n,), which nobody may change from now on.
+        """Keep *values_ns*, shape (n,), which must not change from now on.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""What a run leaves behind: times of every connection, every counter, every CPU nanosecond.
+"""The record of a run: times of every connection, every counter, every nanosecond of CPU time.
 
 A connection of the trace may take several attempts, each a row:
 
@@ -6,8 +6,8 @@ A connection of the trace may take several attempts, each a row:
     rows     0 1 2                    3 4 5              each `rows_each` attempts, used or not
     record   due ─── first ...        ... last ─── done, status
 
-A user sees one connection: wanted when the first attempt was due, ended as the last one did. An
-attempt goes on with the request that the one before has left.
+A user sees one connection: it is due with its first attempt, and ends as its last attempt. An
+attempt continues with the request that the previous one left.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ class Requests(NamedTuple):
     Attributes
     ----------
     due_ns:
-        When its client wanted to send it.
+        Time when its client wanted to send it.
     row:
-        The row of the connection on which it was made last, -1 where it still waits at its client.
+        The row of the connection that carried it last, -1 while it waits at its client.
     ended_ns, status:
-        When it had its reply or failed, -1 where it has not; as in `Status`.
+        Time of its reply or failure, -1 without one; as in `Status`.
     """
 
     due_ns: Integers
@@ -74,8 +74,8 @@ class Requests(NamedTuple):
 def requests_of(world: World, end_ns: int) -> Requests:
     """Return all requests of *world* as they were at *end_ns*, in order of their numbers.
 
-    A request without a reply ends as its connection does. One that was to come after a pause in
-    which its connection was lost is never due (NEVER_NS).
+    A request without a reply ends as its connection does. If a connection is lost in a pause, the
+    request after the pause is never due (NEVER_NS).
     """
     due_ns, reply_ns, row = (
         _array(column[: world.n_requests])
@@ -102,8 +102,8 @@ def requests_of(world: World, end_ns: int) -> Requests:
 def _is_sent_beyond(row: Integers, reply_ns: Integers, end_ns: int) -> NDArray[np.bool_]:
     """Return which requests of kept connections were sent after a reply beyond *end_ns*.
 
-    A client knows when it will have read a reply, and sends its next request then: that has not
-    happened either.
+    A client computes when it will have read a reply, and sends its next request then: beyond the
+    end, that has not happened either.
     """
     beyond: NDArray[np.bool_] = reply_ns > end_ns
     if not beyond.any():
@@ -147,14 +147,14 @@ class Outcome:
     worker_connections:
         Connections that each worker has had: see `connections_of_workers`.
     stranded:
-        Connections that wait for an event of which the server will not hear, shape (n, 2): as of
+        Connections that wait for an event that the server will never get, shape (n, 2): see
         `fates.stranded`.
     path:
         Number of the path that each connection that was due takes, shape (n,); empty without paths.
     n_paths:
         How many paths there are.
     n_silent:
-        Requests that clients did not make for want of room in the run: above 0, run it anew.
+        Requests that clients did not make because the run had no room: above 0, run it again.
     class_of_requests:
         The class of the client of each request that was due, shape (requests,); empty where there
         is one class.
@@ -301,9 +301,9 @@ def ledgers_of(world: World) -> Integers:
 def connections_of_workers(world: World) -> Integers:
     """Return how many connections each worker has had: accepted, handed to it, or open before.
 
-    Silent ones are not counted. Empty where there is one worker, or where a connection is of none:
-    threads that wait in one set serve whatever comes, and a thread that was begun for a connection
-    has no other.
+    Silent connections are not counted. Empty with one worker, or where connections belong to no
+    worker: threads that wait in one set serve any connection, and a thread that was started for a
+    connection has no other.
     """
     n = world.n_siblings or len(world.workers)
     is_shared = world.program.sharing == Sharing.READY_LIST

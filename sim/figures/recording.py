@@ -1,15 +1,15 @@
-"""What a run on the reference engine did in a window of time: every CPU's nanoseconds, one by one.
+"""The activity of every CPU in a time window of a run on the reference engine, without gaps.
 
     cpu 0  │ WAIT │ ACCEPT ┤INTERRUPT├ ACCEPT │ SLEEP │   IDLE   ┤INTERRUPT├ IDLE │ WAKE │
            └ a step, cut in two by a packet   ┘                              a tiling: no gaps
 
     queues     at_ns, lengths      written down when one changes
-    happenings at_ns, kind, c      what befell which connection
+    happenings at_ns, kind, c      events of connections
 
-The spans of a CPU follow each other without a gap or an overlap, and those of an activity add up to
-what the ledger of the run has for it, to the nanosecond. The recorder only looks: the outcome of a
-recorded run is that of the run. It keeps at most so many entries; where these end, so does the
-recording, and says so.
+The spans of a CPU follow each other without a gap or an overlap. The spans of an activity add up to
+the run's ledger, to the nanosecond. The recorder only reads: a recorded run has the same outcome.
+The number of entries is limited; at the limit the recording ends, and `whole_until_ns` has that
+time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ..state.world import Cpu, World
 from .queue_lengths import QUEUES, Measure
 
 _UNSEEN = frozenset({occurrence.SAMPLE, occurrence.MARK})
-"""Occurrences of the simulator's own accounts, not of the machine."""
+"""Occurrences in the simulator's accounting, not in the machine."""
 _TAKEN = {
     activity.WAIT: count.EVENTS,
     activity.WAKE: count.EVENTS,
@@ -45,25 +45,25 @@ class Span(NamedTuple):
     Attributes
     ----------
     begin_ns, end_ns:
-        When, in ns from the start of the run.
+        The time, in ns from the start of the run.
     cpu, thread:
-        Where, and who had that CPU; no thread (NONE) while it was idle. That of an interrupt is the
-        one that it was stolen from.
+        The CPU, and the thread that had it; NONE while it was idle. For an interrupt: the thread
+        that it interrupted.
     activity:
         As in `Activity`.
     step:
         Number of the thread's step, which interrupts may cut into several spans; NONE where no
         thread was at work.
     kind:
-        Of an interrupt: which occurrence set it off. Of a call on a connection to the backend:
+        For an interrupt: the occurrence that caused it. For a call on a connection to the backend:
         BACKEND_REPLY. Else NONE.
     connection, fd:
-        Whose packet, and which connection and descriptor a system call was about; NONE: none, or
-        none in particular.
+        The connection of the packet, or the connection and descriptor of the system call; NONE:
+        none, or several.
     found:
-        Of an interrupt: how many packets it handled; of a wait, or of waking up in it: how many
-        descriptors it will return;
-        of accept and read: 1, or 0 where there was nothing to take (EAGAIN).
+        For an interrupt: the number of packets handled; for a wait, or waking up in it: the number
+        of descriptors that it will return;
+        for accept and read: 1, or 0 on EAGAIN.
     """
 
     begin_ns: int
@@ -79,7 +79,7 @@ class Span(NamedTuple):
 
 
 class Event(NamedTuple):
-    """An occurrence that befell a connection, or none (NONE), at *at_ns*; kind as `Occurrence`."""
+    """An occurrence of a connection, or of none (NONE), at *at_ns*; kind as in `Occurrence`."""
 
     at_ns: int
     kind: int
@@ -87,14 +87,14 @@ class Event(NamedTuple):
 
 
 class Lengths(NamedTuple):
-    """How long queues are from *at_ns* on, in the order of `Recorder.queue_names`."""
+    """Queue lengths from *at_ns* on, in the order of `Recorder.queue_names`."""
 
     at_ns: int
     lengths: tuple[int, ...]
 
 
 Look = Callable[[World], Any]
-"""Reads something off the world, to be kept."""
+"""Reads a value from the world, to be kept."""
 
 
 class NotedColumn(list[int]):
@@ -145,7 +145,7 @@ class _Stolen(NamedTuple):
 
 
 class _Track:
-    """How far one CPU has been recorded, and the interrupts that its next span has to leave out."""
+    """The recorded time of one CPU, and the interrupts to leave out of its next span."""
 
     def __init__(self) -> None:
         self.until_ns = 0
@@ -156,19 +156,20 @@ class _Track:
 
 
 class Recorder:
-    """Writes down what a run does from *begin_ns* until *end_ns*: pass it as `observe`.
+    """Records a run from *begin_ns* until *end_ns*: pass it as `observe`.
 
     Parameters
     ----------
     begin_ns, end_ns:
         The window, in ns from the start of the run.
     limit:
-        The recording ends where it has so many entries, spans, events and lengths together; what
-        the CPUs are at then still comes into it.
+        The recording ends at this number of spans, events and lengths together; the current
+        activity of the CPUs is still recorded.
     queues:
-        What is measured besides `QUEUES`, by name.
+        Other queues to measure besides `QUEUES`, by name.
     look, states_max:
-        What is read off the world whenever it may have changed, and how often at most.
+        A function that reads a state from the world after each possible change, and the largest
+        number of states.
 
     Attributes
     ----------
@@ -179,7 +180,7 @@ class Recorder:
     queue_names:
         The columns of `lengths`.
     whole_until_ns:
-        Until when all is there: the end of the window, unless the limit was met before.
+        End of the complete recording: the end of the window, unless the limit was met before.
 
     Raises
     ------
@@ -228,7 +229,7 @@ class Recorder:
         return tuple(self._measures)
 
     def step_ends(self, world: World, cpu: Cpu) -> None:
-        """Write down what *cpu* did since it was looked at last."""
+        """Record the activity of *cpu* since its last span."""
         if self._is_over:
             return
         self._first_span = len(self.spans)
@@ -251,7 +252,7 @@ class Recorder:
         self._look(world, NONE, NONE)
 
     def happened(self, world: World, kind: int, subject: int) -> None:
-        """Write down an occurrence, and the interrupt that it was."""
+        """Record an occurrence, and its interrupt."""
         if self._is_over:
             return
         if kind == occurrence.HANDLED:
@@ -265,7 +266,7 @@ class Recorder:
             self.events.append(Event(world.now_ns, kind, connection))
 
     def finish(self, world: World) -> None:
-        """Write down what the CPUs are at when the run ends; to be called behind it."""
+        """Record the activity of the CPUs at the end of the run; to be called after it."""
         if not self._is_over:
             self._end(world, min(world.now_ns, self.end_ns))
 
@@ -275,7 +276,7 @@ class Recorder:
         self._watched = world.watched_by = NotedColumn(world.watched_by)
 
     def _note_effect(self, world: World) -> None:
-        """Say of the step that has ended what it was about, and what it found."""
+        """Complete the span of the last step: its connection, descriptor and result."""
         found = 0
         if self._ended in _TAKEN:
             counted = [world.counts[i] for i in _TAKEN.values()]
@@ -290,7 +291,7 @@ class Recorder:
             fd = self._watched.first
             connection = NONE if fd == NONE else list.__getitem__(self._column, fd)
             if fd == NONE:
-                # The kernel is told later, in one call for many: what was accepted or read before.
+                # The kernel gets interests later, in one call for many: use earlier events.
                 fd, connection = self._about.get(self._thread, (NONE, NONE))
         if fd != NONE:
             self._about[self._thread] = (fd, connection)
@@ -384,7 +385,7 @@ class Recorder:
 
 
 def _calls_to_backend(world: World) -> int:
-    """Return how many queries were written, and replies read, that are the backend's."""
+    """Return the number of queries written to the backend and replies read from it."""
     return world.counts[count.BACKEND_QUERIES] + world.counts[count.BACKEND_REPLIES]
 
 
@@ -406,9 +407,9 @@ def _gaps_since(world: World, cpu: Cpu, track: _Track) -> list[_Stolen]:
 
 
 def _between_gaps(world: World, cpu: Cpu, interrupt: _Stolen) -> list[_Stolen]:
-    """Return the parts of *interrupt* that gaps have left of it, the last one first.
+    """Return the parts of *interrupt* between gaps, the last one first.
 
-    What it found is of the first part.
+    The first part has its number of packets.
     """
     parts, end_ns = [], interrupt.end_ns
     for gap_begin_ns, gap_end_ns in _taken(world, cpu, cpu.n_gaps):

@@ -1,9 +1,9 @@
-"""From the record of a run to the figures people quote: rates, latencies, errors, CPU, queues.
+"""From the record of a run to its metrics: rates, latencies, errors, CPU, queues.
 
-All figures are of the measured window, from the mark to the end of the run. Requests are the unit.
-A request's latency runs from when it was due to the last byte of its reply (coordinated omission
-cannot hide in it). The first of a connection is due when the connection is; a later one when the
-pause after the reply before it is over.
+All metrics cover the measured window, from the mark to the end of the run. Requests are the unit.
+The latency of a request runs from its due time to the last byte of its reply, so it is free of
+coordinated omission. The first request of a connection is due with the connection, a later one at
+the end of the pause after the previous reply.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ DROPS = {
     "receive_queue": Count.PACKET_DROPS,
     "paths": Count.SEGMENTS_LOST,
 }
-"""Causes for which packets are dropped: each packet has one, so they add up."""
+"""Causes of dropped packets: each packet has one, so they add up."""
 LINK_TIMES = ("link_up_ns", "link_down_ns")
-"""Counts of how long messages take on the link, each way."""
+"""Counters of the time of messages on the link, each way."""
 BACKEND_TIMES = (
     "backend_work_ns",
     "backend_queue_ns",
@@ -41,20 +41,19 @@ BACKEND_TIMES = (
     "backend_full_ns",
     "backend_stay_ns",
 )
-"""Counts of how long requests are at the backend, or wait for it."""
+"""Counters of the time of requests at the backend, or in queues for it."""
 _RANKS = (0.5, 0.9, 0.95, 0.99, 0.999)
 OVERLOADED_SHARE = 0.05
-"""More of what was offered, failed or left behind, is an overload."""
+"""Share of offered requests, failed or left behind, above which a run is overloaded."""
 
 
 class Verdict(StrEnum):
-    """How the server coped.
+    """The state of the server.
 
-    STABLE: it answered what came. BACKLOGGED: it answered nearly all, but the queue was longer at
-    the end than at the beginning, some clients failed, or more wait than were answered. OVERLOADED:
-    it fell behind for good, or sends no reply, and latencies measure how long the run was rather
-    than how fast the server is. STRANDED: some clients wait for an event of which the server is
-    never notified.
+    STABLE: the server replied to all requests. BACKLOGGED: it replied to nearly all, but the queue
+    grew, some clients failed, or more requests wait than received replies. OVERLOADED: it falls
+    behind permanently, or sends no reply; latencies then depend on the length of the run. STRANDED:
+    some clients wait for an event of which the server is never notified.
     """
 
     STABLE = "stable"
@@ -65,7 +64,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Latency:
-    """Quantiles in ns; NaN where nobody was answered."""
+    """Quantiles in ns; NaN without replies."""
 
     mean: float
     p50: float
@@ -78,7 +77,7 @@ class Latency:
 
 @dataclass(frozen=True)
 class Quantiles:
-    """Quantiles in ns over all connections that were due; infinite where too many failed."""
+    """Quantiles in ns, including failures; infinite if too many failed."""
 
     p50: float
     p90: float
@@ -99,10 +98,10 @@ class Rate:
 
 @dataclass(frozen=True)
 class Cpu:
-    """CPU time of the window in ns, accounted in three ways that people take for one.
+    """CPU time of the window in ns, in three accountings that are often confused.
 
-    process_ns is what getrusage says (interrupts that hit the process included, those that hit
-    idleness not), busy_ns all that was not idle (/proc/stat), idle_ns the idle counter.
+    process_ns is the time in getrusage (with interrupts of the process, without interrupts of an
+    idle CPU), busy_ns all time that was not idle (/proc/stat), idle_ns the idle counter.
     busy_of_each_ns is busy_ns by CPU.
     """
 
@@ -115,11 +114,12 @@ class Cpu:
 
 @dataclass(frozen=True)
 class ConnectionFigures:
-    """The figures of whole connections; see `Summary`.
+    """The metrics of whole connections; see `Summary`.
 
-    lifetime_ns is from when a connection was due to its last reply, pauses included, of those that
-    were answered in full; connect_ns until its SYN-ACK came. of_workers is how many each worker has
-    had in the whole run (`connections_of_workers`); empty where none belongs to one.
+    lifetime_ns is the time from the due time of a connection to its last reply, pauses included,
+    for connections with all replies; connect_ns the time to its SYN-ACK. of_workers is the number
+    of connections of each worker in the whole run (`connections_of_workers`); empty where
+    connections belong to no worker.
     """
 
     offered: int
@@ -131,7 +131,7 @@ class ConnectionFigures:
 
 @dataclass(frozen=True)
 class PathFigures:
-    """The figures of the requests of one path; see `Summary`."""
+    """The metrics of the requests of one path; see `Summary`."""
 
     offered: int
     replied: int
@@ -141,7 +141,7 @@ class PathFigures:
 
 @dataclass(frozen=True)
 class ClassFigures(PathFigures):
-    """The figures of the requests of one class of clients; see `Summary`."""
+    """The metrics of the requests of one class of clients; see `Summary`."""
 
     latency_due_ns: Quantiles
 
@@ -150,7 +150,7 @@ class ClassFigures(PathFigures):
 class Memory:
     """Bytes that the kernel keeps for the server, sampled over the window; NaN without samples.
 
-    at_peak has the parts of the greatest sample, as in `SAMPLED_MEMORY`; they add up to peak.
+    at_peak has the parts of the largest sample, as in `SAMPLED_MEMORY`; they add up to peak.
     """
 
     peak: float
@@ -160,18 +160,17 @@ class Memory:
 
 @dataclass(frozen=True)
 class Summary:
-    """The figures of one run.
+    """The metrics of one run.
 
-    offered, replied, errors and fates count requests: offered and errors those that were due in the
-    window, replied those that were answered in it. latency_ns is of those that were due in the
-    window and answered. latency_due_ns counts every request that was due: one that failed waited
-    for ever, one that is still open has waited since. connections has what is of whole ones.
-    stranded are the clients that wait for an event of which the server will not hear, by what is
-    `Missing`. fates say what became of each request that was due in the window, as in `Fate`; they
-    add up to `offered`. paths has the figures of each class of clients by their way to the link, in
-    the order of the settings; classes those of each class of clients by what they ask for. dropped
-    are packets of the window by cause, as in `DROPS`. memory_bytes is what the server's kernel
-    keeps for it. requests is what percentiles of any rank are asked of.
+    offered, replied, errors and fates count requests: offered and errors those due in the window,
+    replied those with a reply in the window. latency_ns covers requests due in the window with a
+    reply. latency_due_ns covers all requests due in the window: a failed request counts as
+    infinite, an open one as long as it has waited. connections has the metrics of whole
+    connections. stranded are the clients that wait for an event that the server will never get, by
+    `Missing` event. fates counts the requests due in the window by `Fate`; they add up to
+    `offered`. paths has the metrics of each path, in the order of the settings; classes those of
+    each class of clients. dropped counts packets of the window by cause, as in `DROPS`.
+    memory_bytes is the kernel memory of the server. requests gives percentiles of any rank.
     """
 
     window_ns: int
@@ -204,30 +203,30 @@ class Summary:
 
     @property
     def throughput_per_s(self) -> float:
-        """Requests answered, per second of the window."""
+        """Replies received per second of the window."""
         return self.replied * SECOND_NS / self.window_ns
 
     @property
     def cpu_busy(self) -> float:
-        """Share of the window in which the server's CPU was not idle; of several, the mean."""
+        """Share of the window in which the server's CPU was not idle; the mean of several CPUs."""
         return self.cpu.busy_ns / (self.cpu.busy_ns + self.cpu.idle_ns)
 
     @property
     def cpu_busiest(self) -> float:
-        """Share of the window in which the CPU that was busiest was not idle."""
+        """Share of the window in which the busiest CPU was not idle."""
         return max(self.cpu.busy_of_each_ns) / self.window_ns
 
     @property
     def link_busy(self) -> float:
-        """Share of the window that messages take on the link, in the direction that has more.
+        """Share of the window in which the link transmits, in the busier direction.
 
-        Those that were sent in the window count, also where they wait for the link: 1 at most.
+        Messages sent in the window count, also while they wait for the link: 1 at most.
         """
         return min(1.0, max(self.calls[name] for name in LINK_TIMES) / self.window_ns)
 
 
 def summarise(outcome: Outcome) -> Summary:
-    """Return the figures of *outcome*'s window."""
+    """Return the metrics of *outcome*'s window."""
     tallies = Tallies(
         outcome.mark_ns,
         outcome.duration_ns,
@@ -262,7 +261,7 @@ def summary_of(
     of_workers: Integers,
     stranded: Integers = NOBODY,
 ) -> Summary:
-    """Return the figures of a run whose connections and requests are in *tallies*.
+    """Return the metrics of a run whose connections and requests are in *tallies*.
 
     Parameters
     ----------
@@ -359,7 +358,7 @@ def cpu(ledger_ns: Integers) -> Cpu:
 
 
 def verdict(tally: Tally) -> Verdict:
-    """Return how the server coped: see `verdict_of`."""
+    """Return the state of the server: see `verdict_of`."""
     return verdict_of(
         growth=tally.n_open_end - tally.n_open_begin,
         n_open_begin=tally.n_open_begin,
@@ -389,27 +388,27 @@ def verdict_of(
     progress: Progress,
     n_gave_up: int = 0,
 ) -> Verdict:
-    """Return how a server coped, from what came, what is left, and what it got through.
+    """Return the state of a server, from offered requests, the rest at the end, and progress.
 
-    Two kinds of evidence count, and the worse of them decides.
+    There are two kinds of evidence; the worse one decides.
 
-    - Growth and failures. *growth* is that of open connections over the window. Above 5% of what
-      was offered is overload (the server never catches up), above 1%, or any error, a backlog.
-      Growth within four standard deviations of a Poisson count of *n_open_begin* is no sign. A
-      connection that failed is not open: it is an error.
-    - Progress. Users of a closed loop wait for the server, so their number cannot grow, however
-      slow it is. By Little's law they wait for longer than the window if more of them wait than
-      are answered in it: a backlog. It is overload if they wait for 20 times as long as the second
-      half of the window at its rate, or if no reply comes while a request waits through the window
-      or a client gives up in it. As above, four standard deviations of those that wait are no sign.
-      A window, or a second half, in which a request waits and no reply comes is never stable.
+    - Growth and failures. *growth* is that of open connections over the window. Above 5% of the
+      offered requests it is an overload (the server never catches up). Above 1%, or with any error,
+      it is a backlog. Growth within four standard deviations of a Poisson count of *n_open_begin*
+      does not count. A failed connection is not open: it is an error.
+    - Progress. Users of a closed loop wait for the server, so their number cannot grow. By Little's
+      law they wait longer than the window if more requests wait than receive replies in it: a
+      backlog. It is an overload if they wait for 20 times the second half of the window at its
+      rate. It is also an overload if no reply arrives while a request waits through the window or a
+      client times out in it. As above, four standard deviations of the waiting number do not count.
+      A window, or a second half, with a waiting request and no reply is never stable.
 
     Parameters
     ----------
     growth, n_open_begin, n_offered, n_errors:
-        Requests; errors are those of requests that were due in the window.
+        Numbers of requests; errors are those of requests due in the window.
     progress:
-        Requests answered and waiting.
+        Replies received, and requests waiting.
     n_gave_up:
         Requests that were due before the window and failed in it.
     """

@@ -1,12 +1,11 @@
-"""What a run's figures are made of, added up chunk by chunk from its records.
+"""The counts behind a run's metrics, added up chunk by chunk from its records.
 
     requests    ──► Tally ─┬─ counts: offered, replied, failed, open at both ends of the window
     connections ──► Tally  ├─ replies in each interval of 100 ms
-                           └─ durations: of the answered, of those that still wait
+                           └─ durations: of replies, of open requests
 
-The order of the records and where they are cut do not matter, so a run may hand over those that
-have ended and forget them.
-What happens at the end of the window still counts; what lies beyond it has not happened.
+The order of the records and their chunks do not matter, so a run may hand over ended records and
+forget them. Events at the end of the window still count; later events have not happened.
 """
 
 from __future__ import annotations
@@ -42,12 +41,12 @@ _OPEN, _REPLIED, _STRANDED = int(Fate.OPEN), int(Fate.REPLIED), int(Fate.STRANDE
 
 
 class Progress(NamedTuple):
-    """Whether a server gets through: requests that it answers, and requests that wait.
+    """The progress of a server: replies received, and requests waiting.
 
-    answered and answered_late are those that were answered in the window and in its second half,
-    whenever they were due. waiting are those without a reply at the end of the window,
-    waiting_long those that have waited through its second half, waiting_through those that have
-    waited through all of it.
+    `answered` and `answered_late` count replies in the window and in its second half, for requests
+    of any due time. waiting counts requests without a reply at the end of the window, waiting_long
+    those that have waited through its second half, waiting_through those that have waited through
+    all of it.
     """
 
     answered: int = 0
@@ -62,9 +61,9 @@ class Progress(NamedTuple):
 
 
 def progress_of_totals(answered: float, waiting: float) -> Progress:
-    """Return the progress of a window in which only totals are known: replies come evenly.
+    """Return the progress of a window with known totals only: replies arrive evenly.
 
-    Requests that wait have waited through all of it only if no reply came.
+    Waiting requests have waited through all of it only if no reply arrived.
     """
     n_waiting = max(0, round(waiting))
     n_long = 0 if answered > 0 else n_waiting
@@ -81,34 +80,33 @@ class Tally:
     begin_ns, end_ns:
         The window, in ns from the start of the run.
     n_paths, n_classes:
-        Ways of clients to the link, and classes of clients, of each of which there is a tally of
-        its own; 0: none.
+        Numbers of paths and of classes of clients, each with its own tally; 0: none.
     exact:
-        Whether every duration is kept (8 bytes each), or a histogram of them, whose quantiles are
-        within 0.025% (see `sim.histogram`). All else is exact either way.
+        Whether every duration is kept (8 bytes each), or a histogram with quantiles within 0.025%
+        (see `sim.histogram`). All other values are exact in both cases.
 
     Attributes
     ----------
     n_offered:
-        Records that were due in the window.
+        Records due in the window.
     n_replied, n_replied_late:
-        Records that were answered in the window, and in its second half, whenever they were due.
+        Records with a reply in the window, and in its second half, of any due time.
     n_failed:
-        Of those due in the window, by `FAILURES`.
+        Failed records due in the window, by `FAILURES`.
     n_stranded:
-        Of those due in the window, open for ever: `Fate.STRANDED`.
+        Stranded records due in the window: `Fate.STRANDED`.
     n_gave_up:
-        Records that were due before the window and failed in it.
+        Records due before the window that failed in it.
     n_open_begin, n_open_end:
         Records, due before, that had not ended at each end of the window.
     n_open_long, n_open_through:
-        Of those at its end, due before its second half, and due before it.
+        Open records at its end that were due before its second half, and before it.
     n_by_interval:
-        Answered records in each interval of `interval_ns`, shape (intervals,); what is left of
-        the window after the last whole interval is not counted.
+        Replies in each interval of `interval_ns`, shape (intervals,); the rest of the window after
+        the last whole interval is not counted.
     latency, waiting:
-        Of records due in the window: from due to the reply, of those answered; from due to
-        *end_ns*, of those still open.
+        For records due in the window: time from due to the reply; time from due to *end_ns* for
+        open records.
     of_paths, of_classes:
         The records of each path, and of each class of clients, by themselves; shape (n_paths,) and
         (n_classes,).
@@ -154,14 +152,14 @@ class Tally:
         path: Integers = ONE_FOR_ALL,
         client_class: Integers = ONE_FOR_ALL,
     ) -> None:
-        """Take records, each once: when it has ended, or at the end of the run.
+        """Add records, each once: when it has ended, or at the end of the run.
 
         Parameters
         ----------
         due_ns, ended_ns:
-            When each was due and when it ended, shape (n,), in ns; -1 where that never came.
+            Due time and end of each, shape (n,), in ns; -1 if never.
         fates:
-            What became of each, as in `Fate`, shape (n,). One that ended after the window is open.
+            The `Fate` of each, shape (n,). A record that ended after the window is open.
         path, client_class:
             The path of each, shape (n,), where there are paths; and its class.
 
@@ -174,7 +172,7 @@ class Tally:
             for number, part in enumerate(parts):
                 mine = of_each == number
                 part.add(due_ns[mine], ended_ns[mine], fates[mine])
-        # Nearly all are answered, and take a way with fewer questions.
+        # Nearly all records have replies, and take a path with fewer tests.
         answered = (fates == _REPLIED) & (ended_ns <= self.end_ns)
         if not answered.all():
             rest = ~answered
@@ -183,7 +181,7 @@ class Tally:
         self._add_answered(due_ns, ended_ns)
 
     def _add_answered(self, due_ns: Integers, reply_ns: Integers) -> None:
-        """Count records that were answered by the end of the window."""
+        """Count records with a reply by the end of the window."""
         due = self._is_due(due_ns)
         if not due.all():
             in_window = reply_ns >= self.begin_ns
@@ -216,12 +214,12 @@ class Tally:
 
     @property
     def progress(self) -> Progress:
-        """How many records were answered, and how many wait."""
+        """The number of records with a reply, and of waiting ones."""
         waiting = self.n_open_end, self.n_open_long, self.n_open_through
         return Progress(self.n_replied, self.n_replied_late, *waiting)
 
     def fates(self) -> dict[Fate, int]:
-        """Return how many of the records due in the window met which fate: all `n_offered`."""
+        """Return the number of records due in the window by fate: together `n_offered`."""
         found = {Fate(kind): n for kind, n in self.n_failed.items()}
         found[Fate.REPLIED] = self.latency.n
         found[Fate.OPEN] = self.waiting.n - self.n_stranded
@@ -229,10 +227,10 @@ class Tally:
         return {fate: found[fate] for fate in Fate}
 
     def quantiles_due_ns(self, probabilities: Sequence[float]) -> list[float]:
-        """Return quantiles of how long all records due in the window waited; NaN for none.
+        """Return quantiles of the waits of all records due in the window; NaN for none.
 
-        One that failed waited for ever, one that is still open has waited until the end. The
-        value of rank ceil(p (n - 1)) is taken: between a time and for ever nothing can lie.
+        A failed record counts as infinite, an open one as its wait until the end. The quantile is
+        the value of rank ceil(p (n - 1)): there is no value between a time and infinity.
         """
         if self.n_offered == 0:
             return [math.nan for _ in probabilities]
@@ -270,11 +268,11 @@ class Tallies:
     Attributes
     ----------
     requests:
-        Each from when it was due to its reply.
+        Each from its due time to its reply.
     connections:
-        Each from when its first request was due to its last reply.
+        Each from the due time of its first request to its last reply.
     connects:
-        How long connections due in the window took until their SYN-ACK came, in ns.
+        Times from due to the SYN-ACK of connections due in the window, in ns.
     """
 
     def __init__(

@@ -19,7 +19,7 @@ and a report in a thread that is to stop raises (`stoppable`).
 Each process has a pipe of its own. The pool of the standard library lets its processes share
 two pipes and their locks: one that is killed while it holds a lock, or half-way through a message,
 leaves the others, and the thread that reads for them, waiting for ever. Here a process that is
-killed ends its own pipe and nothing else, so Ctrl-C may kill whatever runs.
+killed ends its own pipe and nothing else, so Ctrl-C may kill any process.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ Worker = Literal["thread", "process"]
 
 
 class WorkerDiedError(BrokenExecutor):
-    """A worker process ended before its run did; the message says how."""
+    """A worker process ended before its run did; the message has the way it ended."""
 
 
 class StoppedError(Exception):
@@ -152,7 +152,7 @@ class _LocalExecutor(Executor):
                 thread.join()
 
     def kill(self) -> None:
-        """End the workers now, whatever they do; their calls fail.
+        """End the workers now, even if busy; their calls fail.
 
         No lock is waited for: Ctrl-C may have struck while this thread held that of a future.
         """
@@ -229,7 +229,7 @@ class ProcessExecutor(_LocalExecutor):
     def __init__(self, workers: int, begin: Callable[[], object] | None = None) -> None:
         super().__init__()
         self._processes: list[SpawnProcess] = []
-        # Spawned, not forked: a fork copies whatever threads hold at that moment (a progress
+        # Spawned, not forked: a fork copies the state of all threads at that moment (a progress
         # bar's). Python starts a helper with the first one and then lets signals through, so it
         # is started before they are held back.
         context = multiprocessing.get_context("spawn")
@@ -255,7 +255,7 @@ class ProcessExecutor(_LocalExecutor):
                 process.join()
 
     def kill(self) -> None:
-        """End the processes now, whatever they do; their calls fail."""
+        """End the processes now, even if busy; their calls fail."""
         super().kill()
         for process in self._processes:
             process.kill()
@@ -285,7 +285,7 @@ class ProcessExecutor(_LocalExecutor):
                     call.future.set_exception(value)
 
     def _mourn(self, process: SpawnProcess, call: _Call) -> None:
-        """Give up: what killed one process (no memory, say) may kill the next."""
+        """Give up: the cause of one process's death (such as no memory) may kill the next."""
         process.join(_PATIENCE_S)
         code = process.exitcode
         how = f"was killed by signal {-code}" if code is not None and code < 0 else "ended"
@@ -344,8 +344,8 @@ def run_all(
         for index, task in enumerate(tasks):
             yield index, function(task)
         return
-    # Not `as_completed`: Ctrl-C may leave its locks held, and then whoever needs them waits for
-    # ever. This queue has none that Python code could leave.
+    # Not `as_completed`: Ctrl-C may leave its locks held, and then the next user waits
+    # forever. This queue has none that Python code could leave.
     done: queue.SimpleQueue[Future[Result]] = queue.SimpleQueue()
     futures: dict[Future[Result], int] = {}
     try:
@@ -375,8 +375,8 @@ def next_done(done: queue.SimpleQueue[Future[Result]]) -> Future[Result]:
 def _interrupts_put_off() -> Iterator[None]:
     """Let Ctrl-C wait, and what is started meanwhile never see it.
 
-    A process inherits which signals are held back, so it cannot be interrupted before it has said
-    that it ignores them. This process may have threads that do not hold the signal back: then it
+    A process inherits the set of blocked signals, so it cannot be interrupted before it ignores
+    them itself. This process may have threads that do not hold the signal back: then it
     arrives, and is only remembered.
     """
     in_main_thread = threading.current_thread() is threading.main_thread()

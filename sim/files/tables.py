@@ -1,4 +1,4 @@
-"""A table: what its columns say of records, as a page, a terminal and Markdown take it.
+"""A table of records, by columns, for a page, a terminal and Markdown.
 
     records ─┐
     columns ─┴─► Table ─┬─► rich_table()     a terminal
@@ -38,7 +38,7 @@ class Column(Generic[Record]):
     shown:
         Returns the text of a value.
     words:
-        Whether it holds words, which begin at the left; figures end at the right.
+        Whether it holds words, which are aligned left; numbers are aligned right.
     whole:
         Whether its words are never folded: the column is as wide as the longest of them.
     means:
@@ -123,7 +123,7 @@ def rich_table(table: Table, styles: Mapping[str, str] | None = None) -> rich.ta
         show_header=any(table.headings),
     )
     for index, column in enumerate(table.columns):
-        # Headings may wrap between words, and so may words where a terminal is narrow; figures not.
+        # Headings and words may wrap in a narrow terminal; numbers may not.
         cells = [*column.heading.split(), *(row[index] for row in table.rows)]
         if column.whole:
             cells = [word for cell in cells for word in cell.split()]
@@ -141,7 +141,7 @@ def rich_table(table: Table, styles: Mapping[str, str] | None = None) -> rich.ta
 
 
 def markdown(table: Table, level: int = 3) -> str:
-    """Return *table* as Markdown below a heading of *level*: words left, figures right."""
+    """Return *table* as Markdown below a heading of *level*: words left, numbers right."""
     lines = [table.headings, *table.rows]
     widths = [max(len(line[i]) for line in lines) for i in range(len(table.columns))]
 

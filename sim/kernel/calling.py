@@ -1,11 +1,11 @@
-"""System calls of a client: connections that the simulated machine itself opens, to a far end.
+"""System calls of a client: connections that the simulated machine itself opens, to a server.
 
-    connect() ──SYN──► far end ──SYN-ACK──► writable      write() ──► service ──reply──► readable
-    close() ───FIN──► far end ──FIN──► handled, without news for the server
+    connect() ──SYN──► server ──SYN-ACK──► writable       write() ──► service ──reply──► readable
+    close() ───FIN──► server ──FIN──► handled, without an event for the client
 
-The far end has no limits: it accepts at once, answers each request when service_ns have passed, and
-closes when it is closed. What comes from it is handled at the prices of what comes from clients: a
-SYN-ACK as the last packet of a handshake, a reply as a request, a FIN as a reset.
+That server has no limits: it accepts at once, replies to each request after service_ns, and closes
+after the client. Its packets cost as much as those of clients elsewhere: a SYN-ACK as the last
+packet of a handshake, a reply as a request, a FIN as a reset.
 Sources: connect(2), read(2), write(2), close(2); Linux net/ipv4/tcp_input.c
 tcp_rcv_synsent_state_process().
 """
@@ -45,7 +45,7 @@ def connect(world: World, due_ns: int) -> int:
 
 
 def answer(world: World, c: int) -> None:
-    """Let the far end answer the SYN, the request or the FIN of *c*, whichever it has now."""
+    """Let the server reply to the SYN, the request or the FIN of *c*, which it has now."""
     if world.stage[c] == stage.CALLING:
         schedule(world, send_up(world, c, world.now_ns, 0), occurrence.ACK, c)
     elif world.stage[c] == stage.CLOSED:
@@ -92,7 +92,7 @@ def has_all_replies(world: World, fd: int) -> bool:
 
 
 def hang_up(world: World, worker: Worker, fd: int) -> None:
-    """Close *fd*, which has had all its replies; the far end closes, too."""
+    """Close *fd*, which has had all its replies; the server closes, too."""
     c = world.connection_of[fd]
     assert world.left[c] == 0
     close(world, worker, fd)

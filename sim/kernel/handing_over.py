@@ -36,12 +36,12 @@ def hands_over(world: World) -> bool:
 
 
 def open_eventfd(world: World, worker: Worker) -> None:
-    """Give *worker* what tells it of connections in place of a listener."""
+    """Give *worker* an eventfd for new connections in place of a listener."""
     worker.listener_fd = open_fd(world)
 
 
 def hand_over(world: World, worker: Worker, fd: int) -> int:
-    """Queue *fd* for the next worker in turn; return the descriptor that tells of it."""
+    """Queue *fd* for the next worker in turn; return the descriptor with its event."""
     taker = world.workers[1 + worker.n_handed_on % (len(world.workers) - 1)]
     worker.n_handed_on += 1
     queue_for(taker, fd)
@@ -60,7 +60,7 @@ def queue_for(taker: Worker, fd: int) -> None:
 
 
 def read_eventfd(world: World, worker: Worker) -> int:
-    """Return how many connections were handed to *worker*, which is not told of them again."""
+    """Return the number of connections handed to *worker*, and clear the eventfd."""
     world.state[worker.listener_fd] = 0
     return worker.n_handed
 

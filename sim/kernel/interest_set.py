@@ -1,14 +1,13 @@
-"""Which descriptors the server watches, and the list of those that may be ready.
+"""The descriptors that the server watches, and its ready list.
 
-The list is what a kernel's wake-up callbacks leave behind. It is a ring of descriptors in the
-order in which they became ready; an entry is valid while its descriptor is in the set and
-`listed[fd]` holds its number, so that leaving the set costs nothing and stale entries are skipped.
-A descriptor that was returned stays on the list until a later look finds it no longer ready:
-level-triggered re-insertion, at the tail.
+A kernel's wake-up callbacks fill the ready list. It is a ring of descriptors in the order in which
+they became ready. Removing a descriptor only clears `listed[fd]`; an entry counts if `listed[fd]`
+still holds its position, and stale entries are skipped. A returned descriptor stays on the list
+until a later check finds it no longer ready: level-triggered re-insertion, at the tail.
 
-Workers may share a set. One that blocks in a wait stands on the set's wait queue; a descriptor that
-becomes ready wakes the one who came last. In a shared set a connection is disarmed when it is
-returned (EPOLLONESHOT), until its worker arms it again: two must not serve one connection.
+Workers may share a set. A worker that blocks in a wait joins the set's wait queue; a descriptor
+that becomes ready wakes the last worker in it. In a shared set a returned connection is disarmed
+(EPOLLONESHOT) until its worker arms it again: two workers must not serve one connection.
 
 Source: Linux fs/eventpoll.c (rdllist, ep_send_events, ep_poll: an exclusive waiter
 joins at the head).
@@ -158,10 +157,10 @@ def is_disarmed(world: World, fd: int) -> bool:
 
 
 def take_ready(world: World, worker: Worker, n_max: int) -> int:
-    """Fill the events of *worker* with at most *n_max* ready descriptors; return looks in vain.
+    """Fill the events of *worker* with at most *n_max* ready descriptors; return failed checks.
 
-    The batch is fixed before it is served: what becomes ready meanwhile belongs to the next
-    wait, as in the kernel (otherwise a busy connection would starve the others).
+    The batch is fixed before it is served: later events belong to the next wait, as in the
+    kernel (otherwise a busy connection would starve the others).
     """
     interests = worker.interests
     n_events = 0

@@ -1,13 +1,13 @@
-"""How much memory the server's connections, interests, signals and threads take now.
+"""The current kernel memory of the server's connections, interests, signals and threads.
 
     sockets     half open, queued, accepted      watches    epoll items, arrays of select and poll,
     buffers     requests not yet read, replies              armed descriptors, queued signals
                 not yet acknowledged             threads    stacks, and what a kernel keeps of them
     TIME_WAIT   connections that the server closed first
 
-Numbers are multiplied by prices that a bench has measured. An array of select or poll is counted
+Numbers are multiplied by costs that a bench has measured. An array of select or poll is counted
 between calls, too, as if a call slept. kqueue, get_next_event and a server in the kernel have the
-price of an epoll item; a set of /dev/poll and a submitted call have none, as no bench asks them.
+cost of an epoll item; a set of /dev/poll and a submitted call have none, as no bench measures them.
 
 Sources: sim/state/memory_settings.py; calibration/c/memory/.
 """

@@ -1,13 +1,12 @@
-"""The patience of a server: who has not sent a whole request in time is closed.
+"""Request time-outs: the server closes connections whose request is incomplete.
 
     event loop   timer ─► readable ─► walk the table of connections ─► close those that are late
     threads      read() ─► sleeps ─► its time is over (SO_RCVTIMEO) ─► close
 
-An event loop looks at times of a clock, and then at every connection that it has: late ones are
-found up to a period after their time, and a walk costs as much as the table is long. It is woken by
-a descriptor of its own, as of timerfd_create(2); a time-out of the wait itself comes to the same.
-A connection waits for a request from its accept, or from the reply before, and its time is not
-prolonged by a part of one: who dribbles is late, too.
+An event loop scans all its connections periodically: it finds late ones up to a period after their
+time, and the cost of a scan grows with the table. Its own descriptor wakes it, as of
+timerfd_create(2); a time-out of the wait itself has the same effect. The time of a request counts
+from the accept or the previous reply; parts of a request do not prolong it.
 
 Sources: thttpd 2.29, thttpd.c idle() (a walk of all connections every 5 s, closed after 60 or 300);
 lighttpd 1.4, connections.c connection_periodic_maint() (every second); Apache mod_reqtimeout (of

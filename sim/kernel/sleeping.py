@@ -1,16 +1,16 @@
-"""Blocking in a wait: off the CPU, idle, back on the CPU. Or spinning: asking again and again.
+"""Blocking in a wait: off the CPU, idle, back on the CPU. Or spinning: polling in a loop.
 
     decision ─ sleep_ns ─► idle ... interrupt ─ wake_ns ─► the call goes on
                     ├── called meanwhile: no idleness, but a wake-up all the same
                     └── another thread is runnable: its CPU goes straight to that one, saved_ns
     busy: ask, ask, ask ... interrupt, ask ─► found        no wake-up, and no idleness
 
-What calls left for later (closing frees a file by RCU) is done by a thread of the kernel before
-the CPU is idle, for one call as for many: so it is with one CPU (kernel/rcu/tiny.c).
+A kernel thread does deferred work of calls (close frees a file by RCU) before the CPU is idle, once
+for all calls, as on one CPU (kernel/rcu/tiny.c).
 
-A CPU that goes from one thread to the next takes saved_ns less for the sleep of the one and the
-wake-up of the other, as it does not become idle. What falling asleep does not hold of that is taken
-off waking up: under a hypervisor most of a wake-up is the way back from idleness.
+Switching straight to another thread saves saved_ns against idling and waking. It is taken off
+falling asleep first, the rest off waking: under a hypervisor most of a wake-up is the exit from
+idleness.
 
 Sources: Linux kernel/sched/core.c __schedule(), kernel/sched/idle.c, kernel/softirq.c
 wakeup_softirqd().
@@ -87,10 +87,10 @@ def on_cpu_ns(world: World, worker: Worker, saved_ns: int) -> int:
 
 
 def _spin(world: World, worker: Worker) -> int:
-    """Return the CPU time of asking once more, or as often as it can before anything happens.
+    """Return the CPU time of one more poll, or of all polls until the next event of the run.
 
-    Each time in vain, and to ask a million times a second takes the simulator a million steps. What
-    became ready behind the last scan is found by the next one.
+    Each poll returns EAGAIN, and a million polls a second would take a million steps. A descriptor
+    that became ready behind the last scan is found by the next one.
     """
     n_asks, ask_ns = 1, max(1, worker.spin_ns)  # or time would stand still
     if len(world.workers) == 1 and not any_ready(world, worker.interests):

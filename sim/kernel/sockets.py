@@ -78,8 +78,8 @@ def accept(world: World, worker: Worker) -> int:
 def accepts_none(world: World, worker: Worker) -> bool:
     """Return whether an accept would find no connection now, or no descriptor (EMFILE).
 
-    A full table of files (ENFILE) is not looked at: an accept that it lets fail is priced as one
-    that succeeds.
+    A full file table (ENFILE) is not checked: an accept that fails at it costs as much as a
+    successful one.
     """
     return worker.listener.n_queued == 0 or no_fd_left(world)
 
@@ -118,9 +118,9 @@ def n_in_flight(world: World, worker: Worker) -> int:
 
 
 def request_ns(world: World, fd: int) -> int:
-    """Return what the user code takes for the request read from *fd*: as priced and as asked for.
+    """Return the user code's CPU time for the request from *fd*: of profile and scenario.
 
-    The first of a connection has what the connection takes, too, unless it was open before the run.
+    The first request includes the connection's time, unless it was open before the run.
     """
     c, program = world.connection_of[fd], world.program
     taken_ns = world.costs.application.request_ns + program.request_cpu_ns
@@ -145,7 +145,7 @@ def closing_ns(world: World, worker: Worker) -> int:
 
 
 def spend_closing(world: World, worker: Worker, fd: int, cost_ns: int) -> Iterator[int]:
-    """Spend the CPU time of a close of *fd*, which tells its client, unless that has reset it."""
+    """Spend the CPU time of closing *fd*; the client is notified, unless it has reset *fd*."""
     worker.tells_client = world.ended[world.connection_of[fd]] != IS_GONE
     yield from spend(worker, activity.CLOSE, cost_ns)
 
@@ -264,7 +264,7 @@ def close(world: World, worker: Worker, fd: int) -> None:
 
 
 def _close_idle(world: World, c: int) -> None:
-    """Close the idle connection *c*: its client knows of it, or has closed before."""
+    """Close the idle connection *c*: its client is notified, or has closed before."""
     known_ns = world.now_ns
     if not world.ended[c]:
         known_ns = send_down(world, c, known_ns, 0)
@@ -282,7 +282,7 @@ def _client_notices_close(world: World, c: int) -> bool:
 def _send_end(world: World, c: int) -> None:
     """Send the server's FIN to the client of *c*, or a reset."""
     if world.pending[c] + world.part[c] > 0:
-        # tcp_close(): a reset tells the client that something of it was never read.
+        # tcp_close(): a reset reports unread data to the client.
         world.ending[c] |= SERVER_RESET
     if world.ending[c] & SERVER_RESET == 0:
         schedule(world, send_down(world, c, world.now_ns, 0), occurrence.EOF, c)

@@ -1,1 +1,1 @@
-"""Who comes and what they ask for: traces, arrivals, sizes, random streams."""
+"""The load: traces, arrivals, sizes, random streams."""

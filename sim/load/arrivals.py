@@ -1,4 +1,4 @@
-"""Arrivals whose rate changes with time: bursts, a crowd, waves, a ramp; drawn before the run.
+"""Arrivals whose rate changes with time: bursts, a crowd, waves, a ramp; made before the run.
 
     bursts   ▁▁▁█▁▁███▁▁▁▁█▁▁     two phases of random lengths (MMPP; on-off where calm is silence)
     crowd    ▁▁▁▁▁▁████▁▁▁▁▁▁     a rate that is a multiple for a while
@@ -35,7 +35,7 @@ _SECONDS_MAX = 1e9
 class Bursts(NamedTuple):
     """Exponential phases of mean *burst_s* and *calm_s*, the rate *factor* times as high in bursts.
 
-    The mean rate is what was asked for. An infinite factor: nobody comes in between (on-off).
+    The mean rate is the given one. An infinite factor: no arrivals between bursts (on-off).
     """
 
     burst_s: float
@@ -71,7 +71,7 @@ Pattern = Bursts | Crowd | Wave | Ramp
 
 
 def check_pattern(pattern: Pattern) -> None:
-    """Refuse what is no rate.
+    """Refuse a pattern that is no rate.
 
     Raises
     ------

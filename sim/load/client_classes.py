@@ -1,10 +1,10 @@
-"""Which class a client is of, and what its connections ask for: drawn before a run.
+"""The classes of clients, and the requests of their connections: chosen before a run.
 
-    open loop     each connection draws its class, by a stream of its own ─► columns of the trace
-    users         a user is of one class for ever ─► tables of draws, looked up at each connection
+    open loop     each connection has a random class, by its own stream ─► columns of the trace
+    users         a user has one class permanently ─► tables of values, used at each connection
 
-Users of a closed loop open as many connections as the server lets them, so nobody knows before the
-run which connection is of whom.
+Users of a closed loop open as many connections as the server allows, so the user of a connection is
+unknown before the run.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class Drawn(NamedTuple):
 
 
 def connection_drawer(classes: Sequence[ClientClass], seed: int) -> Callable[[int], Drawn]:
-    """Return the function that draws the next *n* connections of an open loop.
+    """Return the function that makes the next *n* connections of an open loop.
 
-    Each takes as many draws as any other, so blocks of whatever sizes are alike.
+    Each takes the same number of random numbers, so the size of blocks does not matter.
     """
     ends = np.cumsum([each.share_permille for each in classes])[:-1] / PERMILLE
     of_class = generator(seed, "classes of clients")
@@ -71,10 +71,10 @@ def class_of_users(classes: Sequence[ClientClass], users: int, seed: int) -> Int
 def first_pauses(
     classes: Sequence[ClientClass], user_class: Integers, seed: int, *, drawn: bool
 ) -> tuple[Integers, Integers]:
-    """Return when each user of a closed loop begins, in ns and ascending, and its class.
+    """Return the start of each user of a closed loop, in ns and ascending, and its class.
 
-    Users with constant pauses begin one after the other in the course of the first. Others begin
-    after a pause that is *drawn*, or at once.
+    Users with constant pauses begin one after the other during the first pause. Others begin after
+    a random pause if *drawn*, or at once.
     """
     at_ns = np.zeros(user_class.size, np.int64)
     shares = generator(seed, "first pauses").random(user_class.size)
@@ -91,10 +91,10 @@ def first_pauses(
 def users_of_requests(
     classes: Sequence[ClientClass], user_class: Integers, n: int, seed: int, *, in_turn: bool
 ) -> Integers:
-    """Return at which user each of *n* requests on kept connections is due.
+    """Return the user of each of *n* requests on kept connections.
 
-    Its class is drawn by `requests_permille`, and then one of its users; or classes come as evenly
-    as these shares allow, and the users of each *in_turn*.
+    The class is random by `requests_permille`, then the user in it is random. With *in_turn*
+    classes alternate as evenly as these shares allow, and the users of each class in turn.
     """
     shares = np.array([each.requests_permille for each in classes]) / PERMILLE
     members = [np.flatnonzero(user_class == number) for number in range(len(classes))]
@@ -121,10 +121,10 @@ def users_of_requests(
 def class_tables(
     classes: Sequence[ClientClass], seed: int, *, of_users: bool
 ) -> dict[str, Integers]:
-    """Return the columns of a world that have an entry, or a table of draws, for each class.
+    """Return the columns of a world with an entry, or a table of random values, for each class.
 
-    All tables of a column are of one length, one behind the other. What connections ask for is
-    there only where it is decided *of_users* (`clients/classes.py`); otherwise the trace has it.
+    All tables of a column have one length, one behind the other. The sizes of requests are there
+    only with classes *of_users* (`clients/classes.py`); otherwise the trace has them.
     """
     if not classes:
         return {}

@@ -1,9 +1,9 @@
-"""How a quantity that is drawn again and again is distributed: a law, and its table of draws.
+"""Distributions of random quantities in a run: a law, and its table of values.
 
-    law ─► 65,536 quantiles, shuffled by the seed ─► the draw of a number: a hash picks one
+    law ─► 65,536 quantiles, shuffled by the seed ─► value of a number: a hash selects one
 
-The table is drawn before the run, so no mechanism can shift the draws of another. Its quantiles
-stand at equal distances of probability, so the mean of a law is met, and its tail ends at a
+The table is made before the run, so no mechanism can shift the random values of another. Its
+quantiles have equal distances of probability, so the mean is exact, and the tail ends at a
 probability of 8 in a million.
 """
 
@@ -19,7 +19,7 @@ from ..state.units import PERMILLE
 from .streams import generator
 
 N_DRAWS = 65_536
-"""A power of two, as a hash picks one."""
+"""A power of two, as a hash selects a value."""
 
 
 def quantiles_ns(law: Law, shares: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -78,9 +78,10 @@ def counts_at(counts: Counts, shares: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def share_draws(seed: int, name: str, *, is_drawn: bool) -> NDArray[np.int64]:
-    """Return a table of thousandths from 0 to 999, all as often, for the choice of that *name*.
+    """Return a table of thousandths, 0 to 999 equally often, for the choice of that *name*.
 
-    A share of all choices has draws below it. The table is empty where nothing *is_drawn*.
+    A choice of a given share holds for values below the share. The table is empty unless
+    *is_drawn*.
     """
     if not is_drawn:
         return np.zeros(0, np.int64)

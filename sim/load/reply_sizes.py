@@ -1,7 +1,7 @@
-"""Sizes of replies that differ from connection to connection: a mixture of classes of files.
+"""Random sizes of replies: a mixture of classes of files.
 
-SPECweb99 has four classes of nine files each. Which of the nine it takes is not uniform there (the
-middle ones come oftener); here it is.
+SPECweb99 has four classes of nine files each. Its choice among the nine is not uniform (the middle
+ones are more frequent); here it is uniform.
 
 Sources: SPECweb99 release 1.02, design document, "file access" (35, 50, 14 and 1 % of accesses, to
 files of 0.1 to 0.9, 1 to 9, 10 to 90 and 100 to 900 KB).
@@ -29,11 +29,11 @@ SPECWEB99 = ReplyMix(
     (0.35, 0.50, 0.14, 0.01), tuple(_files(102.4 * 10**order) for order in range(4))
 )
 MIXES = {"specweb99": SPECWEB99}
-"""Those that a scenario may name."""
+"""The mixtures that a scenario may name."""
 
 
 def mean_bytes(reply_bytes: int, mix: ReplyMix | None) -> float:
-    """Return the mean size of replies of *mix*, or of *reply_bytes* where there is none."""
+    """Return the mean size of replies of *mix*, or *reply_bytes* without a mix."""
     if mix is None:
         return float(reply_bytes)
     return sum(
@@ -42,12 +42,12 @@ def mean_bytes(reply_bytes: int, mix: ReplyMix | None) -> float:
 
 
 def draw_sizes(mix: ReplyMix, rng: np.random.Generator, n: int) -> Sizes:
-    """Return the sizes of *n* replies: two draws each, so that blocks of any length are alike."""
+    """Return the sizes of *n* replies: two random numbers each, so block lengths do not matter."""
     return sizes_at(mix, *rng.random((n, 2)).T)
 
 
 def sizes_at(mix: ReplyMix, of_class: Floats, of_file: Floats) -> Sizes:
-    """Return the sizes that two draws each make, all from 0 and below 1, shape (n,)."""
+    """Return the sizes from two random numbers each, all from 0 and below 1, shape (n,)."""
     classes = np.zeros(of_class.size, np.int8)
     for upto in np.cumsum(mix.shares)[:-1]:
         classes += of_class >= upto
@@ -61,9 +61,9 @@ def sizes_at(mix: ReplyMix, of_class: Floats, of_file: Floats) -> Sizes:
 
 
 def size_drawer(mix: ReplyMix | None, seed: int) -> Callable[[Sizes], Sizes]:
-    """Return the function that replaces a column of reply sizes by draws of *mix*, if there is one.
+    """Return the function that replaces a column of reply sizes by random sizes of *mix*, if given.
 
-    Its stream is its own: the same connections come whatever they ask for.
+    It has its own stream: the arrivals do not depend on the sizes.
     """
     if mix is None:
         return lambda column: column

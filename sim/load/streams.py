@@ -1,8 +1,8 @@
-"""Named streams of random numbers, drawn before a run and keyed by request.
+"""Named streams of random numbers, made before a run and keyed by request.
 
-A stream depends on the seed and on its own name only, so a mechanism, an extra population or a
-new quantity cannot shift the draws of another: two scenarios with one seed see the same arrivals
-(common random numbers).
+A stream depends only on the seed and its own name. So a mechanism, an extra population or a new
+quantity cannot shift the random numbers of another: two scenarios with one seed have the same
+arrivals (common random numbers).
 
 Source: L'Ecuyer, Simard, Chen and Kelton 2002, "An object-oriented random-number package with many
 long streams and substreams", Operations Research 50(6); NumPy `SeedSequence`.

@@ -1,8 +1,8 @@
-"""A trace: the connections of a run, drawn before it, in memory and as a file.
+"""A trace: the connections of a run, made before it, in memory and as a file.
 
-One row a connection: when it should start, how many requests it makes, how large they and their
-replies are, and how long the client thinks. The text format of the file is described in
-calibration/README.md; the load generator in calibration/c/load replays it.
+One row a connection: its start, the number of its requests, the sizes of requests and replies, and
+the client's pauses. calibration/README.md describes the text format of the file; the load generator
+in calibration/c/load replays it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Loop = Literal["open", "closed", "kept"]
 
 CONNECTIONS_MAX = 50_000_000
 REQUESTS_MAX = 2**31 - 1
-"""Of a connection: so many that it is never closed for having had them all."""
+"""Largest number of requests on a connection: such a connection is never closed."""
 REPLY_BYTES_MIN = 64
 """The header of the smallest reply of the micro web server."""
 _MAGIC = "# dispatchsim trace 1"
@@ -57,14 +57,14 @@ class Trace:
     at_ns, requests, request_bytes, reply_bytes, think_ns:
         int64 arrays of one shape, one entry a connection.
     arrival_ns, arrival_user:
-        Of kept connections: when each request is due, ascending, and for which user; int64 arrays
-        of one shape, one entry a request.
+        For kept connections: due time of each request, ascending, and its user; int64 arrays of
+        one shape, one entry a request.
     client_class:
         The class of each connection of an open loop; int64, of no entry where there is one class.
     user_class:
-        The class of each user, in a closed loop in order of their start; int64, of no entry where
-        there is one class. The sizes and numbers of requests are those of the class then, whatever
-        the columns of the connections hold.
+        The class of each user, in a closed loop in order of their start; int64, empty with one
+        class. The class then determines the sizes and numbers of requests, not the columns of the
+        connections.
     """
 
     loop: Loop

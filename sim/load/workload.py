@@ -1,4 +1,4 @@
-"""What clients ask of a server: a trace, drawn before the run, for simulator and testbed alike.
+"""The load on a server: a trace, made before the run, for simulator and testbed alike.
 
 Load ─┬─ trace(seed, seconds, rows) ──► Trace          all rows, to be replayed or simulated
 └─ blocks(seed, seconds) ───────► TraceBlocks    the same rows, drawn as they are needed
@@ -42,9 +42,9 @@ _SECONDS_MAX = 2**63 / SECOND_NS
 
 
 class TraceBlocks(ABC):
-    """The rows of a trace, drawn block by block: a run of any length needs memory for one block.
+    """The rows of a trace, made block by block: a run of any length needs memory for one block.
 
-    Blocks of whatever sizes, one after the other, are the rows of the trace drawn at once.
+    Blocks of any sizes, one after the other, are the rows of the trace made at once.
 
     Attributes
     ----------
@@ -98,18 +98,17 @@ _EXPONENTIAL = Law("exponential")
 class Load(NamedTuple):
     """Connections that arrive at *rate_per_s*, or *users* who open one after the other.
 
-    Where *users* keep their connections open requests arrive at *rate_per_s*: each is due at a user
-    drawn at random; with a constant process users take turns.
+    If *users* keep their connections open, requests arrive at *rate_per_s*, each at a random user;
+    with a constant process users take turns.
 
-    `rate_per_s`, `process` and the `pattern` by which the rate changes are of an open loop and of
-    kept connections, `users` of those and of a closed loop. The rest is what each connection asks
-    for, with replies of one size or of a mixture, and think times of mean `think_ns`, which in a
-    closed loop spread as `think` says. Between requests of a connection they are those of
-    `RunSettings.laws`, if there are any. With `pauses_first` users of a closed loop pause before
+    `rate_per_s`, `process` and the `pattern` of the rate belong to an open loop and to kept
+    connections, `users` to kept connections and a closed loop. The rest describes the requests of a
+    connection: replies of one size or of a mixture, and pauses of mean `think_ns`, in a closed loop
+    with the law `think`. Pauses between requests of a connection have the law in
+    `RunSettings.laws`, if there is one. With `pauses_first` users of a closed loop pause before
     their first connection, too; otherwise all begin at once.
-    `counts` is how requests of a connection are distributed where they are not all `requests`.
-    Where there are `classes`, they say what connections ask for and how clients pause, instead of
-    the fields of the same names here.
+    `counts` is the law of the number of requests on a connection; None: all have `requests`.
+    Classes in `classes` replace the fields of the same names here.
     In an open loop the rows of a longer run begin with those of a shorter one.
     """
 
@@ -329,7 +328,7 @@ def open_loop(
     reply_mix: ReplyMix | None = None,
     think_ns: int = 0,
 ) -> Trace:
-    """Return connections that arrive at *rate_per_s* for *seconds*, whatever the server does.
+    """Return connections that arrive at *rate_per_s* for *seconds*, independent of the server.
 
     Raises
     ------
@@ -362,10 +361,10 @@ def closed_loop(
     think_ns: int = 0,
     think: Literal["exponential", "constant"] = "exponential",
 ) -> Trace:
-    """Return *connections* opened by *users*, each of whom starts the next when the last ended.
+    """Return *connections* opened by *users*; each user starts the next when the last ended.
 
-    Think times are exponential with mean *think_ns* (0: none), one draw a connection; or constant,
-    and then users begin one after the other in the course of the first.
+    Think times are exponential with mean *think_ns* (0: none), one random number a connection. With
+    constant think times users begin one after the other during the first.
 
     Raises
     ------
@@ -386,9 +385,9 @@ def closed_loop(
 
 
 def _number_drawer(counts: Counts | None, seed: int) -> Callable[[Integers], Integers]:
-    """Return the function that replaces a column of requests by draws of *counts*, if it is given.
+    """Return the function that replaces a column of requests by random *counts*, if given.
 
-    Its stream is its own: the same connections come however much they ask.
+    It has its own stream: the arrivals do not depend on the numbers of requests.
     """
     if counts is None:
         return lambda column: column

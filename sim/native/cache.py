@@ -73,7 +73,7 @@ def engine_folder() -> Path:
 
 
 def make_folder(path: Path) -> None:
-    """Make *path* and what is missing above it, for this user alone whatever the umask is."""
+    """Make *path* and missing folders above it, for this user alone, despite the umask."""
     for folder in (*reversed(path.parents), path):
         with contextlib.suppress(FileExistsError):
             if not folder.is_dir():
@@ -128,7 +128,7 @@ def _took_lock(descriptor: int, kind: int) -> bool:
 
 def write(path: Path, content: bytes) -> None:
     """Keep *content* as the entry *path*; the caller holds its lock."""
-    # For this user alone, whatever the umask is: another mode would not be trusted. With its
+    # For this user alone, despite the umask: another mode would not be trusted. With its
     # checksum, since a library that was cut short may crash the process that loads it.
     write_whole(path, content + hashlib.sha256(content).digest(), mode=0o600)
 
@@ -231,7 +231,7 @@ def tidy(folder: Path, *patterns: str) -> None:
 
 
 def sentence(error: OSError) -> str:
-    """Return what to tell the user of *error*.
+    """Return the message to the user for *error*.
 
     >>> sentence(FileNotFoundError(2, "No such file or directory", "/x"))
     '/x: no such file or directory'

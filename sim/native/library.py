@@ -48,7 +48,7 @@ _memory: list[int] = []
 def load(name: str, text: str, *, flags: tuple[str, ...] = ()) -> ctypes.CDLL:
     """Return the library that the C *text* makes, compiled with more *flags*.
 
-    *name* says in file names what it is. What the library is to export needs the attribute
+    *name* is part of its file names. Exported functions need the attribute
     `visibility("default")`. Any number of threads and processes may call this at once.
 
     Raises
@@ -162,7 +162,7 @@ def _kept_now(compiler: Compiler, path: Path, text: str, flags: tuple[str, ...])
 
 
 def _kept(path: Path) -> ctypes.CDLL | None:
-    """Return the library that is kept at *path*, None if it is absent or not to be used."""
+    """Return the library stored at *path*, None if it is absent or not to be used."""
     try:
         return _opened(path)
     except (FileNotFoundError, DamagedError, trust.UntrustedError):
@@ -232,6 +232,6 @@ def _loaded_from_memory(name: str, content: bytes) -> ctypes.CDLL:
     with open(descriptor, "wb", closefd=False) as file:
         file.write(content)
     _memory.append(descriptor)
-    # The loader takes a path that it knows for the library that it has. A number can be reused
+    # The loader takes a known path for the library already loaded. A number can be reused
     # after a close, so each path is spelled differently.
     return ctypes.CDLL(f"/proc/self/fd/{'./' * len(_memory)}{descriptor}")

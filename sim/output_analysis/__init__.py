@@ -1,4 +1,4 @@
-"""Statistics of simulation output: what a run, or several, say about the system behind them.
+"""Statistics of simulation output: estimates for a system from one or several runs.
 
     one run ───► steady_state ──────────────► batch means, quantiles ──┐
                  does it grow? its warm-up                              ├──► Interval
@@ -6,6 +6,6 @@
                  how many?
     systems ───► comparison, sequential ────► which is the better, with what probability
 
-Pure functions and small objects over numbers: nothing here knows what was simulated. How often each
-interval holds the truth is measured by `validation/output_statistics/coverage.py`.
+Pure functions and small objects over numbers, independent of the simulated system.
+`validation/output_statistics/coverage.py` measures how often each interval holds the true value.
 """

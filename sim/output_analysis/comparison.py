@@ -1,4 +1,4 @@
-"""Two systems, or several: what they differ by, and which is the better.
+"""Comparison of two or more systems: their difference, and the best one.
 
 Two under common random numbers, by the mean of paired differences:
 
@@ -16,10 +16,10 @@ Several, from as many replications of each:
     seed 2       ·    ·    ·      all together: p-values adjusted by Holm's step-down
     ...          ·    ·    ·      some other is better for certain ──► not the best
 
-Each system is compared with each, not with the one whose mean came out best: that one was chosen
-for its mean, and tests against it would find differences that are not there. The probability that
-any of all statements "this is better than that" is wrong is at most 1 - level, so the true best is
-among those that cannot be told from it in at least a share `level` of all experiments.
+Each system is compared with each other one, not only with the one of the best mean: that one was
+chosen for its mean, and tests against it would find spurious differences. The probability that any
+of all statements "A is better than B" is wrong is at most 1 - level. So in at least a share `level`
+of all experiments the true best is among the systems not distinguished from the best.
 
 Sources: Law 2015, "Simulation Modeling and Analysis", §10.2.1, §10.3 and §11.2; Holm 1979, "A
 simple sequentially rejective multiple test procedure", Scandinavian Journal of Statistics 6(2).
@@ -38,16 +38,15 @@ from .interval import Floats, Interval, check_level, checked, mean_interval
 
 @dataclass(frozen=True)
 class Paired:
-    """What two systems differ by.
+    """The difference of two systems.
 
     Parameters
     ----------
     difference:
-        First minus second, in the unit of the figure.
+        First minus second, in the unit of the metric.
     variance_gain:
-        How many times more replications independent runs would take for the same half-width;
-        below 1 if the common numbers did harm, infinite if no difference varied, NaN if nothing
-        did.
+        Factor of replications that independent runs would need for the same half-width; below 1
+        if the common numbers did harm, infinite if no difference varied, NaN if no value did.
     """
 
     difference: Interval
@@ -74,7 +73,7 @@ def paired_difference(first: ArrayLike, second: ArrayLike, *, level: float = 0.9
 
 @dataclass(frozen=True)
 class Ranking:
-    """How several systems compare.
+    """A ranking of several systems.
 
     Parameters
     ----------
@@ -91,20 +90,20 @@ class Ranking:
     level: float
 
     def better(self, first: int, second: int) -> bool:
-        """Return whether system *first* is better than *second* for certain."""
+        """Return whether system *first* is significantly better than *second*."""
         return bool(self.p_better[first, second] <= 1 - self.level)
 
     @property
     def perhaps_best(self) -> tuple[int, ...]:
-        """Return the systems that cannot be told apart from the best, best mean first."""
+        """Return the systems not distinguished from the best, best mean first."""
         systems = range(len(self.order))
         return tuple(i for i in self.order if not any(self.better(other, i) for other in systems))
 
 
 def holm(p_values: ArrayLike) -> Floats:
-    """Return *p_values* adjusted: to reject those at most 5% errs in 5% at most.
+    """Return adjusted *p_values*: rejecting those up to 5% errs in at most 5% of experiments.
 
-    Holds whatever the tests have to do with each other.
+    Holds for any dependence between the tests.
 
     Raises
     ------
@@ -125,7 +124,7 @@ def holm(p_values: ArrayLike) -> Floats:
 
 
 def rank(values: ArrayLike, *, largest: bool, level: float = 0.95) -> Ranking:
-    """Return how systems compare whose figures are the columns of *values*.
+    """Return the ranking of systems whose metrics are the columns of *values*.
 
     Parameters
     ----------
@@ -133,7 +132,7 @@ def rank(values: ArrayLike, *, largest: bool, level: float = 0.95) -> Ranking:
         A row for each replication, a column for each system; common random numbers within a row
         make the comparison sharper.
     largest:
-        Whether the greater figure is the better (throughput), or the smaller (latency).
+        Whether larger values are better (throughput), or smaller ones (latency).
     level:
         The probability that no statement is wrong.
 
@@ -163,7 +162,7 @@ def _p_greater(goodness: Floats) -> Floats:
     differences = goodness[:, :, None] - goodness[:, None, :]
     means = differences.mean(axis=0)
     errors = differences.std(axis=0, ddof=1) / n**0.5
-    # Differences that do not vary are certain, and none at all says nothing either way.
+    # Differences that do not vary are certain; a difference of 0 decides nothing.
     certain = np.where(means > 0, np.inf, np.where(means < 0, -np.inf, 0.0))
     t = np.divide(means, errors, out=certain, where=errors > 0)
     p: Floats = stdtr(n - 1, -t)

@@ -4,17 +4,17 @@ low ├──────────── estimate ─────────
      ◄─ half_width ─►                     in a share `level` of all experiments
                                           the true value lies in between
 
-Values that come in from outside are checked: every procedure here assumes that they are numbers.
+Input values are checked: every procedure here assumes finite numbers.
 
-The mean is of independent replications, or of one long run in batches.
+The mean is taken over independent replications, or over one long run in batches.
 
     run 1 ──► value ─┐
     run 2 ──► value ─┼──► mean ± t · s / √n
     run n ──► value ─┘
 
-The interval holds for normal values and nearly for means of long runs. Runs that are short beside
-what the queue remembers give skewed values: the interval then misses a high mean too often (the
-table of `validation/output_statistics/coverage.py` has such rows).
+The interval is exact for normal values and nearly so for means of long runs. Runs that are short
+compared with the correlation time of the queue give skewed values: the interval then excludes a
+high mean too often (see the table of `validation/output_statistics/coverage.py`).
 
 One long run is cut into overlapping batches:
 
@@ -23,16 +23,16 @@ One long run is cut into overlapping batches:
               ├─────┤                      every batch of b neighbours, n - b + 1 of them;
                 ├─────┤                    their means spread as a mean of b values does
 
-Successive values of a queue are alike, so their own spread says nothing of the spread of their
-mean; that of batches longer than what the queue remembers does. All batches, overlapping, have a
-third less variance in their estimate than the n/b that do not overlap: 1.5 (n/b - 1) degrees of
+Successive values of a queue are correlated, so their spread does not give the spread of their mean.
+The spread of batches longer than the correlation time does. All overlapping batches together have
+a third less variance in their estimate than the n/b that do not overlap: 1.5 (n/b - 1) degrees of
 freedom.
 
 The batch is a twentieth of the run. Fewer than 10 batches make intervals long and of uncertain
-length; more than 30 gain next to nothing, and each is shorter and more like its neighbours. The
-length of the run must be right by itself: at load rho, waiting times are alike over some
-1/(1 - √rho)² customers, and a batch should be several times that (the table of
-`validation/output_statistics/coverage.py` shows what happens otherwise).
+length. More than 30 gain almost nothing, and shorter batches are more correlated. The run must be
+long enough: at load rho, waiting times are correlated over about 1/(1 - √rho)² customers, and a
+batch should be several times that (the table of `validation/output_statistics/coverage.py` shows
+the effect of shorter runs).
 
 Sources: Law 2015, "Simulation Modeling and Analysis", §9.4.1 and §9.5.2; Meketon and Schmeiser
 1984, "Overlapping batch means: something for nothing?", Winter Simulation Conference; Schmeiser
@@ -88,14 +88,14 @@ def check_level(level: float) -> None:
 
 
 _STEPS_MAX = 200
-"""Of Newton's method, which needs some 5 and, for one degree of freedom, some 20."""
+"""Steps of Newton's method, which needs about 5, or about 20 for one degree of freedom."""
 
 
 @functools.cache
 def two_sided_t(level: float, degrees: float) -> float:
-    """Return within how many standard errors Student's t lies with probability *level*.
+    """Return the number of standard errors within which Student's t lies with probability *level*.
 
-    SciPy has it, too, but takes longer to import than most runs take.
+    SciPy has this function, too, but its import takes longer than most runs.
 
     >>> round(two_sided_t(0.95, 9), 3)
     2.262
@@ -145,11 +145,11 @@ def _log_beta(a: float, b: float) -> float:
 
 
 def prediction_interval(values: Iterable[float], level: float = 0.95) -> tuple[float, float]:
-    """Return where one more value like these lies with *level*: mean and spread, Student's t.
+    """Return the prediction interval of one more value, from mean and spread, by Student's t.
 
-    For normal values; quantiles of ten values could not bound more than some 82% of them. NaN
-    values are left out; fewer than two give no interval (NaN, NaN). With infinite ones, of clients
-    that wait for ever, it is from the least value to the greatest.
+    For normal values; quantiles of ten values could not bound more than about 82% of them. NaN
+    values are left out; fewer than two values give no interval (NaN, NaN). With infinite values,
+    from failed clients, it reaches from the smallest value to the largest.
 
     Source: Hahn and Meeker 1991, "Statistical Intervals", §4.7.
     """
@@ -165,12 +165,12 @@ def prediction_interval(values: Iterable[float], level: float = 0.95) -> tuple[f
 
 @dataclass(frozen=True)
 class Interval:
-    """Where a figure of the system lies, in the unit of the figure.
+    """The confidence interval of a metric, in the unit of the metric.
 
     Parameters
     ----------
     estimate, low, high:
-        The figure as estimated, and the bounds of its interval; NaN where they are not known.
+        The estimate, and the bounds of its interval; NaN if unknown.
     level:
         The nominal share of experiments whose interval holds the true value, as 0.95.
     how:
@@ -212,9 +212,9 @@ def t_interval(
     Parameters
     ----------
     estimate, standard_error:
-        In the unit of the figure.
+        In the unit of the metric.
     degrees:
-        Of freedom, of *standard_error*; they need not be whole.
+        Degrees of freedom of *standard_error*, not necessarily whole.
     level, how:
         See `Interval`.
 
@@ -229,9 +229,9 @@ def t_interval(
 
 
 def mean_interval(values: ArrayLike, *, level: float = 0.95) -> Interval:
-    """Return the mean of one figure a replication and its t interval, in the figure's unit.
+    """Return the mean of one value a replication and its t interval, in the values' unit.
 
-    A figure that some replication does not have (NaN) has neither mean nor interval.
+    If the value of a replication is NaN, there is neither mean nor interval.
 
     Raises
     ------
@@ -256,9 +256,9 @@ def mean_interval(values: ArrayLike, *, level: float = 0.95) -> Interval:
 
 
 BATCHES = 20
-"""Lengths of a batch in a run, unless said otherwise."""
+"""Default number of batches in a run."""
 BATCHES_MIN = 10
-"""Lengths of a batch in a run; with fewer there is no interval."""
+"""Smallest number of batches in a run; with fewer there is no interval."""
 
 
 def batch_means_interval(
@@ -269,7 +269,7 @@ def batch_means_interval(
     Parameters
     ----------
     values:
-        Of successive customers, or of samples at equal distances in time.
+        Values of successive customers, or samples at equal distances in time.
     batch:
         Values in a batch; a twentieth of the run unless given.
     level:

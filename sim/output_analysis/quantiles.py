@@ -84,8 +84,8 @@ def quantile_sectioned(sections: Sequence[ArrayLike], q: float, *, level: float 
 def quantile_of_independent(values: ArrayLike, q: float, *, level: float = 0.95) -> Interval:
     """Return the quantile of independent *values* at *q*, between two of them.
 
-    How many of n values are below the true quantile is binomial, whatever their distribution, so
-    the interval holds the quantile at least as often as *level* says.
+    The number of values below the true quantile is binomial for every distribution, so the interval
+    holds the quantile with a probability of at least *level*.
 
     Raises
     ------

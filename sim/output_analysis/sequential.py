@@ -1,6 +1,6 @@
-"""Replications that go on until they are enough: for a precision, or to select the best system.
+"""Sequential replications: until a precision is reached, or the best system is selected.
 
-A relative precision takes as many as it takes, and no more than a budget:
+A relative precision takes as many replications as needed, up to a budget:
 
                   ┌────────────── go on: n more ─────────────┐
                   ▼                                          │
@@ -11,9 +11,9 @@ A relative precision takes as many as it takes, and no more than a budget:
 The target is r / (1 + r): an error of at most that share of the *estimate* is at most the share r
 of the true mean.
 
-What stops when it looks precise stops too often where the spread came out small by chance: the
-interval holds the mean less often than it says, the less the smaller n_first is and the more the
-values are skewed. Of 2,000 experiments with mean waits of M/M/1, to 5% at a nominal 95%, 91% held
+A procedure that stops when it looks precise stops too often where the spread is small by chance.
+The interval then holds the mean less often than its level, the more so with small n_first and
+skewed values. Of 2,000 experiments with mean waits of M/M/1, to 5% at a nominal 95%, 91% held
 the mean with n_first = 3, and 94% with 50. Chow and Robbins show that the loss goes to
 nothing with r, for any values of finite variance.
 
@@ -21,8 +21,8 @@ Sources: Chow and Robbins 1965, "On the asymptotic theory of fixed-width sequent
 intervals for the mean", Annals of Mathematical Statistics 36(2); Law 2015, "Simulation Modeling and
 Analysis", §9.4.1 (r / (1 + r); n_first at least 10).
 
-Of several systems the best is selected with a probability; one that falls behind is no longer run
-(KN):
+To select the best of several systems with a given probability, systems that fall behind are no
+longer run (KN):
 
     n_first of each ──► variances of all differences
           │
@@ -34,8 +34,8 @@ Of several systems the best is selected with a probability; one that falls behin
           └──► one more replication of each that stays
 
 If the best is better than every other by at least the *zone*, it is selected with a probability of
-at least *level*; what differs by less need not be told apart, and one of the good ones stays. Holds
-for normal values, with common random numbers or without. Batches of customers, or whole
+at least *level*. Among systems that differ by less, one of the good ones stays. Holds for normal
+values, with common random numbers or without. Batches of customers, or whole
 replications, are nearly normal; single waiting times are not.
 
 Source: Kim and Nelson 2001, "A fully sequential procedure for indifference-zone selection in
@@ -55,7 +55,7 @@ from numpy.typing import ArrayLike
 from .interval import Floats, Interval, check_level, checked, mean_interval
 
 GROWTH_MAX = 2
-"""Times as many values as there are may be asked for at once: the forecast is of few values."""
+"""Largest request for more values, in present values: a forecast from few values is unreliable."""
 
 
 class Answer(StrEnum):
@@ -68,7 +68,7 @@ class Answer(StrEnum):
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a sequential estimate stands.
+    """The progress of a sequential estimate.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ class Progress:
     n_more:
         Replications to add before asking again; 0 unless the answer is to go on.
     interval:
-        Of the mean so far, in the unit of the figure; None before there are two values.
+        The interval of the mean so far, in the unit of the metric; None with fewer than two values.
     """
 
     answer: Answer
@@ -86,7 +86,7 @@ class Progress:
 
 
 class SequentialMean:
-    """The mean of one figure a replication, to a relative half-width.
+    """The mean of one value a replication, to a relative half-width.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ class SequentialMean:
     budget:
         Replications that may be made at all.
     n_first:
-        Replications before the first look.
+        Replications before the first check.
     level:
         Of the interval.
 
@@ -126,15 +126,15 @@ class SequentialMean:
         self._values: list[float] = []
 
     def add(self, values: Iterable[float] = ()) -> Progress:
-        """Add the figures of more replications and return what to do next.
+        """Add the values of more replications and return the next step.
 
-        A figure that some replication does not have (NaN) leaves the mean unknown for ever: the
-        answer is then that it is out of budget, at once.
+        If the value of a replication is NaN, the mean stays unknown: the answer is then at once
+        that the budget is used up.
 
         Raises
         ------
         ValueError
-            If the budget does not allow so many.
+            If the budget does not allow this number.
         """
         self._values.extend(values)
         n = len(self._values)
@@ -163,9 +163,9 @@ class Selection:
     n_systems:
         To select from.
     zone:
-        The smallest difference worth telling apart, in the unit of the figure.
+        The smallest difference that matters, in the unit of the metric.
     largest:
-        Whether the greater figure is the better (throughput), or the smaller (latency).
+        Whether larger values are better (throughput), or smaller ones (latency).
     n_first:
         Replications of each system from which variances are estimated; none is out before.
     level:
@@ -244,7 +244,7 @@ class Selection:
         Parameters
         ----------
         values:
-            The figures of the systems in `staying`, in that order.
+            The values of the systems in `staying`, in that order.
 
         Raises
         ------
@@ -271,7 +271,7 @@ class Selection:
         return self.best
 
     def _screen(self) -> None:
-        """Leave out whoever is behind another by more than the triangle is wide."""
+        """Remove systems that are behind another by more than the width of the triangle."""
         sums = self._sums[self._staying]
         variances = self._variances[np.ix_(self._staying, self._staying)]
         reach = self._h_squared * variances / self._zone - self._zone * self._n

@@ -8,10 +8,10 @@ There is none if the number in the system grows all through a run:
      ·  ·  ·                                    above 0 for certain: it grows
 
 `summary.verdict_of` asks whether a run ended with a longer queue than it began with, by more than a
-share of what was offered and more than Poisson counts vary: from two points, for any run. It is
-what a report of one run says. A steady-state study asks this before it averages: it sees all of the
-run, so it finds a growth of a part of a percent in a long run, where two points need a whole
-percent, and it knows how much the queue of this very run varies.
+share of the offered requests and more than Poisson counts vary: from two points, for any run. The
+report of one run uses it. A steady-state study uses the slope before it averages: it covers the
+whole run, so it finds a growth of a part of a percent in a long run, where two points need a whole
+percent, and it includes the variation of this run's queue.
 
 The batches must be longer than what the queue remembers, some 1/(1 - √rho)² customers at load rho.
 Otherwise neighbours are alike, and a queue that merely wanders seems to grow: both then err on the
@@ -108,8 +108,8 @@ def drift(
 def verdict_of_drift(slope: Interval, arrivals: float) -> Verdict:
     """Return stable, backlogged or overloaded, from the growth as a share of the *arrivals*.
 
-    Stable is what cannot be told from no growth; overloaded, what grows by more than the share of
-    `summary.OVERLOADED_SHARE`; backlogged, what grows for certain, but by less.
+    Stable: no significant growth. Overloaded: growth above the share `summary.OVERLOADED_SHARE`.
+    Backlogged: significant growth below that share.
 
     Parameters
     ----------
@@ -147,7 +147,7 @@ class WarmUp:
     n_removed:
         Values, a multiple of 5; 0 if refused.
     refused:
-        Why no point of truncation can be trusted, None if one can.
+        Why no point of truncation is reliable, None if one is.
     """
 
     n_removed: int

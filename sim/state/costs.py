@@ -2,7 +2,7 @@
 
 A profile (calibration/profiles) holds costs as functions of the number of open connections,
 because the kernel's tables outgrow the caches. `Costs` is that profile resolved for one run.
-Only scans stay functions here: they are priced by what is watched at each call.
+Only scans stay functions here: their cost depends on the descriptors watched at each call.
 """
 
 from __future__ import annotations
@@ -82,26 +82,25 @@ def curve_ns(curve: Curve, count: int) -> int:
 
 
 class InterruptCosts(NamedTuple):
-    """Receive processing on the server's CPU (softirq), and what it takes to leave idleness.
+    """Receive processing on the server's CPU (softirq), and the cost of leaving idleness.
 
-    entry_ns is paid once for packets that are handled in one go. syn_ns is the handshake up to
-    the SYN-ACK at the client, ack_ns the rest of it. idle_exit_ns is latency, not CPU time;
-    sleep_ns and wake_ns are the CPU times to take a server off the CPU and to put it back.
-    syn_after_ns is the part of syn_ns after the SYN-ACK has left, syn_saved_ns what of syn_ns is
-    not spent on a SYN that is dropped, data_saved_ns what of data_ns is not spent where the
-    acknowledgement goes with the reply (sim/tcp/windows.py). cold_ns is what a handshake takes more
-    that an interrupt handles alone: behind another one it finds the caches filled. left_ns is what
-    sleep_ns is more when calls since the last sleep have left work to a thread of the kernel.
+    entry_ns is spent once for packets that are handled in one go. syn_ns is the handshake up to the
+    SYN-ACK at the client, ack_ns the rest of it. idle_exit_ns is latency, not CPU time; sleep_ns
+    and wake_ns are the CPU times to take a server off the CPU and to put it on again.
+    syn_after_ns is the part of syn_ns after the SYN-ACK has left, syn_saved_ns the part of syn_ns
+    that a dropped SYN saves, data_saved_ns the part of data_ns saved when the reply carries the
+    acknowledgement (sim/tcp/windows.py). cold_ns is the extra time of a handshake that an interrupt
+    handles alone: behind another one it finds warm caches. left_ns is the extra sleep_ns when calls
+    since the last sleep have left work to a kernel thread.
     datagram_ns is a datagram that finds its receive buffer full, acked_ns each acknowledgement of a
-    flight of segments after the first. datagram_entry_ns is what an interrupt for a datagram takes
-    in place of entry_ns, where the two were told apart (0: they were not): a segment finds more of
-    TCP's code out of the caches.
-    entry_since is what entry_ns is more, by the microseconds since the last interrupt on that CPU:
-    what it needs has left the caches meanwhile.
-    idle_exit_since is what idle_exit_ns is more, by the microseconds that the CPU was idle: a
-    hypervisor waits for a while before it gives the CPU to others.
-    way is how long an interrupt is on its way, while the CPU goes on and further packets come, by
-    the thousandth of all interrupts that are no longer: hypervisors and caches make it vary.
+    flight of segments after the first. datagram_entry_ns replaces entry_ns in an interrupt for a
+    datagram, if the two were measured apart (0: they were not): for a segment more of TCP's code is
+    out of the caches.
+    entry_since is the extra entry_ns by the microseconds since the last interrupt on that CPU (cold
+    caches). idle_exit_since is the extra idle_exit_ns by the microseconds that the CPU was idle: a
+    hypervisor waits before it gives the CPU to others.
+    way is the latency of an interrupt, while the CPU runs on and further packets arrive, as a
+    quantile function of thousandths: it varies with hypervisors and caches.
     """
 
     entry_ns: int
@@ -126,9 +125,9 @@ class InterruptCosts(NamedTuple):
 
 
 class CallCosts(NamedTuple):
-    """System calls that every server makes, whatever tells it when to.
+    """System calls of every server, independent of its mechanism.
 
-    accept_after_ns is the part of accept_again_ns after accept has looked at its queue,
+    accept_after_ns is the part of accept_again_ns after accept has checked its queue,
     write_after_ns the part of write_ns after the reply has left. crowding is what a connection
     costs more when many others are being served at once, by their number: caches and the kernel's
     allocator hold the data of some. It is paid with close_ns. crossing_ns is the part of each that
@@ -168,10 +167,10 @@ def sending_ns(call: CallCosts, n_bytes: int) -> int:
 
 
 class ApplicationCosts(NamedTuple):
-    """User code of the server for a request, and whatever no other cost names.
+    """User code of the server for a request, and all work without a cost of its own.
 
-    connection_ns is as much for a connection, paid when it is closed after an accept that kept it.
-    look_ns is the look at one entry of the table of connections, in search of those that are late.
+    connection_ns is the same for a connection, spent when it is closed after an accept that kept
+    it. look_ns is the check of one entry of the table of connections for a time-out.
     """
 
     request_ns: int

@@ -24,7 +24,7 @@ class Effect(NamedTuple):
     costs:
         Table and field of each cost: "interrupt.way". All are at their defaults without it.
     bench:
-        Of `measure micro`: what prices it; "flood" stands for `measure flood`.
+        The bench of `measure machine micro` that measures it; "flood": `measure flood`.
     """
 
     what: str

@@ -96,7 +96,7 @@ def schedule(world: World, at_ns: int, kind: int, subject: int) -> None:
 
 
 def post(world: World, fd: int, what: int) -> None:
-    """Set *what* in the state of *fd*, and have the mechanism told behind the occurrence."""
+    """Set *what* in the state of *fd*, and notify the mechanism after the occurrence."""
     world.fresh[fd] = (world.state[fd] & world.interest[fd]) == 0
     world.state[fd] |= what
     world.news[fd] = what

@@ -27,12 +27,12 @@ NO_CONNECTION = -2
 """The greatest subject of an occurrence that is about no connection; CPU k has this less k."""
 
 NOT_ENDED, IS_GONE, SENDS_NO_MORE = 0, 1, 2
-"""`World.ended`: what the server knows of the client's end of a connection. The client that has
-reset it is gone: nothing can be sent to it. The client that has sent a FIN sends no more."""
+"""`World.ended`: the client's end of a connection, as the server sees it. A client that has reset
+it is gone: nothing can be sent to it. A client that has sent a FIN sends no more."""
 
 SERVER_CLOSED, CLIENT_CLOSED, SERVER_RESET, RESET_LOST = 1, 2, 4, 8
-"""Bits of `World.ending`: the client has the server's FIN, the client has closed, the server has
-answered with a reset, after which it knows of no connection; the client's reset was lost."""
+"""Bits of `World.ending`: the client has the server's FIN; the client has closed; the server has
+reset and forgotten the connection; the client's reset was lost."""
 
 
 NEVER_NS = 1 << 62
@@ -202,7 +202,7 @@ class occurrence:
     MARK = 13  # the measured window begins
     SAMPLE = 14  # queue lengths are read
     HANDLED = 15  # one of several CPUs has handled a packet: now the others can see it
-    ANSWER = 16  # a connection that the machine opened itself is answered
+    ANSWER = 16  # the server replies on a connection that the machine opened
     DATAGRAM = 17  # datagrams of a flood reach the server
     TICK = 18  # the clock allows a CPU that polls to handle packets again
     FAULT = 19  # a fault begins or ends
@@ -230,8 +230,8 @@ class stage:
     QUEUED = 2
     ACCEPTED = 3
     CLOSED = 4
-    CALLING = 5  # the machine has called connect(), and has no answer yet
-    BY_COOKIE = 6  # answered by a SYN cookie: the server has no record of it
+    CALLING = 5  # the machine has called connect(), without a SYN-ACK yet
+    BY_COOKIE = 6  # it got a SYN cookie: the server has no record of it
     EXPIRED = 7  # it was half open for too long: the server has forgotten it
 
 
@@ -244,7 +244,7 @@ class status:
     RESET = 3
     DESCRIPTORS = 4  # its client had no descriptor for it
     OPEN = 5
-    DROPPED = 6  # no SYN of it was ever answered: connect() fails (ETIMEDOUT)
+    DROPPED = 6  # it received no SYN-ACK: connect() fails (ETIMEDOUT)
     PORTS = 8  # its client had no port for it (EADDRNOTAVAIL); 7 is Fate.STRANDED
 
 

@@ -1,4 +1,4 @@
-"""Distributions of what a run draws: pauses, work of the application, requests, sizes."""
+"""Distributions of a run's random values: pauses, application work, requests, sizes."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from statistics import fmean
 from typing import Literal, NamedTuple
 
 P99_BY_MEAN_MAX = 8.0
-"""Of a lognormal law. A table of draws ends at a probability of 8 in a million: up to here that
-takes less than 1.5% of the mean square, on which queues depend; at 12 it would take 9%."""
+"""Bound of a lognormal law. A table of values ends at a probability of 8 in a million. Up to this
+ratio the cut takes less than 1.5% of the mean square, on which queues depend; at 12 it takes 9%."""
 
 
 class Law(NamedTuple):
@@ -69,7 +69,7 @@ class ReplyMix(NamedTuple):
 
 
 class Laws(NamedTuple):
-    """How quantities are distributed that a run draws again and again; None: they are constant."""
+    """Distributions of the random quantities of a run; None: constant."""
 
     request_cpu: Law | None = None
     pause: Law | None = None

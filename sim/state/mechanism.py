@@ -116,8 +116,8 @@ class Mechanism(NamedTuple):
         (world, interests, fd, interest) -> None: a call on *fd* would have blocked. A server that
         is notified of changes must remember that, one that is notified of states need not.
     close_ns:
-        (world, fd) -> CPU time that close() takes longer, for what the kernel knows of *fd* before
-        the interest is withdrawn.
+        (world, fd) -> CPU time that close() takes longer, for queued reports of *fd* before the
+        interest is withdrawn.
     tells:
         (world, fd) -> whether the server will be notified of *fd*, which is ready. A ready
         descriptor of which it will not be notified is stranded.

@@ -78,7 +78,7 @@ class Listener:
     queue: list[int]  # ring of at least backlog + 2 connections, a power of two
     fds: list[int]  # one a worker that listens, shape (workers,)
     n_fds: int = 0
-    owner: int = 0  # which of them is told of connections, where the listener is handed on
+    owner: int = 0  # which of them is notified, where the listener is handed on
     first_queued: int = 0
     n_queued: int = 0
     n_half: int = 0
@@ -94,8 +94,8 @@ ON_CPU, OFF_CPU, COMES_BACK = 0, 1, 2
 class Cpu:
     """One CPU: what it does now, and where its time went.
 
-    While it is idle, `runnable_ns` says when the first of its queue may run. A step that is cut
-    ends as soon as no interrupt is running, and another thread goes on.
+    While it is idle, `runnable_ns` is the time at which the first of its queue may run. A step that
+    is cut ends as soon as no interrupt is running, and another thread runs.
     """
 
     number: int
@@ -105,7 +105,7 @@ class Cpu:
     packets: list[int]  # ring of packets that wait for the packet thread
     first_runnable: int = 0
     n_runnable: int = 0
-    n_first: int = 0  # of these, how many come first whatever they have had
+    n_first: int = 0  # of these, threads that come first regardless of CPU time
     runnable_ns: int = 0
     running: int = NONE  # the thread that has the CPU; NONE: idle
     last: int = NONE  # the thread that has it, or had it last
@@ -165,7 +165,7 @@ class Worker:
     n_events: int = 0
     n_listener_signals: int = 0  # of n_notices, if the program accepts one for each
     n_listener_left: int = 0  # of the signals that are still queued
-    n_notices: int = 0  # what the kernel told in the last call, where these are not the events
+    n_notices: int = 0  # reports of the last call, where these are not the events
     n_accepts: int = 0
     first_handed: int = 0
     n_handed: int = 0
@@ -194,7 +194,7 @@ Column = list[int]
 
 @dataclass(eq=False, kw_only=True)
 class Planned:
-    """What the trace says of connections, and the rows of it that are at hand."""
+    """The trace's values for connections, and its rows at hand."""
 
     __slots__ = ()
 
@@ -211,7 +211,7 @@ class Planned:
     request_cpu_ns: Column = per_run(Per.DRAW)  # what the application takes: sim/load/laws.py
     next_row: int = 0  # the connection of the trace that starts next
     refill_row: int = NEVER_NS  # from where on more of the trace must be at hand
-    refill_request: int = NEVER_NS  # from where on those that were answered must make room
+    refill_request: int = NEVER_NS  # from here on requests with a reply must make room
     timers_each: bool = False  # each request has a timer: the oldest does not time out first
     oldest: int = 0
     timer_set: bool = False
@@ -242,7 +242,7 @@ class Connections:
     came_pieces: Column = per_connection(0, I16)  # of the request that is coming, at the server
     asked_ns: Column = per_connection(NONE)  # when the last request came there
     ended: Column = per_connection(0, I8)  # as in kinds.NOT_ENDED
-    ending: Column = per_connection(0, I8)  # what the client knows of the end: sim/tcp/closing.py
+    ending: Column = per_connection(0, I8)  # the end as the client sees it: sim/tcp/closing.py
     request_of: Column = per_connection(NONE)  # the last that its client was due to make
     due_ns: Column = per_request()
     reply_ns: Column = per_request()
@@ -253,7 +253,7 @@ class Connections:
 
 @dataclass(eq=False, kw_only=True)
 class Kept:
-    """Connections that are kept open, and requests that come whatever they are at.
+    """Connections that are kept open, and requests at a rate independent of them.
 
     A request waits at its client, in a list of that client's, while its connection has another one.
     """
@@ -294,7 +294,7 @@ class Flights:
 
 @dataclass(eq=False, kw_only=True)
 class Descriptors:
-    """The server's descriptors, and whom to tell of the last occurrence."""
+    """The server's descriptors, and the workers to notify of the last occurrence."""
 
     __slots__ = ()
 
@@ -311,7 +311,7 @@ class Descriptors:
     free_fds: Column = per_run(Per.FREE_DESCRIPTOR, 0, I32)  # min-heap
     n_free: int = 0
     next_fd: int = 0
-    posted: Column = per_run(Per.WORKER, NONE, I32)  # whom to tell of the last occurrence
+    posted: Column = per_run(Per.WORKER, NONE, I32)  # workers to notify of the last occurrence
     n_posted: int = 0
 
 
@@ -349,7 +349,7 @@ class Clients:
     retry_draws: Column = per_run(Per.DRAW, 0, I32)  # shares of a pause not waited, of 2**20
     n_classes: int = 1  # of clients
     class_of_user: Column = per_run(Per.DRAW, 0, I8)  # in a closed loop in order of their start
-    # Of each class, or a table of draws of each, one behind the other: sim/load/client_classes.py
+    # A value, or a table of random values, for each class in turn: sim/load/client_classes.py
     pause_ns: Column = per_run(Per.DRAW)  # pauses between requests
     class_requests: Column = per_run(Per.DRAW, 0, I32)
     class_request_bytes: Column = per_run(Per.DRAW)
@@ -471,7 +471,7 @@ class World(
     kernel: KernelSettings
     machine: MachineSettings
     memory: MemorySettings
-    watch_bytes: int  # of a descriptor that is watched: the price of its mechanism
+    watch_bytes: int  # memory of a watched descriptor, by its mechanism
     flood: FloodSettings
     cpus: list[Cpu]
     workers: list[Worker]

@@ -4,7 +4,7 @@
                                      │                                           ▲
                                      └── HANDLED: the effect when it has been handled
 
-The two tables, `price_ns` and `_effect`, are all that tells one kind of packet from another.
+Kinds of packets differ only in the two tables, `price_ns` and `_effect`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .windows import acked_handled, acknowledging_ns, request_came, request_pric
 
 
 def packet_arrives(world: World, kind: int, c: int) -> None:
-    """Let a packet of that *kind* to *c* reach the server, and all that comes in one go with it."""
+    """Let a packet of that *kind* to *c* reach the server, with all packets in one go with it."""
     # A constant kind lets the compiler drop the branches of all other kinds.
     coming = kind
     while coming != NONE:
@@ -55,7 +55,7 @@ def backend_replies(world: World, k: int) -> None:
 
 
 def packet_handled(world: World, kind: int, c: int) -> None:
-    """Let a packet of *c*, that arrived a while ago, have its effect."""
+    """Apply the effect of a packet of *c* that arrived earlier."""
     packet_arrives(world, _effect(world, kind, c, world.now_ns), c)
 
 
@@ -72,12 +72,12 @@ def price_ns(world: World, kind: int, c: int) -> int:
         return costs.datagram_ns if kind == occurrence.DATAGRAM else costs.data_ns
     if kind in (occurrence.GONE, occurrence.FIN):
         return costs.reset_ns
-    # The price of a SYN has the SYN-ACK, where that is handled on the server's CPU.
+    # The cost of a SYN includes the SYN-ACK, where the server's CPU handles it.
     return 0 if kind == occurrence.SYN_ACK else costs.ack_ns + _cold_ns(world, kind, c)
 
 
 def _cold_ns(world: World, kind: int, c: int) -> int:
-    """Return what a packet takes more if it completes the handshake of *c* behind its SYN alone."""
+    """Return the extra time of a packet that completes the handshake of *c* right after its SYN."""
     cpu = steered_to(world, c)
     if kind != occurrence.ACK or cpu.n_at_once != 1 or cpu.irq_free_ns < world.now_ns:
         return 0
@@ -85,7 +85,7 @@ def _cold_ns(world: World, kind: int, c: int) -> int:
 
 
 def _effect(world: World, kind: int, c: int, handled_ns: int) -> int:
-    """Let a packet have its effect, which a last acknowledgement has not; return what follows it.
+    """Apply the effect of a packet (a last acknowledgement has none); return what follows it.
 
     That is the kind of the packet that comes in one go with it, or NONE.
     """

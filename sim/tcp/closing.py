@@ -1,4 +1,4 @@
-"""The server's side of an orderly end: a FIN each way, and TIME_WAIT for the side that was first.
+"""The server's side of an orderly close: a FIN each way, and TIME_WAIT for the first side.
 
     server closes first   reply, FIN ─► client ─► FIN and ACK ─► TIME_WAIT at the server
     client closes first   FIN ─► end of file ─► server closes: FIN ─► client ─► ACK
@@ -6,12 +6,12 @@
     client has given up   FIN ─► ... a reply nevertheless ─► client ─► reset
     client is late        server closes: FIN ─► client, without its reply ─► FIN ─► TIME_WAIT there
 
-A FIN is no reset: what came before it can be read, and a reply can be sent. The acknowledgement of
-a FIN rides on the FIN that answers it, as programs answer at once (tcp_fin() delays it). The client
-that has the server's FIN before its own is gone is in LAST_ACK, the other one in TIME_WAIT.
+A FIN is no reset: earlier data can be read, and a reply can be sent. The acknowledgement of a FIN
+travels with the FIN of the other side, as programs close at once (tcp_fin() delays it). A client
+that gets the server's FIN before its own is sent is in LAST_ACK, otherwise in TIME_WAIT.
 
-Prices: a FIN that arrives costs what a reset does, its acknowledgement what the last packet of a
-handshake does; no bench tells them apart. TIME_WAIT takes memory, and its timer nothing.
+Costs: an arriving FIN costs as much as a reset, its acknowledgement as much as the last packet of a
+handshake; no bench separates them. TIME_WAIT takes memory, and its timer takes no CPU time.
 
 Left out: FINs that cross (who closes first is a setting), connections that are half open when their
 client gives up (they end as if reset), FINs that are acknowledged apart, tcp_max_tw_buckets.
@@ -45,7 +45,7 @@ TIME_WAIT_NS = 60 * SECOND_NS
 
 
 def fin_handled(world: World, c: int) -> None:
-    """Let the server know that the client of *c* sends no more, whether it has closed or not."""
+    """Report to the server that the client of *c* sends no more, closed or half-closed."""
     if world.ended[c]:
         return
     world.ended[c] = SENDS_NO_MORE
@@ -60,14 +60,14 @@ def fin_handled(world: World, c: int) -> None:
 
 
 def gone_handled(world: World, c: int) -> None:
-    """Let the server's side of *c* know that its client is gone."""
+    """Report to the server's side of *c* that its client is gone."""
     if world.requests[c] == 0 and world.ending[c] & CLIENT_CLOSED == 0:
         return  # an idle one, which the server had closed meanwhile: it is open anew, or on its way
     if world.ended[c] != IS_GONE:
         world.n_unacked -= world.unacked[c]
     world.ended[c] = IS_GONE
     if world.stage[c] == stage.ACCEPTED:
-        post(world, world.fd_of[c], READABLE | WRITABLE)  # hung up: whatever was waited for
+        post(world, world.fd_of[c], READABLE | WRITABLE)  # hung up: an event for every interest
     else:
         _forget_half_open(world, c)
 

@@ -50,7 +50,7 @@ def syn_price_ns(world: World, c: int) -> int:
 
 
 def syn_handled(world: World, c: int, handled_ns: int) -> int:
-    """Answer, drop or refuse the connection request of *c*; return the packet it brings along."""
+    """Accept, drop or refuse the SYN of *c*; return the packet that comes in one go with it."""
     if world.status[c] != status.OPEN:
         return NONE  # the client gave up meanwhile: it answers a SYN-ACK with a reset
     listener = listener_of(world, c)
@@ -69,15 +69,15 @@ def syn_handled(world: World, c: int, handled_ns: int) -> int:
 
 
 def _seen_ns(world: World, at_client_ns: int) -> int:
-    """Return when clients see what has come at *at_client_ns*: a gap of their CPU may be on.
+    """Return when clients see a packet that arrived at *at_client_ns*: their CPU may be in a gap.
 
-    On the server's own machine it is the server's CPU that handles what comes to clients.
+    On the server's own machine the server's CPU handles the packets to clients.
     """
     return at_client_ns if world.network.one_machine else out_of_gap_ns(world, at_client_ns)
 
 
 def _becomes_half_open(world: World, c: int, listener: Listener) -> None:
-    """Keep a record of *c*; where there is no room for one, a SYN cookie answers."""
+    """Keep a record of *c*; without room for it, send a SYN cookie."""
     world.tries[c] = 0  # counted anew by the timers of the next stage
     if half_open_full(world, listener):
         world.stage[c] = stage.BY_COOKIE
@@ -89,12 +89,12 @@ def _becomes_half_open(world: World, c: int, listener: Listener) -> None:
 
 
 def _asks_at_once(world: World, c: int) -> bool:
-    """Return whether the SYN of *c* holds a request (TCP Fast Open): never that of a process."""
+    """Return whether the SYN of *c* carries a request (TCP Fast Open): never that of a process."""
     return world.network.set_up == 0 and world.requests[c] > 0 and not is_led(world, c)
 
 
 def _drop_or_refuse(world: World, c: int, why: int, handled_ns: int) -> None:
-    """Answer the connection request of *c* with nothing, or with a reset; count *why*."""
+    """Drop the SYN of *c*, or reply with a reset; count *why*."""
     world.counts[count.SYN_DROPS] += 1
     world.counts[why] += 1
     if not world.limits.refuse or not _send_reset(world, c, handled_ns):
@@ -144,7 +144,7 @@ def syn_ack_handled(world: World, c: int) -> None:
 
 
 def ack_handled(world: World, c: int) -> int:
-    """Let the handshake of *c* complete; return its request, if that rides along."""
+    """Complete the handshake of *c*; return its request, if the packet carries one."""
     has_request = ack_has_request(world, c)
     if world.stage[c] == stage.CALLING:
         world.stage[c] = stage.ACCEPTED
@@ -162,18 +162,18 @@ def ack_handled(world: World, c: int) -> int:
 
 
 def reset_forgotten(world: World, c: int) -> None:
-    """Answer a request of *c* with a reset: the server has closed it, or forgotten it half open.
+    """Reset *c* at a request: the server has closed it, or dropped it half open.
 
-    If that is lost, the request comes again: its client has no acknowledgement.
+    If the reset is lost, the client repeats the request, which was not acknowledged.
     """
     if not _send_reset(world, c, world.now_ns):
         sent_again(world, occurrence.REQUEST, c)
 
 
 def syn_ack_timer(world: World, c: int) -> None:
-    """Have the half-open connection *c* be answered once more, or forgotten after too many times.
+    """Repeat the SYN-ACK to the half-open connection *c*, or drop it after too many repetitions.
 
-    It is answered again although its acknowledgement had come, if there was no room for it.
+    The SYN-ACK is repeated even after its acknowledgement, if the accept queue was full.
     """
     if world.stage[c] != stage.HALF_OPEN:
         world.syn_acks[c] = 0

@@ -3,15 +3,14 @@
     SYN ─► half open (≤ backlog + 1) ─ACK─► accept queue (≤ backlog + 1) ─accept()─► connection
       full: drop, the client tries again after 1 s, 3 s, 7 s ... 63 s, and connect() fails at 127 s;
       or refuse with a reset
-      too many half open, the accept queue is not full: a SYN cookie answers, and the server keeps
-      no record of the connection until it is acknowledged; without cookies the SYN is dropped
+      too many half open, the accept queue is not full: the server sends a SYN cookie and keeps no
+      record of the connection until it is acknowledged; without cookies the SYN is dropped
       half open for long: the SYN-ACK is repeated 5 times, and the connection forgotten after 63 s;
       earlier where more than half of the backlog is half open
 
-Linux drops (refusal is for stacks that answer a full queue with a reset). Since 6.5 its clients
-wait a second four times more before they double (net.ipv4.tcp_syn_linear_timeouts = 4): SYNs after
-1, 2, 3, 4, 5, 7, 11 ... 67 s, and connect() fails at 131 s; to double from the first is every
-earlier stack's way.
+Linux drops (other stacks reply to a full queue with a reset). Since 6.5 its clients wait 1 s
+four more times before they double (net.ipv4.tcp_syn_linear_timeouts = 4): SYNs after 1, 2, 3, 4, 5,
+7, 11 ... 67 s, and connect() fails at 131 s. Earlier stacks double from the first.
 Sources: Linux net/ipv4/tcp_input.c tcp_conn_request(), tcp_minisocks.c tcp_check_req(),
 tcp_timer.c tcp_retransmit_timer(), tcp_write_timeout(), inet_connection_sock.c
 reqsk_timer_handler(), syncookies.c cookie_v4_check(), Documentation/networking/ip-sysctl.rst,
@@ -53,14 +52,14 @@ def no_memory_left(world: World, listener: Listener) -> bool:
 
 
 def drops_syn(world: World, listener: Listener) -> bool:
-    """Return whether a connection request finds no room, and is dropped or refused."""
+    """Return whether a SYN finds no room, and is dropped or refused."""
     return why_dropped(world, listener) != NONE
 
 
 def why_dropped(world: World, listener: Listener) -> int:
-    """Return the count of the first rule that drops a connection request; NONE: it has room.
+    """Return the counter of the first rule that drops a SYN; NONE: there is room.
 
-    Linux asks about half-open connections first, tcp_conn_request().
+    Linux checks half-open connections first, tcp_conn_request().
     """
     if half_open_full(world, listener) and not world.limits.syn_cookies:
         return count.SYN_DROPS_HALF_OPEN
@@ -109,12 +108,12 @@ def pass_listener(listener: Listener, number: int) -> None:
 
 
 def is_opening(world: World, c: int) -> bool:
-    """Return whether *c* was answered, and its handshake is not complete."""
+    """Return whether *c* has a SYN-ACK but no complete handshake."""
     return world.stage[c] in (stage.HALF_OPEN, stage.BY_COOKIE)
 
 
 def enters_queue(world: World, c: int) -> bool:
-    """Queue *c*, half open or known by its cookie, to be accepted; return whether it had room."""
+    """Put *c*, half open or with a cookie, in the accept queue; return whether there was room."""
     if not is_opening(world, c):
         return False
     listener = listener_of(world, c)

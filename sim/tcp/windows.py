@@ -1,17 +1,17 @@
-"""Windows and acknowledgements: how much of a reply may be under way, and what tells of it.
+"""Windows and acknowledgements: the part of a reply that may be in flight, and its ACKs.
 
     write() ─► send buffer ─► flight: as much as the window allows ─► client
                     ▲                                                    │ acknowledges every second
                     └─ next flight, of a window that has grown ◄─────────┘ segment
 
-A reply that fits the window goes out at once, and nobody waits for its acknowledgements. A longer
-one takes round trips: a window of ten segments doubles with each of them (slow start), up to what
-the client's receive window takes. Flights follow one another; in life the acknowledgements of one
-let the next begin while it is still arriving, which makes no difference to when it ends.
+A reply that fits the window is sent at once, without waiting for acknowledgements. A longer reply
+takes round trips: a window of ten segments doubles with each (slow start), up to the client's
+receive window. Flights follow one another. In reality the acknowledgements of one flight start the
+next while the first still arrives; the end is the same.
 
-A window falls when a segment was lost: to half, where duplicate acknowledgements tell, to one
-segment where a time-out does; from half of what it was it then grows by a segment a round trip.
-Where nothing is sent for a time-out it is halved, once for each, down to what it was at first.
+A window shrinks when a segment is lost: to half after duplicate acknowledgements, to one segment
+after a time-out. From half of its old size it grows by a segment a round trip. An idle window is
+halved for each time-out without sending, down to its initial size.
 
 Sources: RFC 6928 (ten segments), RFC 5681 (slow start; an acknowledgement for every second
 segment), sections 3.1, 3.2 and 4.1 (a loss, idleness); Linux net/ipv4/tcp_output.c
@@ -24,11 +24,11 @@ The server acknowledges a request at once, or with its reply:
     request ─► acknowledgement ─► reply              a connection's first, and after a late reply
     request ─► reply, which acknowledges it          after a reply within 40 ms of its request
 
-A connection is taken for a conversation once a reply has left soon after its request: Linux then
-holds acknowledgements back for up to 40 ms, and the reply carries them. A server that takes longer,
-for want of CPU, pays for one more packet with every request: what overloads it overloads it more.
-Left out: those that a timer sends, where the reply of a conversation is late, or the next part of a
-request. Sources: Linux net/ipv4/tcp_output.c tcp_event_data_sent(), tcp_input.c
+A connection counts as interactive once a reply has left soon after its request: Linux then delays
+acknowledgements for up to 40 ms, and the reply carries them. A server that takes longer, for lack
+of CPU, sends one more packet for every request: overload increases itself. Left out:
+acknowledgements by a timer, when the reply of such a connection, or the next part of a request, is
+late. Sources: Linux net/ipv4/tcp_output.c tcp_event_data_sent(), tcp_input.c
 tcp_event_data_recv(), __tcp_ack_snd_check(), tcp_timer.c tcp_delack_timer_handler();
 include/net/tcp.h TCP_ATO_MIN.
 """
@@ -47,7 +47,7 @@ from ..wire.retransmission import data_retry_ns
 from ..wire.way import SEGMENT_BYTES, n_segments_of
 
 PATIENCE_NS = 40 * MILLISECOND_NS
-"""How long an acknowledgement is held back, and how soon a reply makes a conversation."""
+"""Delay of an acknowledgement, and longest time to a reply of an interactive connection."""
 
 
 def request_price_ns(world: World, c: int) -> int:
@@ -62,7 +62,7 @@ def request_came(world: World, c: int) -> None:
 
 
 def reply_leaves(world: World, c: int) -> None:
-    """Note that a reply to *c* is sent, or part of it: the first part says how soon it was."""
+    """Record that a reply to *c*, or part of it, is sent; the first part sets its delay."""
     if world.asked_ns[c] != NONE:
         world.converses[c] = 1 if world.now_ns - world.asked_ns[c] < PATIENCE_NS else 0
         world.asked_ns[c] = NONE
@@ -74,7 +74,7 @@ _LEAST_HALF = 2  # segments
 
 
 def goes_in_flights(world: World, c: int, n_bytes: int) -> bool:
-    """Return whether *n_bytes* more on *c* are more than may be under way at once."""
+    """Return whether *n_bytes* more on *c* exceed the window."""
     if world.network.window_segments == 0:
         return False
     if world.window_grown[c] > 0 and world.unacked[c] == 0:
@@ -155,7 +155,7 @@ def _fall_with_idleness(world: World, c: int) -> None:
 
 
 def _fall_with_loss(world: World, c: int) -> None:
-    """Let the window of *c* fall, of which something was lost that was sent just now."""
+    """Shrink the window of *c* after the loss of a segment that was just sent."""
     half = max(_LEAST_HALF, _window(world, c) // 2)
     world.slow_until[c] = half
     left = 1 if world.lost_by == BY_TIMER else half

@@ -1,1 +1,1 @@
-"""What lies between clients and server: link, paths, segments, timers that send again."""
+"""The network between clients and server: link, paths, segments, retransmission timers."""

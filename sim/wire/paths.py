@@ -1,12 +1,12 @@
-"""What lies between a client and the link: a LAN, a WAN, a modem; each connection has one of them.
+"""The path between a client and the link: a LAN, a WAN, a modem; each connection has one.
 
     client ── path: delay, bandwidth, loss ──┬── link (sim/wire/network.py) ── server
     client ── path ──────────────────────────┘
 
-A path has no queue: its client is alone on it. A segment that is lost is sent again: the last ones
-of a message by a timer, an earlier one after duplicate acknowledgements. What is behind it waits,
-as TCP delivers in order. Which segments are lost was drawn before the run. Left out: that a sender
-gives up. After its last repetition a segment arrives.
+A path has no queue: its client is alone on it. Lost segments are retransmitted: the last ones of a
+message by a timer, earlier ones after duplicate acknowledgements. Later segments wait, as TCP
+delivers in order. Losses are random, decided before the run. Left out: senders that give up. After
+its last repetition a segment arrives.
 
 Sources: RFC 6298 (a second before there is a measurement; later the round-trip time, and what is
 added to it, in Linux at least 200 ms, all of it doubled each time); RFC 5681, section 3.2 (fast
@@ -43,7 +43,7 @@ _DUPLICATES = 3
 
 
 def loss_draws(network: NetworkSettings, seed: int) -> NDArray[np.int64]:
-    """Return what decides which segments are lost, in millionths; none where no path loses any.
+    """Return the random numbers that decide losses, in millionths; none without losses.
 
     Raises
     ------

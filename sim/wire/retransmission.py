@@ -1,4 +1,4 @@
-"""What was lost is sent again: a connection request by its client's timer, all else by TCP's.
+"""Retransmission of lost packets: a SYN by its client's timer, all others by TCP's timers.
 
     SYN-ACK        1 s, then twice as long each time: after 1, 3, 7, 15 and 31 s, by the server's
                    timer of a half-open connection (sim/tcp/handshake.py); a cookie's never
@@ -18,10 +18,10 @@ A kernel's timer goes off at a tick, and the later it is due the coarser:
     level     0     1      2       3         4
     in steps  1     8     64     512     4,096 ticks     always the next step, never before its time
 
-So SYNs that were lost within 8 ticks are repeated in the same instant: 1 s is 250 ticks of a kernel
-of 250 Hz, and goes off in steps of 32 ms. A queue that overflowed meets them all at once, and the
-timer that was set last goes off first: a client that has waited for long finds the queue full
-again. Some microseconds keep that order, less than the kernel takes to send the packets.
+All SYNs lost within 8 ticks are resent at one instant, newest first: 1 s is 250 ticks of a kernel
+with 250 Hz, and fires in steps of 32 ms. An overflowed queue gets them all at once, so a client
+that has waited long finds the queue full again. A few microseconds per timer keep that order, less
+than the kernel takes to send the packets.
 
 Sources: RFC 6298; RFC 8985 (tail loss probe); Linux include/net/tcp.h (TCP_RTO_MIN,
 TCP_TIMEOUT_INIT, __tcp_set_rto()); net/ipv4/tcp_input.c tcp_rtt_estimator() (rttvar is at least
@@ -73,19 +73,19 @@ RETRY_MAX_NS = 120 * SECOND_NS
 
 
 def data_retry_ns(world: World, c: int, tries: int) -> int:
-    """Return how long a sender of data waits on *c* after so many *tries* before it sends again."""
+    """Return the time-out of a sender of data on *c* after *tries* transmissions."""
     first_ns = DATA_RETRY_NS + round_trip_ns(world, c)
     return min(RETRY_MAX_NS, first_ns << max(0, tries - 1))
 
 
 def syn_retry_ns(world: World, tries: int) -> int:
-    """Return how long a client waits after so many *tries* before it repeats its SYN."""
+    """Return the time-out of a client's SYN after *tries* transmissions."""
     doublings = max(0, tries - world.client.linear_syn_timeouts)
     return min(RETRY_MAX_NS, world.client.syn_timeout_ns << doublings)
 
 
 def syn_ack_retry_ns(world: World, tries: int) -> int:
-    """Return how long a server waits after so many *tries* before it repeats its SYN-ACK."""
+    """Return the time-out of a server's SYN-ACK after *tries* transmissions."""
     return min(RETRY_MAX_NS, world.client.syn_timeout_ns << tries)
 
 
@@ -123,7 +123,7 @@ def syn_lost(world: World, c: int) -> None:
 
 
 def sent_again(world: World, kind: int, c: int) -> None:
-    """Have the sender of a packet of that *kind* to *c* repeat it: it was lost on its way in.
+    """Let the sender of a packet of that *kind* to *c* repeat it: it was lost on its way in.
 
     A reset is not repeated, nor an acknowledgement without data: a SYN-ACK that is repeated has the
     client acknowledge anew (sim/tcp/handshake.py). An idle client's GONE is an orderly close.
@@ -141,7 +141,7 @@ def sent_again(world: World, kind: int, c: int) -> None:
 
 
 def _handshake_goes_on(world: World, kind: int, c: int) -> None:
-    """Have the handshake of *c* go on, of which the SYN-ACK or the last packet was lost."""
+    """Continue the handshake of *c* after the loss of its SYN-ACK or last packet."""
     if world.stage[c] == stage.HALF_OPEN:
         awaits_ack(world, c)
     elif kind == occurrence.SYN_ACK and world.stage[c] == stage.BY_COOKIE:

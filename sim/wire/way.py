@@ -41,7 +41,7 @@ def thousandth_of(world: World, c: int, salt: int) -> int:
 
 
 def drawn(draws: list[int], row: int, number: int) -> int:
-    """Return the draw of that *number* of connection *row* from a table; see sim/load/laws.py."""
+    """Return the random value of *number* for connection *row* from a table (sim/load/laws.py)."""
     return draws[flow_hash(flow_hash(row) + number) % len(draws)]
 
 

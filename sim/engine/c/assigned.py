@@ -1,6 +1,6 @@
 """Whether every variable surely has a value where it is read, and every function at its end.
 
-Python raises UnboundLocalError at run time; C would read whatever lies there.
+Python raises UnboundLocalError at run time; C would read an arbitrary value.
 """
 
 from __future__ import annotations

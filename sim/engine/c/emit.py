@@ -5,8 +5,8 @@ Names cannot collide: what comes from Python has a prefix, and the engine's own 
     f_NAME  a function      v_NAME  a variable      m_NAME  a member of a record
     R_NAME  a record        C_NAME  a column        t_N     a variable of the translator's own
 
-An entry of a column is a structure with one member. So C's rules of aliasing say that writing to a
-column changes no member of a record and no other column, and the compiler keeps these in registers.
+An entry of a column is a structure with one member. By C's rules of aliasing a write to a
+column then changes no member of a record and no other column, so these stay in registers.
 """
 
 from __future__ import annotations

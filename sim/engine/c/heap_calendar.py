@@ -32,7 +32,7 @@ class HeapCalendar:
 
     keys: Any
     subjects: Any
-    full: int  # so many entries that more room is wanted: MARGIN below what there is room for
+    full: int  # entries at which more room is needed: MARGIN below the room
     n: int = 0
     sequence: int = 0
     n_until_return: int = N_UNTIL_RETURN

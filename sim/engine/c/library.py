@@ -154,7 +154,7 @@ def engine_text(
 ) -> str:
     """Return the C of the engine of *program*.
 
-    A built-in program means what its sources say: its constants are not looked at again.
+    A built-in program is defined by its sources: its constants are not read again.
 
     Raises
     ------
@@ -219,7 +219,7 @@ def _take_failures(found: dict[tuple[Compiler, str], str]) -> None:
 def warn_if_no_engine() -> bool:
     """Warn that runs take the reference engine if there is no other; return whether that is so.
 
-    A process says it once: before its first run, and not in each of the workers that it starts.
+    A process warns once, before its first run, and not in each of its workers.
     """
     why = why_no_engine()
     if why and why not in _warned and multiprocessing.parent_process() is None:
@@ -284,8 +284,8 @@ def _hash_of_sources() -> str:
     return digest.hexdigest()[:20]
 
 
-# Taken when the modules are imported: what they hold belongs to these sources, whatever is edited
-# while the process runs.
+# Computed when the modules are imported: they match these sources, even if files are edited while
+# the process runs.
 SOURCES_HASH = _hash_of_sources()
 
 

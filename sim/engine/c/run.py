@@ -24,7 +24,7 @@ _OVER, _NEEDS_PYTHON, _NEEDS_ROOM, _RETURNS_TO_PYTHON, _FAILED = range(5)
 
 
 class CannotCompileError(RuntimeError):
-    """A program that the fast engine cannot run here; the message says what stands in the way."""
+    """A program that the fast engine cannot run here; the message has the reason."""
 
 
 class Interrupted(KeyboardInterrupt):

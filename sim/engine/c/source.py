@@ -34,7 +34,7 @@ class CannotTranslateError(Exception):
 
 
 class FaultError(Exception):
-    """One thing in the way, found at a node; an empty message repeats what was said before."""
+    """An obstacle found at a node; an empty message repeats the previous one."""
 
 
 class NodeError(FaultError):

@@ -151,7 +151,7 @@ static _Noreturn void fail(const char *what, int64_t value, int64_t bound, const
     leave(running, FAILED);
 }
 
-/* A turn of a loop: so many of them take a tenth of a second. */
+/* A turn of a loop: the number of turns between returns takes a tenth of a second. */
 static inline void return_to_python(void)
 {
     if (unlikely(--running->turns < 0)) {
