@@ -211,7 +211,7 @@ def test_a_setting_without_a_value_takes_the_key_away(
         ("load.rate=", 'load.rate: is missing, and load.loop = "open" needs it'),
         ("load.rat=", 'load.rat: unknown key (did you mean "rate"?)'),
         ("server.mechanism=", "server.mechanism: is missing"),
-        ("run.seed=", "run.seed: must be another field, as studies set it themselves"),
+        ("run.seed=", "run.seed: must be another field, as studies set this one"),
     ],
 )
 def test_a_key_that_cannot_be_taken_away_is_named(

@@ -408,14 +408,14 @@ REFUSED: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
     (
         lambda env: ds.Server(env, scenario(run={"engine": "fast"})),
         ds.UserError,
-        'run.engine: must be "reference" or "auto" in an environment of SimPy, got "fast"',
+        'run.engine: must be "reference" or "auto" in a SimPy environment, got "fast"',
     ),
     (
         lambda env: quiet(
             env, ds.Scenario.of(**scenario().to_dict(), clients=[{"share": 0.5}] * 2)
         ),
         ds.UserError,
-        "clients: must be absent where processes are clients, got classes of them",
+        "clients: must be absent, as processes are the clients, got classes",
     ),
     (
         lambda env: ds.Server(env, scenario(), unit="seconds"),
@@ -425,17 +425,17 @@ REFUSED: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
     (
         lambda env: [quiet(env), quiet(env, unit="s")],
         ds.UserError,
-        'unit: must be "ns" as of the other servers of this environment, got "s"',
+        'unit: must be "ns" as for the other servers of this environment, got "s"',
     ),
     (
         lambda env: quiet(simpy.Environment(0.25)),
         ds.UserError,
-        "env.now: must be a whole number of ns, got 0.25: round() what you draw, or say",
+        "env.now: must be a whole number of ns, got 0.25: round() random times, or give",
     ),
     (
         lambda env: quiet(simpy.Environment(1.7e9), unit="s"),
         ds.UserError,
-        "env.now: must be small enough for floating point to tell nanoseconds apart",
+        "env.now: must be small enough for floating point to resolve nanoseconds",
     ),
     (
         lambda env: quiet(env, connections=-1),
