@@ -1,1 +1,1 @@
-"""Campaigns: what is measured in which order, on which target."""
+"""Campaigns: what to measure, in which order, on which target."""

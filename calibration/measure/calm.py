@@ -1,17 +1,17 @@
-"""Wait until each of our two CPUs has a core to itself, and reject a run if it has none after it.
+"""Wait until each of our two CPUs has a core to itself; reject a run after which one has not.
 
-    calm? ─► run ─► calm?       both times a cheap system call must take at most 1.15 times as long
-                                as in a calm moment; otherwise the run does not count
+    calm? ─► run ─► calm?       both times a cheap system call must take at most 1.15 times its
+                                time in a calm moment; otherwise the run does not count
 
-A core has two hardware threads. On a shared host another guest may have the other thread for
-seconds at a time, or the host puts both our CPUs on one core: everything is slower then, calls by
-half, an interrupt by a factor of two. It is no stolen time and no gap, so nothing else shows it. A
-median over both states means neither.
+A core has two hardware threads. On a shared host another guest may use the other thread for
+seconds, or the host may place both our CPUs on one core. Calls then take half as long again, an
+interrupt twice as long. No counter of stolen time or of gaps shows it. A median over both states
+describes neither.
 
-These are two checks of 50 ms, right before and right after a run: what happens between them is not
-seen. A call of a calm moment is a low quantile of those seen, so a core that is shared throughout
-is not seen either. Runs accepted while no calm moment had been seen yet are judged again by the
-calls beside all runs of their file (`noise.judged_by_file`).
+Each check takes 50 ms, right before and right after a run; changes between them are not detected.
+The reference call is a low quantile of all calls, so a permanently shared core is not detected
+either. Runs accepted before any calm moment are judged again by the calls beside all runs of their
+file (`noise.judged_by_file`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ..testbed.processes import PRIORITY_HIGHEST, Child, RunError
 from ..testbed.testbed import Testbed
 
 PATIENCE_S = 10.0
-"""A run waits at most this long for a calm moment. It is made and judged in any case."""
+"""The longest wait for a calm moment. The run is made and judged in any case."""
 PATIENCE_BESIDE_S = 2.0
 """The same for the short benches beside a run."""
 RECORDED_S = 10.0
@@ -42,29 +42,29 @@ _TRIES = 3
 _BENCH_PATIENCE_S = 5.0
 _BRIEF_PATIENCE_S = 0.3
 _BRIEF_PATIENCE_IN_ALL_S = 10.0
-_CHECK_S = 0.05  # as long as the bench's calm must last
-_FIRST_CHECKS = 40  # 2 s; a busy core is calm now and then
+_CHECK_S = 0.05  # the bench's calm must last this long
+_FIRST_CHECKS = 40  # 2 s; a busy core is sometimes calm
 
 
 class WithNoise(Protocol):
-    """A run with its noise, of our own server or of somebody else's."""
+    """A run with its noise, of our own server or of another."""
 
     @property
     def noise(self) -> Noise | None:
-        """What others took from it."""
+        """The disturbances of the run."""
 
     def rejected(self, reason: str) -> Self:
-        """Return it as one that does not count."""
+        """Return the run as one that does not count."""
 
     def model_copy(self, *, update: Mapping[str, Any]) -> Self:
-        """Return it with other fields."""
+        """Return the run with other fields."""
 
 
 Run = TypeVar("Run", bound=WithNoise)
 
 
 class Floor(NamedTuple):
-    """A system call beside a run, the longer of before and after, and that over a calm one."""
+    """The time of a system call beside a run (the longer of two), and its ratio to a calm one."""
 
     floor_ns: float
     floor_ratio: float
@@ -81,18 +81,18 @@ class CalmCore:
 
     @property
     def calm_ns(self) -> float:
-        """A call in a calm moment: a low quantile of those seen, as a rare clock is faster yet."""
+        """A call in a calm moment: a low quantile, as a rare boost of the clock is faster yet."""
         return calm_level(self._seen_ns)
 
     def recall(self, rows: Iterable[WithNoise | MicroResult]) -> None:
-        """Add the calls beside earlier runs to those seen."""
+        """Add the calls beside earlier runs to the known calls."""
         for row in rows:
             source = row if isinstance(row, MicroResult) else row.noise
             if source is not None and source.floor_ns > 0:
                 insort(self._seen_ns, source.floor_ns)
 
     def judged(self, measure: Callable[[], Run]) -> Run:
-        """Return what *measure* does in a calm moment, rejected if it was none after all.
+        """Return the run of *measure* in a calm moment, rejected if the calm did not last.
 
         Raises
         ------
@@ -111,7 +111,7 @@ class CalmCore:
     def bench(self, measure: Callable[[], list[MicroResult]]) -> list[MicroResult]:
         """Return the rows of a bench in a calm moment; errors as of `judged`.
 
-        It is repeated twice if there was none; then the rows of the calmest are kept.
+        Without a calm moment the bench is repeated twice; the rows of the calmest are kept.
         """
         tries: list[tuple[Floor, list[MicroResult]]] = []
         for _ in range(_TRIES):
@@ -136,7 +136,7 @@ class CalmCore:
         return [row.model_copy(update=floor._asdict()) for row in measure()]
 
     def wait(self, patience_s: float | None = None) -> float:
-        """Wait for a calm moment, or until patience ends; return what a call took then, in ns.
+        """Wait for a calm moment, at most *patience_s*; return the time of a call then, in ns.
 
         Raises
         ------
@@ -150,16 +150,16 @@ class CalmCore:
         return self._check(max(patience_s, _CHECK_S), self.calm_ns * FLOOR_RATIO_MOST)
 
     def is_calm(self, call_ns: float) -> bool:
-        """Return whether a call takes no longer than in a calm moment."""
+        """Return whether *call_ns* is the time of a call in a calm moment."""
         return not floor_fault(call_ns / self.calm_ns)
 
     def since(self, before_ns: float) -> Floor:
-        """Return what a call takes now and took before a run; errors as of `wait`."""
+        """Return the longer call of now and *before_ns*, and its ratio; errors as of `wait`."""
         ns = max(before_ns, self._check(_CHECK_S, limit_ns=0))
         return Floor(ns, ns / self.calm_ns)
 
     def _check(self, seconds: float, limit_ns: float) -> float:
-        """Return what a call took in the last 50 ms, on the CPU where that was longer."""
+        """Return the time of a call in the last 50 ms, on the CPU where it was longer."""
         testbed = self._testbed
         cpus = testbed.server_cpu, testbed.client_cpu
         printed = _watch(self._programs, cpus, seconds, limit_ns)
@@ -171,7 +171,9 @@ class CalmCore:
 def measure_neighbours(
     testbed: Testbed, programs: Programs, *, seconds: float = RECORDED_S
 ) -> list[NeighbourRecord]:
-    """Return how often each CPU shares its core, alone and beside the other, *seconds* each.
+    """Return the share of time in which each CPU shares its core, alone and beside the other.
+
+    Each case takes *seconds*.
 
     Raises
     ------
@@ -207,7 +209,7 @@ def measure_neighbours(
 def _watch(
     programs: Programs, cpus: tuple[int, int], seconds: float, limit_ns: float
 ) -> dict[str, float]:
-    """Return the fields of a line of `micro calm` that are numbers, of both CPUs working."""
+    """Return the numbers in a line of `micro calm` while both CPUs work."""
     cpu, beside = cpus
     command = [
         programs.path("micro"), "calm", "--cpu", str(cpu), "--peer-cpu", str(beside),

@@ -1,14 +1,14 @@
-"""A campaign: every task measured until a run of it is accepted, and all that is finished on disk.
+"""A campaign: measure every task until one of its runs is accepted; keep finished runs on disk.
 
-    round r:  tasks, order shuffled ─► rows on disk ─► what was rejected, at most twice more
+    round r:  tasks, order shuffled ─► rows on disk ─► rejected tasks, at most twice more
 
-Tasks are interleaved in rounds because a real machine drifts: two points are compared within a
-round. A round may depend on what the ones before have found: what is known well enough is not
-measured again. A campaign may have a budget of time, after which it ends in the midst of a round.
-Where a target allows several tasks at once they run in threads; only this thread writes.
+Tasks are interleaved in rounds because a real machine drifts: points are compared within a round. A
+round may depend on earlier ones: points known precisely enough are not measured again. A campaign
+may have a time budget, which may end within a round. If a target allows several tasks at once, they
+run in threads; only this thread writes.
 
-A killed campaign leaves at most one torn line. The same campaign goes on where it was: tasks whose
-accepted rows are on disk are skipped.
+A killed campaign leaves at most one torn line. The same command continues it: tasks with accepted
+rows on disk are skipped.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ from ..testbed.processes import RunError
 
 RETRIES_MAX = 2
 _FAILURES_IN_SUCCESSION_MAX = 4
-"""This many failed runs in succession end a campaign: their common cause is permanent."""
+"""This many successive failed runs end a campaign: their common cause is permanent."""
 
 
 OTHER_REASONS = "other reasons"
 
 
 class CampaignError(RuntimeError):
-    """The campaign cannot go on; what is on disk stays valid."""
+    """The campaign cannot continue. Files on disk stay valid."""
 
 
 @dataclass(frozen=True)
 class CampaignProgress:
-    """Where a campaign stands, for a progress bar; *done* and *total* are those of the part."""
+    """The progress of a campaign; *done* and *total* count the tasks of its part."""
 
     part: str
     label: str
@@ -70,10 +70,10 @@ class CampaignProgress:
 
 @dataclass
 class CampaignSummary:
-    """What a campaign did: tasks measured and already there, runs rejected and given up.
+    """The result of a campaign: tasks measured and already on disk, runs rejected and given up.
 
-    `reasons` counts rejected runs by the figure that was out of bounds, and under OTHER_REASONS
-    those with another reason; `out_of_time` is whether the budget ended before the work did.
+    `reasons` counts rejected runs by the noise metric out of bounds; other reasons count under
+    OTHER_REASONS. `out_of_time` is whether the time budget ended before the work.
     """
 
     measured: int = 0
@@ -90,7 +90,7 @@ class CampaignSummary:
 
 
 class Labelled(Hashable, Protocol):
-    """What can be measured: a point, a case, a load."""
+    """Something to measure: a point, a case, a load."""
 
     @property
     def label(self) -> str:
@@ -116,7 +116,7 @@ class Task:
 
 @dataclass
 class _Tally:
-    """How far a part of a campaign has come."""
+    """The progress of a part of a campaign."""
 
     total: int = 0
     n_over: int = 0
@@ -124,7 +124,7 @@ class _Tally:
     began_s: float = 0.0
 
     def seconds_left(self, now_s: float) -> float:
-        """Return how long the rest takes if its tasks take as long as those so far."""
+        """Return the time left if further tasks take as long as the finished ones."""
         seconds_each = (now_s - self.began_s) / max(1, self.n_attempts)
         return (self.total - self.n_over) * seconds_each
 
@@ -135,22 +135,22 @@ Measure = Callable[[Task], Sequence[Measured]]
 
 
 class Campaign:
-    """What is on disk, the summary, the clock.
+    """The files, the summary and the clock of a campaign.
 
     Parameters
     ----------
     measure:
-        What is done for each task, in threads if *n_at_once* is above 1.
+        Measures a task; called in threads if *n_at_once* is above 1.
     progress:
         Called after each attempt.
     things:
-        What is measured, in the plural, for people.
+        Name of the tasks, in the plural, for messages.
     n_at_once:
-        Tasks that may run at a time without changing each other's results.
+        Number of tasks that may run at once without changing each other's results.
     stop:
-        Ends what runs in other threads, soon.
+        Ends the tasks in other threads soon.
     budget_s:
-        No task begins later than this after `working` has begun.
+        Time after the start of `working` at which the last task may begin.
     """
 
     def __init__(
@@ -176,16 +176,16 @@ class Campaign:
         self._failures_in_succession = 0
 
     def drop_torn_lines(self, *paths: Path) -> None:
-        """Cut unfinished last lines off *paths*, and note that in the summary."""
+        """Cut unfinished last lines off *paths*, with a notice in the summary."""
         self.summary.notices += filter(None, map(drop_torn_line, paths))
 
     def skip_accepted(self, path: Path, rows: Iterable[MicroResult | MeasuredRun[Any]]) -> None:
-        """Measure nothing again of which *rows* of *path* hold an accepted run."""
+        """Skip tasks that have an accepted run among *rows* of *path*."""
         self.done |= {Task(path, *row.of_task) for row in rows if row.accepted}
 
     @contextlib.contextmanager
     def working(self) -> Iterator[None]:
-        """Let Ctrl-C and SIGTERM end the campaign early; note how long it took."""
+        """Let Ctrl-C and SIGTERM end the campaign early; record its duration."""
         began_s = time.monotonic()
         self._ends_s = began_s + self._budget_s
         with interruptible():
@@ -203,19 +203,19 @@ class Campaign:
         seed: str | None = None,
         n_rounds: int | None = None,
     ) -> None:
-        """Run the tasks of each round that are not done, then its rejected ones again.
+        """Run the missing tasks of each round, then its rejected tasks again.
 
         Parameters
         ----------
         rounds:
-            Their tasks.
+            The tasks of each round.
         part:
-            What these rounds are to the campaign, for people.
+            Name of this part of the campaign, for messages.
         seed:
-            Shuffles the tasks of each round; without one they stay in their order.
+            Shuffles the tasks of each round; None keeps their order.
         n_rounds:
-            How many there are at most; they are asked for one by one. None: all are known before
-            the first begins.
+            Maximum number of rounds, if each is planned after the one before. None: all are known
+            in advance.
 
         Raises
         ------
@@ -240,7 +240,7 @@ class Campaign:
     def _run_round(
         self, missing: Sequence[Task], part: str, executor: Executor | None, tally: _Tally
     ) -> None:
-        """Run the tasks of a round, then those that were rejected, at most twice more."""
+        """Run the tasks of a round, then its rejected tasks at most twice more."""
         waiting = missing
         for n_retries_left in reversed(range(RETRIES_MAX + 1)):
             rejected = []
@@ -263,7 +263,7 @@ class Campaign:
             waiting = rejected
 
     def say(self, part: str, label: str, note: str, tally: _Tally | None = None) -> None:
-        """Report where the campaign stands, or a *note* that belongs to no task."""
+        """Report the progress of the campaign, or a *note* that belongs to no task."""
         if self._progress is None:
             return
         self._tally = tally or self._tally
@@ -282,9 +282,9 @@ class Campaign:
 
     @contextlib.contextmanager
     def _executor(self) -> Iterator[Executor | None]:
-        """Yield threads where several tasks may run at once; one task runs in this thread.
+        """Yield threads if several tasks may run at once; a single task runs in this thread.
 
-        However this is left, what still runs is ended first: nobody would read its result.
+        On leaving, running tasks are ended first, because nothing would read their results.
         """
         if self._n_at_once == 1:
             yield None
@@ -298,9 +298,9 @@ class Campaign:
                 raise
 
     def _attempt(self, task: Task) -> Sequence[Measured] | RunError | None:
-        """Run one task, in whatever thread; a run that failed is an outcome, too.
+        """Run one task, in any thread; a failed run is an outcome, too.
 
-        It is None if the budget has ended before.
+        The outcome is None if the time budget has ended.
         """
         if time.monotonic() > self._ends_s:
             return None
@@ -310,7 +310,7 @@ class Campaign:
             return error
 
     def _keep(self, task: Task, outcome: Sequence[Measured] | RunError) -> str:
-        """Append the rows of a task; return why it does not count, or an empty string."""
+        """Append the rows of a task; return why it does not count, else an empty string."""
         if isinstance(outcome, RunError):
             return self._fail(task, outcome)
         self._failures_in_succession = 0
@@ -335,9 +335,9 @@ class Campaign:
 
 
 def _figure_of(reason: str) -> str:
-    """Return the name of the figure that *reason* says was out of bounds, or OTHER_REASONS.
+    """Return the name of the metric out of bounds in *reason*, or OTHER_REASONS.
 
-    >>> _figure_of("spin_ratio must be below 1.1, got 1.2"), _figure_of("nginx answered no request")
+    >>> _figure_of("spin_ratio must be below 1.1, got 1.2"), _figure_of("nginx sent no reply")
     ('spin_ratio', 'other reasons')
     """
     name, _, rule = reason.partition(" ")
@@ -353,13 +353,13 @@ def _shuffled(tasks: Sequence[Task], seed: str | None, index: int) -> list[Task]
 def check_machine(output: Path, identity: str) -> None:
     """Refuse the folder of a machine with another id than *identity*.
 
-    For those who are about to open a target, which takes minutes where it must be built first;
-    a campaign compares all that makes a machine.
+    Called before a target is opened, which may take minutes of building. The campaign itself
+    compares every fact of the machine's identity.
 
     Raises
     ------
     DataError
-        If the folder has a machine.json that is of another machine or cannot be read.
+        If machine.json in the folder is of another machine, or cannot be read.
     """
     path = output / "machine.json"
     if path.exists():
@@ -367,7 +367,7 @@ def check_machine(output: Path, identity: str) -> None:
 
 
 def note_machine(output: Path, identity: Sequence[str], facts: Mapping[str, Fact]) -> None:
-    """Write *facts* to machine.json, or refuse a folder in which those of *identity* differ."""
+    """Write *facts* to machine.json; refuse a folder whose facts of *identity* differ."""
     output.mkdir(parents=True, exist_ok=True)
     path = output / "machine.json"
     if not path.exists():
@@ -378,7 +378,7 @@ def note_machine(output: Path, identity: Sequence[str], facts: Mapping[str, Fact
 
 
 def _compare(path: Path, name: str, ours: Fact) -> None:
-    """Refuse the facts in *path* if that of this *name* is not ours."""
+    """Refuse the facts in *path* if the fact *name* differs from *ours*."""
     try:
         known = json.loads(path.read_text())
     except ValueError as error:
@@ -394,7 +394,7 @@ def _compare(path: Path, name: str, ours: Fact) -> None:
 
 @contextlib.contextmanager
 def alone() -> Iterator[None]:
-    """Hold a lock, because two campaigns at once would measure each other."""
+    """Hold a lock, because two simultaneous campaigns would disturb each other."""
     cache_folder().mkdir(parents=True, exist_ok=True)
     with (cache_folder() / "measuring.lock").open("w") as file:
         try:
@@ -406,7 +406,7 @@ def alone() -> Iterator[None]:
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
-    """Let SIGTERM end a campaign as Ctrl-C does: with everything of ours removed."""
+    """Let SIGTERM end a campaign like Ctrl-C: namespaces and processes are removed."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,7 +1,7 @@
-"""What a terminal or a log shows of a campaign, and its summary in one sentence.
+"""The progress of a campaign on a terminal or in a log, and its summary in one sentence.
 
-A terminal has a bar that moves. A log, which has no use for one, has a line as each part of the
-work begins, and another every minute.
+A terminal shows a progress bar. A log gets a line at the start of each part of the work, and
+another every minute.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LINE_EVERY_S = 60.0
 
 
 class _Log:
-    """Lines on a console that is no terminal; on one that is, nothing."""
+    """Lines on a console that is not a terminal; on a terminal nothing."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -39,18 +39,18 @@ class _Log:
 
 @contextlib.contextmanager
 def campaign_bar(console: Console | None = None) -> Iterator[ProgressCallback]:
-    """Yield a callback for `run_campaign` that draws a bar with the time left."""
+    """Yield a callback for `run_campaign` that shows a bar with the time left."""
     columns = (
         BarColumn(bar_width=12),
         MofNCompleteColumn(),
         TextColumn("{task.fields[left]} left, {task.fields[rejected]} rejected"),
-        # What there is no room for is cut here and not in the figures.
+        # Too long a line is cut here and not in the numbers.
         TextColumn("{task.description}", markup=False, table_column=Column(ratio=1, no_wrap=True)),
     )
     console = console or Console()
     log = _Log(console)
     off = not console.is_terminal
-    # Redrawing by a thread of its own would disturb the run that is being measured.
+    # Redrawing in another thread would disturb the measured run.
     with Progress(*columns, console=console, auto_refresh=False, disable=off, expand=True) as bar:
         task = bar.add_task("starting", total=None, left="?", rejected=0)
 
@@ -79,7 +79,7 @@ def campaign_bar(console: Console | None = None) -> Iterator[ProgressCallback]:
 
 @contextlib.contextmanager
 def building_bar(console: Console | None = None) -> Iterator[Callable[[str, int, int], None]]:
-    """Yield a callback (what is being built, steps done, steps in all) that draws a bar."""
+    """Yield a callback (what is built, steps done, all steps) that shows a bar."""
     columns = (BarColumn(), TextColumn("{task.description}", markup=False))
     console = console or Console()
     log = _Log(console)
@@ -96,16 +96,16 @@ def building_bar(console: Console | None = None) -> Iterator[Callable[[str, int,
 
 
 def summary_text(summary: CampaignSummary) -> str:
-    """Return what a campaign did, one sentence and its notices."""
+    """Return the result of a campaign in one sentence, and its notices."""
     state = "interrupted" if summary.interrupted else "finished"
     if summary.out_of_time:
         state = "out of time"
     sentence = (
         f"{state} after {duration_text(summary.seconds)}: {summary.measured} measured, "
-        f"{summary.skipped} already there, {summary.rejected} runs rejected, "
+        f"{summary.skipped} already on disk,  {summary.rejected} runs rejected, "
         f"{summary.failed} failed, {summary.given_up} given up"
     )
     if summary.reasons:
         reasons = ", ".join(f"{name} {n}" for name, n in summary.reasons.most_common())
-        sentence += f"\nrejected by figure: {reasons}"
+        sentence += f"\nrejected because of: {reasons}"
     return "\n".join([sentence, *summary.notices])

@@ -1,11 +1,11 @@
-"""How far each load generator goes against the C server, and what the client's kernel costs it.
+"""Compare the two load generators against the C server: highest load, and CPU of the server.
 
-    for each rate:     far_end, load                       in turn: what was offered, how late
+    for each rate:     far_end, load                       in turn: offered load, start delay
     for low rates:     (far_end, load) (load, far_end) ... in turn: CPU of the server a connection
 
 Both run in the same namespaces, one after the other. The client's kernel receives on the server's
-CPU (rps_cpus of the client's end is 0), so that its work is in what the server's CPU does; far_end
-leaves there the copying of headers into its ring.
+CPU (rps_cpus of the client's end is 0), so the server's CPU does its work. With far_end, the
+server's CPU only copies headers into the ring.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from .macro import UNTIMED_NS, Replayed, Timing, run_trace
 
 RATES_PER_S = (5_000, 10_000, 20_000, 40_000, 60_000, 100_000, 200_000)
 PAIRED_RATES_PER_S = (2_000, 5_000)
-"""Both generators do these anywhere: below half the capacity of the slowest machine."""
+"""Rates below half the capacity of the slowest machine: both generators reach them anywhere."""
 CLIENTS = ("far_end", "load")
 TIMING = Timing(warm_up_s=0.4, window_s=1.5, calibration_ms=20)
 QUIET_SHARE_LEAST = 0.9
-"""Of the connections due: fewer that no gap held up say nothing of the rest of the run."""
+"""Least share of connections outside gaps: fewer do not represent the rest of the run."""
 _FAR_CONNECTIONS = 1_000_000
-"""That far_end may have at once: sixteen addresses of 64,512 ports; load has its descriptors."""
+"""Connections at once by far_end: sixteen addresses of 64,512 ports. load needs descriptors."""
 
 _MEANS_LATE = (
-    f"of the start, of all due but in the first {UNTIMED_NS / MILLISECOND_NS:g} ms of the window, "
-    "in which the harness disturbs the generator"
+    "start delay of connections, except in the first "
+    f"{UNTIMED_NS / MILLISECOND_NS:g} ms of the window, where the harness disturbs the generator"
 )
 
 Progress = Callable[[str], None]
@@ -48,11 +48,11 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Run:
-    """One run of one generator; times in ns, rates a second, CPU in ns a connection replied to.
+    """One run of one generator; times in ns, rates per second, CPU in ns per replied connection.
 
-    Those with `quiet` are of connections which no recorded gap of the generator's CPU held up.
-    `process_ns` is by the clock of the server's process, `busy_ns` all that its CPU did but the
-    user time of others.
+    Fields with `quiet` count connections that no recorded gap of the generator's CPU delayed.
+    `process_ns` is the CPU time of the server's process. `busy_ns` is the busy time of its CPU
+    without the user time of other processes.
     """
 
     client: str
@@ -74,18 +74,18 @@ class Run:
 
 @dataclass(frozen=True)
 class Paired:
-    """The CPU of the server a connection with each client at one rate, by round, in ns."""
+    """The server's CPU time per connection with each client at one rate, by round, in ns."""
 
     rate_per_s: float
     far_end: Sequence[Run]
     load: Sequence[Run]
 
     def values(self, client: str, clock: str) -> NDArray[np.float64]:
-        """Return what *clock*, `process_ns` or `busy_ns`, gave in each round."""
+        """Return the times of *clock*, `process_ns` or `busy_ns`, by round."""
         return np.array([getattr(run, clock) for run in getattr(self, client)])
 
     def differences(self, clock: str) -> NDArray[np.float64]:
-        """Return, of each round, what the client's kernel costs."""
+        """Return the cost of the client's kernel, by round."""
         return self.values("load", clock) - self.values("far_end", clock)
 
 
@@ -122,7 +122,7 @@ def measure_pairs(
     timing: Timing = TIMING,
     progress: Progress,
 ) -> list[Paired]:
-    """Return *rounds* pairs of runs at each rate; who is first changes with each round.
+    """Return *rounds* pairs of runs at each rate; the order alternates by round.
 
     Raises
     ------
@@ -149,7 +149,7 @@ def run_of(
     programs: Programs,
     timing: Timing,
 ) -> Run:
-    """Measure one run of *client* in *testbed*, which has a far end."""
+    """Measure one run of *client* in *testbed*, which has a packet client."""
     point = point_at(mechanism="epoll_level", loop="open", rate_per_s=rate_per_s)
     trace = trace_to_replay(point, point.seed(repeat), timing.run_seconds(point))
     options: tuple[str, ...] = ("--fd-limit", str(_FAR_CONNECTIONS))
@@ -196,18 +196,18 @@ def _summed_up(client: str, point: Point, replayed: Replayed) -> Run:
 
 
 def _quantiles(values_ns: NDArray[np.int64], levels: Sequence[float]) -> list[float]:
-    """Return the quantiles of *values_ns*, nan where there are none."""
+    """Return the quantiles of *values_ns*, nan if there are no values."""
     if not values_ns.size:
         return [float("nan")] * len(levels)
     return [float(value) for value in np.quantile(values_ns, levels)]
 
 
 def held_up(records: Records, gaps: Gaps) -> NDArray[np.bool_]:
-    """Return which connections of an open loop were late because of one of *gaps*.
+    """Return which connections of an open loop began late because of one of *gaps*.
 
-    A gap holds up what begins after it began, until the generator has caught up: until it first
-    begins a connection within the length of gaps that are recorded at all. A generator that cannot
-    keep up never does, so what is left then says nothing (`QUIET_SHARE_LEAST`).
+    A gap delays connections until the generator has caught up: until a connection begins later than
+    intended by less than the shortest recorded gap. An overloaded generator never catches up; the
+    remaining connections are then too few to represent the run (`QUIET_SHARE_LEAST`).
 
     >>> at_ns = np.array([0, 10, 20, 30])
     >>> records = Records(at_ns, at_ns + [1, 9, 5, 1], at_ns, at_ns, at_ns)
@@ -229,15 +229,15 @@ def held_up(records: Records, gaps: Gaps) -> NDArray[np.bool_]:
 
 
 def series_table(runs: Sequence[Run]) -> Table:
-    """Return a row a run: what was offered, how late, and what came of it."""
+    """Return a row for each run: offered load, start delay, replies."""
     return Table.of(
-        "Connections a second against the C server (epoll_level): far end, kernel client",
+        "Connections per second against the C server (epoll_level): packet client, kernel client",
         list(runs),
         [
-            Column("asked / s", lambda r: r.rate_per_s, "{:,.0f}".format),
+            Column("requested / s", lambda r: r.rate_per_s, "{:,.0f}".format),
             Column("client", lambda r: r.client, words=True, whole=True),
             Column("started / s", lambda r: r.started_per_s, "{:,.0f}".format),
-            Column("late p50", lambda r: r.lag_p50_ns, _us, means=_MEANS_LATE),
+            Column("start delay p50", lambda r: r.lag_p50_ns, _us, means=_MEANS_LATE),
             Column("p99", lambda r: r.lag_p99_ns, _us),
             Column("p99.9", lambda r: r.lag_p999_ns, _us),
             Column("worst", lambda r: r.lag_max_ns, _us),
@@ -246,10 +246,10 @@ def series_table(runs: Sequence[Run]) -> Table:
                 "p99.9 outside gaps",
                 _quiet("lag_p999_quiet_ns"),
                 _us,
-                means="of connections that no recorded gap of the generator's CPU held up, "
-                f"if these are {QUIET_SHARE_LEAST:.0%} or more",
+                means="start delay of connections that no recorded gap of the generator's CPU "
+                f"delayed, if these are {QUIET_SHARE_LEAST:.0%} or more",
             ),
-            Column("these", lambda r: r.quiet_share, "{:.1%}".format, means="their share"),
+            Column("outside gaps", lambda r: r.quiet_share, "{:.1%}".format, means="their share"),
             Column("replies / s", lambda r: r.replied_per_s, "{:,.0f}".format),
             Column("p50", lambda r: r.p50_ns, _ms),
             Column("p99 ", lambda r: r.p99_ns, _ms),
@@ -257,22 +257,22 @@ def series_table(runs: Sequence[Run]) -> Table:
                 "CPU",
                 lambda r: r.process_ns,
                 _us,
-                means="of the server's process, for each connection replied to",
+                means="CPU time of the server's process per replied connection",
             ),
         ],
     )
 
 
 def _quiet(name: str) -> Callable[[Run], float]:
-    """Return what has *name*; NaN of a run most of which gaps, or its own lateness, held up."""
+    """Return the field *name* of a run; NaN if gaps or overload delayed too many connections."""
     return lambda run: getattr(run, name) if run.quiet_share >= QUIET_SHARE_LEAST else float("nan")
 
 
 def pairs_table(pairs: Sequence[Paired]) -> Table:
-    """Return a row a rate and clock: the server's CPU with each client, and their difference."""
+    """Return a row for each rate and clock: the server's CPU by client, and the difference."""
     rows = [(pair, clock) for pair in pairs for clock in ("process_ns", "busy_ns")]
     return Table.of(
-        "CPU of the server a connection: what the client's kernel costs it (medians of rounds)",
+        "Server's CPU per connection, and the cost of the client's kernel (medians of rounds)",
         rows,
         [
             Column("connections / s", lambda r: r[0].rate_per_s, "{:,.0f}".format),

@@ -2,8 +2,8 @@
 
     progress (CPU 0) ──► counters ──► flood (CPU 1): quiet ─ flood ─ quiet ──► counters ──► record
 
-Nothing of ours runs between the two readings of the counters but the two programs: the harness
-sleeps until the sender has ended.
+Between the two readings of the counters only the two programs run: the harness sleeps until the
+sender has ended.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ from ..testbed.testbed import Testbed
 
 _PORT = 9
 _STARTING_S = 0.25
-"""Until the sender has started; the process computes meanwhile."""
+"""Time for the sender to start; the process computes meanwhile."""
 FLOOD_LIMITS = NoiseLimits(
-    # A flood is what delays the process; and what it computes with fits the smallest cache.
+    # The flood itself delays the process. The process's data fit the smallest cache.
     server_delay_share_max=float("inf"),
     memory_ratio_max=float("inf"),
-    # A sender that sends all it can is late by intent.
+    # A sender at full speed is late by intent.
     lag_p50_ns_max=int(SECOND_NS * 60),
 )
 
 
 @dataclass(frozen=True)
 class FloodTiming:
-    """How long the parts of a run last, in ns."""
+    """The lengths of the parts of a run, in ns."""
 
     quiet_ns: int = 200_000_000
     flood_ns: int = 600_000_000
@@ -64,7 +64,7 @@ class FloodTiming:
 
 @dataclass(frozen=True)
 class _Counters:
-    """What the kernel has counted so far of one CPU."""
+    """The kernel's counters of one CPU."""
 
     ticks: CpuTicks
     softnet: tuple[int, ...]
@@ -92,7 +92,7 @@ def run_flood(
     Raises
     ------
     RunError
-        If a program of the run ends early, does not answer, or leaves what cannot be read.
+        If a program of the run ends early, does not answer, or writes an unreadable result.
     """
     timing = timing or FloodTiming()
     due_ns = point.due_ns(repeat, timing.flood_ns)
@@ -104,7 +104,7 @@ def run_flood(
         samples = read_samples(scratch / "samples")
         calls = read_calls(scratch / "records")
     if run.progress["rows_lost"]:
-        raise RunError(f"progress noted {run.progress['rows_lost']} times more than it has room")
+        raise RunError(f"progress lost {run.progress['rows_lost']} rows: its buffer is full")
     end_ns = run.start_ns + run.sent["elapsed_ns"]
     victim = victim_of(samples, run.start_ns, end_ns, timing.quiet_ns)
     noise = _noise(run, victim, series)
@@ -128,7 +128,7 @@ def run_flood(
 
 @dataclass(frozen=True)
 class _Run:
-    """What the programs said and the kernel counted."""
+    """The output of the programs and the kernel's counters."""
 
     start_ns: int
     sent: dict[str, int]
@@ -141,7 +141,7 @@ class _Run:
 def _measure(
     point: FloodPoint, testbed: Testbed, programs: Programs, timing: FloodTiming, scratch: Path
 ) -> _Run:
-    """Let the two programs run beside each other."""
+    """Run the two programs at the same time."""
     seconds = _STARTING_S + (2 * timing.quiet_ns + timing.flood_ns) / SECOND_NS
     victim = testbed.on_server(
         programs.path("progress"), "--address", testbed.address, "--port", str(_PORT),
@@ -151,7 +151,7 @@ def _measure(
         programs.path("flood"), "--address", testbed.address, "--port", str(_PORT),
         "--schedule", str(scratch / "schedule"), "--records", str(scratch / "records"),
         "--segments", str(point.segments),
-        # A sender that is slower than its schedule ends by its time.
+        # A sender slower than its schedule ends by its time limit.
         "--quiet-ms", str(timing.quiet_ns // 1_000_000),
         "--seconds-max", f"{timing.flood_ns / SECOND_NS:.3f}",
     )  # fmt: skip
@@ -195,9 +195,9 @@ def _counters(cpu: int) -> _Counters:
 
 
 def softnet_of(cpu: int, path: Path = Path("/proc/net/softnet_stat")) -> tuple[int, int, int]:
-    """Return packets processed and dropped, and softirqs cut short, of *cpu*.
+    """Return the packets processed and dropped and the softirqs cut short on *cpu*.
 
-    A row is of an online CPU, whose number is its 13th column (Linux 5.10 and later).
+    A row belongs to an online CPU; its 13th column is the CPU's number (Linux 5.10 and later).
     """
     for line in path.read_text().splitlines():
         columns = [int(column, 16) for column in line.split()]
@@ -207,7 +207,7 @@ def softnet_of(cpu: int, path: Path = Path("/proc/net/softnet_stat")) -> tuple[i
 
 
 def _ksoftirqd_ns(cpu: int) -> int:
-    """Return how long the thread that takes over softirqs of *cpu* has run; 0 if unseen."""
+    """Return the CPU time of ksoftirqd on *cpu*; 0 if it is not visible."""
     found = subprocess.run(
         ["pgrep", "-x", f"ksoftirqd/{cpu}"], capture_output=True, text=True, check=False
     )
@@ -232,7 +232,7 @@ def _kernel(run: _Run) -> Kernel:
 
 
 def _noise(run: _Run, victim: Victim, series: Series) -> Noise:
-    """Return what others took from a run; the process's own speed before it is the calibration."""
+    """Return the disturbances of a run, relative to the process's speed before the flood."""
     spin_ns = SECOND_NS / victim.quiet_per_s
     spin_ratio, _ = series.include(spin_ns, 0)
     ticks = run.counted.ticks
@@ -248,7 +248,7 @@ def _noise(run: _Run, victim: Victim, series: Series) -> Noise:
 
 
 def _steer(testbed: Testbed, *, steered: bool) -> None:
-    """Have the process's CPU receive what is sent to it, or the CPU that sent it."""
+    """Let the process's CPU receive its packets, or else the sending CPU."""
     mask = 1 << testbed.server_cpu if steered else 0
     files = "/sys/class/net/ds*/queues/rx-*/rps_cpus"
     command = testbed.on_server("sh", "-ec", f"for file in {files}; do echo {mask:x} > $file; done")

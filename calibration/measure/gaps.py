@@ -1,4 +1,4 @@
-"""Measuring the gaps of both CPUs of a testbed: each alone, both at once, and beside packets."""
+"""Measure the gaps of both CPUs of a testbed: each alone, both at once, and beside packets."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from ..testbed.processes import PRIORITY_HIGHEST, Child, RunError
 from ..testbed.testbed import Testbed
 
 SECONDS = 10.0
-"""How long each recording is, unless another length is asked for."""
+"""The default length of a recording."""
 _SPARE_S = 20.0
 _PACKETS_EVERY_US = 100
 
 
 class _Case(NamedTuple):
-    """CPUs that spin at the same time, and what goes on beside each of them."""
+    """CPUs that spin at the same time, and the work beside each of them."""
 
     sides: tuple[Side, ...]
     beside: Beside
@@ -46,15 +46,15 @@ def measure_gaps(
     seconds: float = SECONDS,
     telling: Callable[[str], None] = lambda text: None,
 ) -> list[GapsRecord]:
-    """Return the recordings of both CPUs, *seconds* each; all cases together take four times that.
+    """Return the recordings of both CPUs, *seconds* each; all cases take four times *seconds*.
 
-    The programs that spin are as nice as a load generator is. They have no real-time priority:
-    Linux takes 50 ms of every second from such a program.
+    The spinning programs have the nice value of a load generator. They have no real-time priority,
+    because Linux takes 50 ms of every second from real-time programs.
 
     Parameters
     ----------
     telling:
-        Told of each case before it begins.
+        Called with each case before it begins.
 
     Raises
     ------
@@ -89,7 +89,7 @@ def _measure(
                         str(file),
                         *length,
                     ],
-                    # What sends packets does so from the server's CPU: it must be free to.
+                    # The packet sender runs on the server's CPU, so it must be allowed there.
                     cpu=tuple(cpus.values()),
                     priority=PRIORITY_HIGHEST,
                 )

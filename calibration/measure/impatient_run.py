@@ -1,11 +1,11 @@
 """Run one operating point of clients that give up, on the real machine.
 
-A client that has no reply in time resets its connection. A load generator that falls behind offers
-less than it was asked for, and its runs show another load than their point has: they do not count.
-Their median lateness may be more than that of other runs: patience begins with the intended start,
-so a lateness of 5 ms takes a tenth of the shortest.
+A client without a reply in time resets its connection. If the load generator falls behind, it
+offers less load than the point has, and the run does not count. The limit of the median start delay
+is higher than for other runs: 5 ms is a tenth of the shortest time-out, which begins at the
+intended start.
 
-The client's side has its range of ports set, so this needs namespaces.
+The run sets the port range of the client's side, so it needs namespaces.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ def run_impatient(
     Raises
     ------
     RunError
-        If a process of the run ends early or does not answer in time, or without namespaces.
+        If a process of the run ends early, does not answer in time, or has no namespaces.
     """
     set_client(testbed, point.network.linear_syn_timeouts)
     limits = replace(
         limits_for(point),
-        server_delay_share_max=inf,  # softirqs delay it, too
+        server_delay_share_max=inf,  # softirqs delay the server, too
         lag_p50_ns_max=_LAG_P50_NS_MAX,
     )
     return run_point(

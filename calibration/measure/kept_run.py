@@ -2,10 +2,10 @@
 
     open all connections ─► warm-up ─► window ─► requests of the window ─► does the run count?
 
-Requests come at a rate whatever the server does, each over one of the connections. A run whose load
-generator falls behind, or that loses a connection, shows another load than its point has: it does
-not count. Programs of less priority fill what the server leaves idle. Such a run counts, but the
-busy time of its CPU is not the server's, which has a clock of its own.
+Requests come at a fixed rate, each over one of the connections. If the load generator falls behind
+or a connection is lost, the load is not that of the point, and the run does not count. Programs of
+lower priority may use the CPU while the server is idle. The run then counts, but the CPU's busy
+time is not the server's; the server's process has its own clock.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def run_kept(
     limits = replace(
         limits_for(point),
         foreign_share_max=inf,
-        server_delay_share_max=inf,  # softirqs delay it, too
+        server_delay_share_max=inf,  # softirqs delay the server, too
     )
     run = run_point(
         point,
@@ -58,13 +58,13 @@ def run_kept(
 
 
 def counted_if_kept(run: RunRecord) -> RunRecord:
-    """Return *run*, rejected if a connection was lost, or was not open at the end of the window."""
+    """Return *run*, rejected if a connection was lost or was not open at the window's end."""
     result, load = run.result, run.point.load
     if result.connections_failed:
         return run.rejected(f"connections_failed must be 0, got {result.connections_failed}")
     least = run.point.idle.connections + (load.connections or 0)
     n_open = result.calls["connections_open"]
-    # One that its client closes, as it has had its requests, is replaced a little later.
+    # A connection that its client closes after its last request is replaced a little later.
     if n_open < least and load.keeps_for_ever:
         return run.rejected(f"connections_open must be at least {least}, got {n_open}")
     return run

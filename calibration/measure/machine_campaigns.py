@@ -1,11 +1,11 @@
-"""What is measured of a machine: prices and whole runs, and runs of a campaign of their own.
+"""Campaigns that measure a machine: its costs, whole runs, and special kinds of runs.
 
     target ─► machine.json ─► capacity, if held-out points need it ─► rounds: micro, fit, held out
-                              which lack those held-out points that are known well enough
+                              without held-out points known precisely enough
     namespaces ─► machine.json ─► rounds: points of overload, clients that give up, kept
                                   connections, or floods
 
-What the folder of the machine does not hold yet is measured and appended (campaign.py).
+A campaign measures and appends what the machine's folder does not hold yet (campaign.py).
 """
 
 from __future__ import annotations
@@ -55,26 +55,26 @@ from .quietness import TestbedRecorder, check_quiet
 from .target import Stage, Target
 
 Kind = Literal["micro", "fit", "heldout", "profile", "all"]
-"""What is measured: one stage, those that a profile needs, or all."""
+"""What to measure: one stage, the stages that a profile needs, or all."""
 ROUNDS = 3
-"""Of overload, clients that give up, kept connections, and floods."""
+"""Rounds of overload, clients that give up, kept connections, and floods."""
 QUICK_FLOODS_EVERY = 6
-"""Of the floods, in a quick campaign."""
+"""A quick campaign measures every sixth flood."""
 QUICK_ROUNDS = 2
-"""Over the quick benches; with fit runs they take two minutes."""
+"""Rounds of the quick benches; with fit runs they take two minutes."""
 _PARTS: dict[Stage, str] = {
     "micro": "microbenchmarks",
     "fit": "fit runs",
     "heldout": "held-out runs",
 }
-"""What stages are called for people."""
+"""The names of stages for messages."""
 _STAGES: Mapping[Kind, Sequence[Stage]] = {
     "micro": ("micro",),
     "fit": ("fit",),
     "heldout": ("heldout",),
     "profile": ("micro", "fit"),
 }
-"""Of each kind but all, which has every stage."""
+"""The stages of each kind except "all", which has every stage."""
 
 
 def run_campaign(
@@ -90,38 +90,37 @@ def run_campaign(
     progress: ProgressCallback | None = None,
     seed: int = 1,
 ) -> CampaignSummary:
-    """Measure what *output* does not hold yet and return a summary.
+    """Measure what *output* does not hold yet, and return a summary.
 
     Parameters
     ----------
     target
         The machine under test.
     kind
-        What to measure. Held-out points need the capacity of the fit point, so a few fit runs
-        are made first where the folder has none.
+        What to measure. Held-out points need the capacity of the fit point; a folder without fit
+        runs gets a few of them first.
     output
         The machine's folder: machine.json, micro.jsonl, fit.jsonl, heldout.jsonl.
     repeats
-        Rounds (None: as the target says); an accepted (point, round) that is already there is
-        not measured again.
+        Rounds; None: the target's default. A point with an accepted run of a round is not measured
+        again in that round.
     quick
         Take brief benches, and a small part of the held-out points.
     within
-        A held-out point of which enough runs are accepted is not measured in further rounds once
-        the 95% interval of the mean is at most this share to either side; None: all have as many
-        rounds.
+        Stop measuring a held-out point with enough accepted runs once the 95% interval of the mean
+        is within this share to either side. None: all points have equally many rounds.
     budget_s
-        No run begins after this; what is left is measured by the next call.
+        Time after which no run begins; the next call measures the rest.
     anyway
-        Measure a machine whose host keeps too much of its CPUs, or shares their cores too often,
-        and loads beyond what the load generator can offer; their runs are rejected.
+        Measure a machine with too many gaps or too often shared cores. Also measure loads that the
+        load generator cannot offer; their runs are rejected.
     seed
-        Orders the tasks within a round; arrivals depend on the point and the round only.
+        Shuffles the tasks within a round. Arrivals depend only on the point and the round.
 
     Raises
     ------
     CampaignError, DataError
-        With one sentence that says what to do.
+        With one sentence on what to do.
     """
     repeats = _rounds_of(repeats, target.rounds)
     if kind not in get_args(Kind):
@@ -142,7 +141,7 @@ def run_campaign(
 class _Stages:
     """A campaign over microbenchmarks, fit points and held-out points of *target*.
 
-    *machine* is the id of its machine.
+    *machine* is the id of the target's machine.
     """
 
     def __init__(
@@ -173,9 +172,9 @@ class _Stages:
         target.recall(runs, micro)
 
     def _resume(self, stage: Literal["fit", "heldout"]) -> list[RunRecord]:
-        """Return the runs of *stage* on disk, of which accepted ones are not measured again.
+        """Return the runs of *stage* on disk; accepted runs are not measured again.
 
-        Runs on loopback and runs in namespaces differ by a factor, so they are never mixed.
+        Runs on loopback and in namespaces differ by a factor, so one folder never holds both.
         """
         runs = self._runs(stage)
         for run in runs:
@@ -187,7 +186,7 @@ class _Stages:
         return read_rows(self._files[stage], RunRecord).rows
 
     def note_shared(self) -> None:
-        """Note which accepted runs and benches turned out to be of a core that others used."""
+        """Add notices on accepted runs and benches whose core was shared, as later runs show."""
         micro = read_rows(self._files["micro"], MicroResult).rows
         _note_shared(self.campaign, self._runs("fit"), self._runs("heldout"))
         if text := never_calm_text(micro):
@@ -211,10 +210,11 @@ class _Stages:
         anyway: bool,
         seed: int,
     ) -> None:
-        """Plan the rounds, once the capacity that some points need is known, and run them."""
+        """Measure the capacity that some points need, then plan and run the rounds."""
         stages = _STAGES.get(kind) or tuple(_PARTS)
         if "micro" in stages:
-            # Older folders have benches with sockets beside runs over the far end: runs go on.
+            # Older folders have benches with sockets beside runs with packet clients: runs may
+            # continue.
             for row in read_rows(self._files["micro"], MicroResult).rows:
                 _check_steering(row.steering or self._target.steering, self._target.steering)
         capacity = self._capacity() if "heldout" in stages else None
@@ -257,17 +257,17 @@ class _Stages:
     def _check_generator(self, points: Sequence[Point]) -> None:
         """Refuse loads that the load generator cannot offer on this machine.
 
-        What it offers is kept in the folder, so that the same loads are refused each time.
+        The offered load is kept in the folder, so that the same loads are refused each time.
         """
         for name, point in hardest(points).items():
             share = self._offered_share(point)
             if share < OFFERED_LEAST:
                 raise CampaignError(
-                    f"held-out points go up to {point.rate_per_s:.0f} {name}/s, of which the load "
-                    f"generator begins {share:.0%} on this machine, and at least "
-                    f"{OFFERED_LEAST:.0%} must be: measure with --steering far_end, whose clients "
-                    "cost less, or with --anyway, which rejects such runs; without "
-                    f"{GENERATOR_FILE} in the folder it is measured again"
+                    f"the load generator of this machine begins {share:.0%} of the highest "
+                    f"held-out load ({point.rate_per_s:.0f} {name}/s); it must begin at least "
+                    f"{OFFERED_LEAST:.0%}: use --steering client_machine, whose clients cost less, "
+                    "or --anyway, which rejects such runs; remove "
+                    f"{GENERATOR_FILE} from the folder to measure the generator again"
                 )
 
     def _offered_share(self, point: Point) -> float:
@@ -283,7 +283,7 @@ class _Stages:
         return share
 
     def _unsure(self, points: Sequence[Point], index: int, within: float, part: str) -> list[Point]:
-        """Return which of *points* are not known to *within*, and say how noisy the machine is."""
+        """Return the *points* not known to *within*, and report the noise of the machine."""
         of_point = by_point(judged_by_file(self._runs("heldout")))
         note = noise_text(of_point.values(), within, FIGURES)
         self.campaign.say(part, f"after round {index}", note)
@@ -294,20 +294,20 @@ class _Stages:
         self.campaign.summary.notices.append(noise_text(of_point.values(), within, FIGURES))
 
     def _capacity(self) -> _Capacity | None:
-        """Return the capacity, by which held-out rates are chosen, measuring it if need be.
+        """Return the capacity, which sets the held-out rates; measure it if needed.
 
-        It is None if the budget ended before it was known.
+        None if the time budget ended first.
 
-        It is the reply rate of the first accepted runs of the fit points. Later runs do not
-        change it: open-loop rates are fractions of it, and would be other points. A campaign that
-        was interrupted here may know it and lack runs of other fit points.
+        The capacity is the reply rate of the first accepted runs of the fit points. Later runs do
+        not change it, because open-loop rates are fractions of it and would become other points. A
+        campaign interrupted here may have the capacity but lack runs of other fit points.
         """
         target, repeats = self._target, self._target.capacity_repeats
         self.campaign.run(
             [[t for n in range(repeats) for t in self._tasks("fit", n, target.fit_points)]],
             "fit runs for the capacity",
         )
-        of_point = by_point(self._runs("fit"))  # as they were judged then
+        of_point = by_point(self._runs("fit"))  # as judged when they were made
         rates: dict[Point, float] = {}
         for point in target.fit_points:
             accepted = [
@@ -320,8 +320,8 @@ class _Stages:
             return None
         if first not in rates:
             raise CampaignError(
-                f"{first.label} has fewer than {repeats} accepted runs, and held-out "
-                "rates are fractions of its capacity: measure again when the machine is quieter"
+                f"{first.label} has fewer than {repeats} accepted runs, but its capacity sets "
+                "the held-out rates: measure again when the machine is quieter"
             )
         return _Capacity(rates[first], kept_per_s(rates))
 
@@ -331,17 +331,17 @@ def _name_of(stages: Sequence[Stage]) -> str:
 
 
 class _Capacity(NamedTuple):
-    """Requests a second of the fit points' server: each on a new connection, or over kept ones."""
+    """Requests/s of the fit points' server: on new connections, and over kept ones."""
 
     new_per_s: float
     kept_per_s: float | None
 
 
 def kept_per_s(rates: Mapping[Point, float]) -> float | None:
-    """Return the requests a second over kept connections that *rates* of the fit points imply.
+    """Return the requests/s over kept connections that *rates* of the fit points imply.
 
-    A reply takes request + connection at the first, and request + connection / n where a
-    connection has n requests. None if one has no replies, or the two contradict each other.
+    A reply takes request + connection at the first fit point, and request + connection / n with n
+    requests a connection. None if a point has no replies, or the two contradict each other.
 
     >>> round(kept_per_s({FIT_POINT: 20_000.0, KEPT_FIT_POINT: 32_000.0}))
     40000
@@ -354,9 +354,9 @@ def kept_per_s(rates: Mapping[Point, float]) -> float | None:
 
 
 def hardest(points: Sequence[Point]) -> dict[str, Point]:
-    """Return the highest rates among *points*, by what there are so many of a second.
+    """Return the points with the highest rates of connections and of requests among *points*.
 
-    Whatever serves them, what it takes to begin a connection is the same.
+    Beginning a connection costs the load generator the same with every server.
 
     >>> list(hardest([point_at(mechanism="poll", users=4)]))
     []
@@ -383,8 +383,8 @@ def run_overload_campaign(
 ) -> CampaignSummary:
     """Measure the points of overload, or *quick* a small part, that *output* does not hold yet.
 
-    Clients have sockets, or by *steering* are packets of the far end. Other parameters and errors
-    are those of `run_flood_campaign`; runs of the other steering in *output* are an error, too.
+    Clients have sockets, or with *steering* are packets of `far_end`. Other parameters and errors
+    are those of `run_flood_campaign`. Runs of another steering in *output* are an error, too.
     """
     return _measure_in_namespaces(
         output / OVERLOAD_FILE,
@@ -401,16 +401,16 @@ def run_overload_campaign(
 
 
 class PointCampaign(NamedTuple):
-    """A campaign over points whose rates are shares of a capacity that it does not measure.
+    """A campaign over points whose rates are shares of a known capacity.
 
     Attributes
     ----------
     file:
-        Of its records, in the machine's folder.
+        File of its records, in the machine's folder.
     run:
         Measures a repeat of a point.
     things:
-        What it measures, for people.
+        Name of its runs, for messages.
     """
 
     file: str
@@ -456,26 +456,26 @@ def run_flood_campaign(
     progress: ProgressCallback | None = None,
     points: Sequence[FloodPoint] | None = None,
 ) -> CampaignSummary:
-    """Measure the floods that *output* does not hold yet and return a summary.
+    """Measure the floods that *output* does not hold yet, and return a summary.
 
     Parameters
     ----------
     output
         The machine's folder: machine.json, and a file for each kind of run.
     repeats
-        Rounds, 3 if None; an accepted (point, round) that is already there is not measured again.
+        Rounds; None: 3. A point with an accepted run of a round is not measured again in it.
     quick
-        Take every sixth flood only.
+        Measure every sixth flood only.
     anyway
-        Measure a machine that is too noisy (quietness.py), too.
+        Also measure a machine that is too noisy (quietness.py).
     points
-        Which floods; all if None.
+        The floods to measure; None: all.
 
     Raises
     ------
     CampaignError, DataError, BuildError, TestbedError
-        With one sentence that says what to do. Only namespaces, which need root, can have another
-        CPU than the sender's receive.
+        With one sentence on what to do. Only namespaces, which need root, let another CPU than the
+        sender's receive.
     """
     if points is None:
         points = flood_points()[:: QUICK_FLOODS_EVERY if quick else 1]
@@ -505,7 +505,7 @@ def _measure_in_namespaces(
     anyway: bool,
     progress: ProgressCallback | None,
 ) -> CampaignSummary:
-    """Measure what the records in *path* lack of some rounds over *points*; *run* measures one."""
+    """Measure the runs of *points* that *path* lacks; *run* measures one of them."""
     n_rounds = _rounds_of(repeats, ROUNDS)
     rows = read_rows(path, record).rows
     for row in rows:
@@ -513,7 +513,7 @@ def _measure_in_namespaces(
             _check_steering(row.steering, steering)
     facts = machine_facts()
     note_machine(path.parent, SAME_MACHINE, facts)
-    # A signal must not end the program before the namespaces are taken down again.
+    # A signal must not end the program before the namespaces are removed.
     with alone(), interruptible():
         programs = build()
         with open_testbed(steering) as testbed:
@@ -549,10 +549,10 @@ def measure_points(
     check: Callable[[Campaign], None] = lambda campaign: None,
     progress: ProgressCallback | None = None,
 ) -> CampaignSummary:
-    """Measure what the records in *path* lack of the points of *rounds*, and return a summary.
+    """Measure the runs of *rounds* that *path* lacks, and return a summary.
 
-    *measure* takes a point and the number of its round; *things* is what it measures, in the
-    plural; *check* refuses to begin.
+    *measure* takes a point and the number of its round. *things* names the runs, in the plural.
+    *check* may refuse to begin.
     """
     campaign = Campaign(lambda task: [measure(task.what, task.round)], progress, things=things)
     campaign.drop_torn_lines(path)
@@ -569,13 +569,13 @@ def measure_points(
 
 
 def _note_shared(campaign: Campaign, *files: Sequence[MeasuredRun[Any]]) -> None:
-    """Note how many runs of *files* were accepted of which their whole file says they are not."""
+    """Add a notice on accepted runs of *files* that the whole file rejects."""
     accepted = sum(run.accepted for runs in files for run in runs)
     judged = sum(run.accepted for runs in files for run in judged_by_file(runs))
     if judged < accepted:
         campaign.summary.notices.append(
-            f"{accepted - judged} of {accepted} accepted runs were made while another guest used "
-            "the core, as later runs show: the same command measures them again"
+            f"{accepted - judged} of {accepted} accepted runs shared their core with another "
+            "guest, as later runs show: repeat the command to measure them again"
         )
 
 
@@ -589,7 +589,7 @@ def _check_steering(known: str, asked: str) -> None:
     """
     if known != asked:
         raise CampaignError(
-            f"the folder holds runs with steering {known}, this one would be "
+            f"the folder holds runs with steering {known}, but this run would have "
             f"{asked}: choose another folder"
         )
 

@@ -3,8 +3,8 @@
     spin, memory ─► server ─► idle holder ─► load ──warm-up──┬──window──┬─► records ─► result
        CPU 0         CPU 0       CPU 1       CPU 1        snapshot   snapshot
 
-Both snapshots hold the server's counters, the scheduler's times and the CPU's; the window is
-the time between them, so rates are right even when the harness wakes late.
+Both snapshots hold the server's counters and the times of scheduler and CPU. The window is the time
+between them, so rates are right even if the harness wakes late.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from ..testbed.resolved import limits_in_force
 from ..testbed.testbed import Testbed
 
 UNTIMED_NS = 5_000_000
-"""How long the readings of counters at the begin of a window may disturb its clients."""
+"""The time for which reading counters at the start of a window may disturb its clients."""
 _FDS_SPARE = 64  # a program needs some descriptors that are not connections
 IDLE_SECONDS_MAX = 60
 _PORT = 8080
@@ -59,7 +59,7 @@ _PORT = 8080
 
 @dataclass(frozen=True)
 class Timing:
-    """How long the parts of a run last, in seconds."""
+    """The lengths of the parts of a run, in seconds."""
 
     warm_up_s: float = 0.5
     warm_up_accept_limited_s: float = 1.5
@@ -68,7 +68,7 @@ class Timing:
     calibration_ms: int = 100
 
     def warm_up_of(self, point: Point) -> float:
-        """Return the warm-up: longer where accepting the first connections takes a while."""
+        """Return the warm-up: longer if accepting the first connections takes long."""
         return self.warm_up_accept_limited_s if point.server.accept_limit else self.warm_up_s
 
     def run_seconds(self, point: Point) -> float:
@@ -78,7 +78,7 @@ class Timing:
 
 @dataclass(frozen=True)
 class Setup:
-    """What all the steps of one run need to know; *load_options* are those no point has."""
+    """The parameters of one run; *load_options* are options that no point has."""
 
     point: Point
     testbed: Testbed
@@ -89,13 +89,13 @@ class Setup:
 
     @property
     def counters(self) -> Path:
-        """The file in which the server counts."""
+        """The file of the server's counters."""
         return self.scratch / "counters"
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Everything that is read at one end of the window."""
+    """All counters at one end of the window."""
 
     at_ns: int
     counters: dict[str, int]
@@ -104,7 +104,7 @@ class Snapshot:
     ticks: CpuTicks
 
     def since(self, earlier: Snapshot) -> Snapshot:
-        """Return what happened since *earlier*."""
+        """Return the differences since *earlier*."""
         return Snapshot(
             at_ns=self.at_ns - earlier.at_ns,
             counters=difference(earlier.counters, self.counters, levels=LEVELS),
@@ -164,7 +164,7 @@ def run_point(
 
 @dataclass(frozen=True)
 class Replayed:
-    """All that was seen of a replay; the records are of connections, or of kept ones' requests."""
+    """The results of a replay; records are of connections, or of requests over kept ones."""
 
     records: Records
     window: Window
@@ -173,7 +173,7 @@ class Replayed:
     gaps: Gaps
     resolved: dict[str, int | str]
     packets: dict[str, int]
-    """What a far end counted of its own packets; empty where clients have sockets."""
+    """The packet counts of `far_end`; empty if clients have sockets."""
 
 
 def run_trace(
@@ -186,7 +186,7 @@ def run_trace(
     timing: Timing,
     load_options: tuple[str, ...] = (),
 ) -> Replayed:
-    """Have *trace* replayed against the server of *point*; return all that was seen.
+    """Replay *trace* against the server of *point*, and return the results.
 
     Raises
     ------
@@ -229,7 +229,7 @@ def run_trace(
 def _noise(
     spent: Snapshot, window: Window, calibrations: tuple[float, float], series: Series
 ) -> Noise:
-    """Return what others took from a run, and put its calibrations into the series."""
+    """Return the disturbances of a run, and add its calibrations to the series."""
     spin_ratio, memory_ratio = series.include(*calibrations)
     return Noise(
         server_delay_share=delay_share(spent.server.delay_ns, spent.server.run_ns),
@@ -245,7 +245,7 @@ def _noise(
 
 @dataclass(frozen=True)
 class _Seen:
-    """The window on the clock of the records, what was read at its ends, and what load printed."""
+    """The window on the records' clock, the counters at its ends, and the output of load."""
 
     window: Window
     before: Snapshot
@@ -255,7 +255,7 @@ class _Seen:
 
 
 def _measure(setup: Setup) -> _Seen:
-    """Do the run."""
+    """Measure the run."""
     timing, testbed = setup.timing, setup.testbed
     names = setup.programs.list_output("server", "--counters-layout")
     with contextlib.ExitStack() as stack:
@@ -293,17 +293,17 @@ def _measure(setup: Setup) -> _Seen:
 
 
 def _is_held(setup: Setup) -> bool:
-    """Tell whether the load begins by a line, once what it has opened is accepted."""
+    """Return whether the load waits for a line of input after its connections are accepted."""
     return setup.point.keeps or bool(setup.testbed.far_end and setup.point.idle.connections)
 
 
 def _summary(lines: list[str]) -> dict[str, Any]:
-    """Return what a load generator printed at the end.
+    """Return the result that a load generator printed at its end.
 
     Raises
     ------
     RunError
-        If idle connections of a far end were lost: its point was another one then.
+        If idle connections of `far_end` were lost: the run then had another point.
     """
     try:
         summary: dict[str, Any] = json.loads(lines[-1])
@@ -329,7 +329,7 @@ def _server(setup: Setup) -> Child:
 
 
 def load_generator(setup: Setup, port: int) -> Child:
-    """Start the load generator, which begins at once, or by a line once what is kept is open."""
+    """Start the load generator; with kept connections it waits for a line of input."""
     testbed = setup.testbed
     idle = str(setup.point.idle.connections)
     command = testbed.on_client(
@@ -359,14 +359,14 @@ def idle_holder(setup: Setup, port: int) -> Child:
 
 
 def _await_open(setup: Setup, names: list[str], n_wanted: int) -> None:
-    """Wait until the server has accepted *n_wanted* connections: clients know only their side."""
+    """Wait until the server has accepted *n_wanted* connections; clients see only their side."""
     deadline_s = time.monotonic() + IDLE_SECONDS_MAX
     while True:
         n_open = read_counters(setup.counters, names)["connections_open"]
         if n_open >= n_wanted:
             return
         if time.monotonic() > deadline_s:
-            raise RunError(f"the server holds {n_open} of {n_wanted} connections that stay open")
+            raise RunError(f"the server has accepted {n_open} of {n_wanted} lasting connections")
         time.sleep(0.01)
 
 
@@ -387,6 +387,6 @@ def calibrate(programs: Programs, bench: str, testbed: Testbed, timing: Timing) 
 
 
 def _fd_limit() -> int:
-    """Return how many descriptors each process asks for, within what it may have."""
+    """Return the number of descriptors that each process requests, within its limit."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     return FDS_MAX if hard == resource.RLIM_INFINITY else min(FDS_MAX, hard - _FDS_SPARE)

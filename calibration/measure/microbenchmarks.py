@@ -1,7 +1,7 @@
-"""The microbenchmarks of a calibration: which command lines, and running one of them.
+"""The microbenchmarks of a calibration: their command lines, and running one of them.
 
-Every round runs each once, so that a slow spell of the machine hits one sample of many
-benches rather than all the samples of one.
+Every round runs each bench once. A slow period of the machine then affects one sample of many
+benches, not all samples of one.
 """
 
 from __future__ import annotations
@@ -25,17 +25,23 @@ _BENCH_SECONDS_MAX = 120
 SIZES = (10, 100, 500, 1000, 2000, 4000, 6000, 10_000)
 SIZES_FEW = (100, 1000, 6000)
 BURSTS = (1, 4, 16, 64, 256)
-BURSTS_SIGNALLED = (4, 16, 64)  # of those: one packet is mostly its interrupt, 256 mostly a tick
-LONG_REPLIES = (1024, 4096, 14_336, 28_672, 65_536)  # bytes; the third still fits a first window
-IDLE_US = (0, 20, 50, 100, 300, 1000, 5000)  # that a CPU is idle
-OTHERS_US = (50, 200, 1000, 4000)  # that they have the CPU
-TOLD = (1, 16, 64)  # descriptors with news
-LISTED = (1, 100, 1000)  # that can be written: what one epoll_wait gives
-LISTED_IN_TURN = (100, 1000, 2000, 6000, 10_000)  # the last are more, so each is told of in turn
-FEW_AT_ONCE = 8  # of a ring, whose work Linux does 20 at a time
+BURSTS_SIGNALLED = (4, 16, 64)  # not 1 (mostly the interrupt) or 256 (mostly a tick)
+LONG_REPLIES = (
+    1024,
+    4096,
+    14_336,
+    28_672,
+    65_536,
+)  # bytes; 14,336 fit the initial window
+IDLE_US = (0, 20, 50, 100, 300, 1000, 5000)  # time that a CPU is idle
+OTHERS_US = (50, 200, 1000, 4000)  # time that other programs have the CPU
+TOLD = (1, 16, 64)  # changed descriptors
+LISTED = (1, 100, 1000)  # writable descriptors, returned by one epoll_wait
+LISTED_IN_TURN = (100, 1000, 2000, 6000, 10_000)  # more than one wait returns: in turn
+FEW_AT_ONCE = 8  # of a ring; Linux does its work in batches of 20
 FLUSHED = (0, 64, 1000)  # signals
 QUEUE = 64  # signals that a recovery finds
-RECOVERED = (100, 1000, 6000)  # descriptors that it polls, each more than QUEUE
+RECOVERED = (100, 1000, 6000)  # descriptors that it polls, all more than QUEUE
 
 
 def _with(bench: str, option: str, values: Iterable[int | str], *rest: str) -> list[str]:
@@ -46,10 +52,11 @@ def _with(bench: str, option: str, values: Iterable[int | str], *rest: str) -> l
 def bench_commands(
     *, quick: bool = False, mechanisms: Sequence[str] = STOCK_MECHANISMS
 ) -> list[str]:
-    """Return the command lines of one round, without what the testbed adds.
+    """Return the command lines of one round, without the testbed's options.
 
-    A profile needs those of what all servers share and of select, poll and epoll_level, so they are
-    there whatever the mechanisms. *quick* ones are as many and take some 30 s in all.
+    Every profile needs the benches that all servers share and those of select, poll and
+    epoll_level, so these are always included. *quick* benches are as many and take about 30 s in
+    all.
 
     >>> bench_commands(quick=True)[:2]
     ['floor --milliseconds 50', 'clock --milliseconds 50']
@@ -95,14 +102,14 @@ def bench_commands(
         *_with("handshake_spin", "pause-us", IDLE_US),
         *_with("client_calls", "batch", (1, 64)),
         "client_again",
-        # what two mechanisms need is measured once
+        # benches of two mechanisms are measured once
         *dict.fromkeys(line for name in mechanisms for line in further_commands(name)),
     ]
     return [f"{line}{QUICK}" for line in commands] if quick else commands
 
 
 def further_commands(name: str) -> list[str]:
-    """Return the benches of a mechanism besides those that every profile needs."""
+    """Return the further benches of a mechanism, besides those of every profile."""
     own = f"--mechanism {name}"
     watching = [*_with("watch_calls", "n", (*SIZES_FEW, 10_000), own), f"wait_vain {own}"]
     told = _with("wait_told", "ready", TOLD, own)
@@ -159,10 +166,10 @@ def run_bench(
     Raises
     ------
     RunError
-        If it fails, takes too long or prints something else.
+        If the bench fails, takes too long or prints something else.
     """
     arguments = [programs.path("micro"), *shlex.split(command), *testbed.micro_options()]
-    # Its two threads pin themselves; the process must be free to run on both CPUs until then.
+    # Its two threads pin themselves; until then the process must be allowed on both CPUs.
     with Child(
         f"micro {command}",
         arguments,

@@ -2,8 +2,8 @@
 
     capacity (closed loop) ─► trace at a share of it ─► capacity again ─► did it drift?
 
-The client's side has its SYN time-outs and its range of ports set, so this needs namespaces. Its
-clients have sockets there, or are packets of the far end, which obeys the same SYN time-outs.
+The run sets the SYN time-outs and the port range of the client's side, so it needs namespaces.
+Clients have sockets, or are packets of `far_end`, which obeys the same SYN time-outs.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ TIMING = Timing(
     warm_up_s=1.0, warm_up_accept_limited_s=1.0, window_s=6.9, after_s=0.1, calibration_ms=50
 )
 DRIFT_MAX = 0.25
-"""Of the capacity, between before and after a run. Beyond it the run is repeated: the machine has
-changed meanwhile, or who wakes whom has settled into another rhythm."""
+"""The largest change of the capacity from before to after a run. Beyond it the run is repeated:
+the machine has changed, or the pattern of wake-ups has."""
 FOREIGN_SHARE_MAX = 0.25
-"""They take what the server leaves idle; only the CPU's busy time is then not the server's."""
+"""Other programs use the server's idle time; the CPU's busy time is then not the server's."""
 _PORTS = "1024 65535"
 _CLIENT_SYSCTLS = "/proc/sys/net/ipv4"
 _SOFTNET_DROPPED = 1  # column of /proc/net/softnet_stat
@@ -100,10 +100,10 @@ def run_overload(
     after_per_s = capacity()
     limits = replace(
         limits_for(opened),
-        server_delay_share_max=inf,  # softirqs delay it, too
+        server_delay_share_max=inf,  # softirqs delay the server, too
         foreign_share_max=FOREIGN_SHARE_MAX,
     )
-    if point.load.retries:  # all that is due at once is the storm, and not noise
+    if point.load.retries:  # simultaneous retries are the load, not noise
         limits = replace(limits, lag_p50_ns_max=sys.maxsize)
     accepted, reason = judge(noise, lag_p50_ns=result.client.lag_p50_ns, limits=limits)
     if accepted and abs(after_per_s / before_per_s - 1) > DRIFT_MAX:
@@ -125,7 +125,7 @@ def run_overload(
         warm_up_ns=window.begin_ns,
         window_ns=window.length_ns,
         result=result,
-        # Of the later ones it would not be known whether they waited to the end of their patience.
+        # Later connections may still wait for their time-out at the end of the run.
         delays=delays_of(
             records,
             Window(window.begin_ns, max(window.begin_ns, run_ns - point.load.timeout)),
@@ -141,11 +141,11 @@ def run_overload(
 
 
 def load_fault(point: OverloadPoint, trace: Trace, window: Window, result: RunResult) -> str:
-    """Return the reason to reject a run of *trace* whose load generator was the limit, or nothing.
+    """Return why a run of *trace* is rejected if its load generator was the limit, else nothing.
 
-    How many connections clients that try again begin depends on the server, so nothing can be held
-    against what was asked for; what is due at once then is late by what is due before it. One that
-    found no descriptor counts as begun: how many there may be at once belongs to the point.
+    With retries the number of connections depends on the server, and simultaneous retries delay
+    each other; such runs are not checked. A connection without a free descriptor counts as begun:
+    the limit of descriptors belongs to the point.
     """
     if not is_timed(point):
         return ""
@@ -158,23 +158,23 @@ def load_fault(point: OverloadPoint, trace: Trace, window: Window, result: RunRe
 
 
 def replies_per_s(result: RunResult, window: Window, point: Point) -> float:
-    """Return how many connections a second had all their replies."""
+    """Return the number of connections per second with all their replies."""
     rate = result.replied / point.load.requests / (window.length_ns / SECOND_NS)
     if rate <= 0:
-        raise RunError(f"{point.label}: nothing was replied while the capacity was measured")
+        raise RunError(f"{point.label}: the server sent no reply while its capacity was measured")
     return rate
 
 
 def set_client(testbed: Testbed, linear_syn_timeouts: int) -> None:
-    """Set how the client's side repeats SYNs, and give it all the ports there are.
+    """Set the SYN retransmissions of the client's side, and give it all ports.
 
-    A range whose half is taken makes connect() search long: Linux looks at the ports of one parity
-    first.
+    If half of a port range is used, connect() searches long, because Linux first tries the ports of
+    one parity.
     """
     if testbed.steering == "loopback":
         raise RunError(
-            "overload is measured in network namespaces, whose SYN time-outs can be set: "
-            f"got {testbed.steering}, which root is not needed for"
+            "overload needs network namespaces (root), whose SYN time-outs can be set: "
+            f"got {testbed.steering}"
         )
     script = (
         f"echo {linear_syn_timeouts} > {_CLIENT_SYSCTLS}/tcp_syn_linear_timeouts; "
@@ -197,9 +197,9 @@ def _kernel_counts(testbed: Testbed) -> KernelCounts:
 def difference(
     before: KernelCounts, after: KernelCounts, *, n_syn_repeated: int = 0
 ) -> KernelCounts:
-    """Return what was counted from *before* to *after*, without what stayed as it was.
+    """Return the counts from *before* to *after*, without those of 0.
 
-    The SYNs that a far end repeated count as those of the client's kernel.
+    The SYNs that `far_end` repeated count as those of the client's kernel.
     """
     server, client = (
         {name: n - old.get(name, 0) for name, n in new.items() if n != old.get(name, 0)}
@@ -213,10 +213,10 @@ def difference(
 
 
 def _named(text: str) -> dict[str, int]:
-    """Return the counters of /proc/net/netstat and snmp, whose names stand above their values.
+    """Return the counters of /proc/net/netstat and snmp, whose names are above their values.
 
-    Those of two protocols may bear one name (InErrors): the protocol goes before it, but where it
-    is TCP's.
+    Two protocols may have a counter of the same name (InErrors), so names get the protocol as
+    prefix, except those of TCP.
     """
     lines = text.splitlines()
     counts: dict[str, int] = {}

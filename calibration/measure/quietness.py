@@ -1,10 +1,10 @@
-"""Whether a machine is quiet enough to measure: recorded once in its folder, judged each time.
+"""Check whether a machine is quiet enough: record once in its folder, judge each time.
 
     gaps.jsonl, neighbour.jsonl ─► of this machine? ─► quiet enough? ─► the campaign begins
         └─ missing, or too noisy: recorded anew            └─► refused; with --anyway a notice
 
-In gaps the host runs nothing of ours (gap_records.py). While a core is shared all runs, but more
-slowly (neighbour_records.py). A recording that is refused is not kept.
+In a gap the host runs nothing on our CPU (gap_records.py). On a shared core everything runs, but
+more slowly (neighbour_records.py). A recording that is refused is not kept.
 """
 
 from __future__ import annotations
@@ -39,22 +39,22 @@ _QUICK_NEIGHBOURS_S = 2.0
 
 
 class Recorder(Protocol):
-    """What records how quiet a machine is, briefly if *quick*; nothing where it is always quiet.
+    """Records the noise of a machine, briefly if *quick*; nothing if it is always quiet.
 
     Both raise `RunError` if their bench fails.
     """
 
     def gaps(self, *, quick: bool) -> list[GapsRecord]:
-        """Return recordings of when the host keeps the CPUs from it."""
+        """Return recordings of the host's gaps."""
 
     def neighbours(self, *, quick: bool) -> list[NeighbourRecord]:
-        """Return how often somebody else uses the cores of its CPUs."""
+        """Return the share of time in which other guests use the cores of its CPUs."""
 
 
 class TestbedRecorder:
-    """Records both CPUs of a testbed: eight measurements of 10 s, if quick of 2 s at most."""
+    """Records both CPUs of a testbed: eight measurements of 10 s, or of 2 s at most if quick."""
 
-    __test__ = False  # for pytest, which would collect a class of this name
+    __test__ = False  # otherwise pytest collects a class of this name
 
     def __init__(self, testbed: Testbed, programs: Programs) -> None:
         self._testbed = testbed
@@ -66,15 +66,15 @@ class TestbedRecorder:
         return measure_gaps(self._testbed, self._programs, seconds=seconds)
 
     def neighbours(self, *, quick: bool) -> list[NeighbourRecord]:
-        """Return how often somebody else uses the core of each CPU."""
+        """Return the share of time in which other guests use the core of each CPU."""
         seconds = _QUICK_NEIGHBOURS_S if quick else RECORDED_S
         return measure_neighbours(self._testbed, self._programs, seconds=seconds)
 
 
 class _Source(NamedTuple, Generic[Recorded]):
-    """A file of recordings of one *kind*: what makes them, what is wrong with them, their words.
+    """A file of recordings of one *kind*: functions that record, judge and describe them.
 
-    `part` and `doing` are for people: the part of the campaign, and what is done.
+    `part` and `doing` name the part of the campaign and the activity in messages.
     """
 
     file: str
@@ -95,15 +95,15 @@ def check_quiet(
     quick: bool,
     anyway: bool,
 ) -> None:
-    """Report how quiet *machine* is by the recordings in *folder*, and refuse it if too noisy.
+    """Report the noise of *machine* by the recordings in *folder*; refuse it if too noisy.
 
-    What is missing is recorded. Too noisy recordings are made again, as it may be quieter now. With
-    *anyway* a noisy machine is a notice.
+    Missing recordings are made. Recordings that are too noisy are made again, because the machine
+    may be quieter now. With *anyway* a noisy machine causes only a notice.
 
     Raises
     ------
     CampaignError
-        If it is too noisy, with the numbers and what to do.
+        If the machine is too noisy; with numbers and what to do.
     DataError
         If a recording in the folder is of another machine.
     RunError
@@ -143,7 +143,7 @@ def _check(
         found = source.record()
     problem = source.problem(found)
     if problem and not anyway:
-        raise CampaignError(f"{problem}; --anyway measures it all the same")
+        raise CampaignError(f"{problem}; use --anyway to measure it anyway")
     if problem:
         campaign.summary.notices.append(problem)
     if found and not is_kept:

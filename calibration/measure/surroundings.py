@@ -1,12 +1,12 @@
-"""What the machine was like beside a run: brief benches and a reference point, before and after it.
+"""The state of the machine beside a run: brief benches and a reference point, before and after.
 
-    prices ─► calm? ─► run ─► calm? ─► prices ─► ...     what follows one run precedes the next
+    costs ─► calm? ─► run ─► calm? ─► costs ─► ...     costs after one run are before the next
 
 A shared machine drifts by several per cent within minutes. Runs of one reference point between all
-others show it: a point can be read relative to its neighbours. The brief benches are those on which
-most points depend: their prices then, over those of the calibration, say how much of a forecast's
-error is the hour's. Prices of a core that somebody else used are left out: beside them a run of a
-calm moment would be read as one of another machine.
+other runs show the drift, so a run can be compared with its neighbours. Most points depend on the
+costs of the brief benches: the ratio of these costs to the calibration shows how much of a
+forecast's error is due to drift. Costs measured on a shared core are omitted, because a run in a
+calm moment does not match them.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from .macro import Timing, run_point
 from .microbenchmarks import run_bench
 
 REFERENCE = "reference"
-"""The name of the time that the server takes for a reply at the reference point."""
+"""The name of the server's time for a reply at the reference point."""
 BRIEF_MS = 40
 BENCHES: Mapping[str, str] = {
     "calls": "serve_calls --batch 8",
     "scan": "poll_scan --n 1000",
     "interrupt": "interrupt_data --burst 1 --mechanism none",
 }
-"""Benches by name, as a campaign has them, too; of a bench with several results, their sum."""
+"""Benches by name, as in a campaign; several results of a bench are added."""
 TIMING = Timing(warm_up_s=0.2, window_s=0.4, calibration_ms=10)
-"""Of a run of the reference point."""
+"""The timing of a run at the reference point."""
 FRESH_S = 2.0
-"""Prices that are older do not stand beside what begins now."""
+"""Older costs are measured again before the next run."""
 
 Prices = Mapping[str, float]
-"""ns by the name of the bench."""
+"""Costs in ns, by bench."""
 
 
 class _Taken(NamedTuple):
@@ -47,7 +47,7 @@ class _Taken(NamedTuple):
 
 
 class Surroundings:
-    """Prices beside runs on one testbed."""
+    """Costs beside runs on one testbed."""
 
     def __init__(self, testbed: Testbed, programs: Programs, core: CalmCore) -> None:
         self._testbed = testbed
@@ -57,7 +57,7 @@ class Surroundings:
         self._latest: _Taken | None = None
 
     def around(self, measure: Callable[[], Run]) -> tuple[Run, Mapping[str, tuple[float, float]]]:
-        """Return a run in a calm moment, and the prices before and after it, of calm moments, too.
+        """Return a run in a calm moment, and the costs in calm moments before and after it.
 
         Raises
         ------
@@ -69,7 +69,7 @@ class Surroundings:
         return run, beside(before, self.after())
 
     def before(self) -> Prices:
-        """Return the prices of now: those after the last run if there are any, and fresh.
+        """Return the current costs: those after the last run if they are fresh.
 
         Raises
         ------
@@ -82,7 +82,7 @@ class Surroundings:
         return self.after()
 
     def after(self) -> Prices:
-        """Measure the prices of now in a calm moment, none if it does not come soon or last.
+        """Measure the current costs in a calm moment; empty if none comes soon or it does not last.
 
         Errors are those of `before`.
         """
@@ -118,5 +118,5 @@ class Surroundings:
 
 
 def beside(before: Prices, after: Prices) -> dict[str, tuple[float, float]]:
-    """Return both prices of each bench that has them."""
+    """Return both costs of each bench that has both."""
     return {name: (ns, after[name]) for name, ns in before.items() if name in after}

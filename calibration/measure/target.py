@@ -1,10 +1,10 @@
-"""What a campaign asks of a machine under test, and this machine as one.
+"""The interface between a campaign and a machine under test, and this machine as one.
 
                      ┌─ HardwareTarget        two CPUs of this machine; a gate rejects noisy runs
     campaign ─► Target
                      └─ emulated/target.py     a guest; a run whose repeat differs is rejected
 
-Both leave the same files, so that what comes after a campaign need not know which it was.
+Both write the same files, so later steps do not depend on the kind of target.
 """
 
 from __future__ import annotations
@@ -41,47 +41,47 @@ Stage = Literal["micro", "fit", "heldout"]
 
 
 class Target(Protocol):
-    """A machine under test, and what is to be measured on it.
+    """A machine under test, and what to measure on it.
 
-    A campaign consists of rounds, counted from 0. The number of a round is the repeat of its
-    points, which decides their arrivals.
+    A campaign consists of rounds, counted from 0. The number of a round is the repeat of its points
+    and determines their arrivals.
     """
 
     @property
     def steering(self) -> Steering:
-        """Who processes what the server receives; runs that differ in it are never mixed."""
+        """The CPU that receives the server's packets, and the kind of clients; never mixed."""
 
     @property
     def notices(self) -> Sequence[str]:
-        """What the user should know of this target before anything is measured."""
+        """Notices for the user before anything is measured."""
 
     @property
     def n_at_once(self) -> int:
-        """How many tasks may run at a time without changing each other's results."""
+        """The number of tasks that may run at once without changing each other's results."""
 
     @property
     def rounds(self) -> int:
-        """How many rounds there are unless the user says otherwise."""
+        """The default number of rounds."""
 
     @property
     def identity(self) -> Sequence[str]:
-        """The facts in which a folder's machine must be this one; the first is the id."""
+        """The facts that must be equal in a folder's machine.json; the first is the id."""
 
     def facts(self) -> dict[str, Fact]:
-        """Return what a reader must know of the machine: machine.json."""
+        """Return the facts of the machine for machine.json."""
 
     @property
     def fit_points(self) -> Sequence[Point]:
-        """The points that a fit may see; the first one's throughput is called the capacity."""
+        """The points that a fit may use; the throughput of the first is the capacity."""
 
     @property
     def capacity_repeats(self) -> int:
-        """How many accepted runs of that point define the capacity."""
+        """The number of accepted runs of that point that define the capacity."""
 
     def fit_repeats(self, index: int, *, alone: bool) -> Sequence[int]:
-        """Return the repeats of the fit points in round *index*, *alone* if nothing else is in it.
+        """Return the repeats of the fit points in round *index*; *alone*: nothing else is in it.
 
-        The repeats that define the capacity have been measured before a round that is not alone.
+        Before a round that is not alone, the repeats that define the capacity were measured.
         """
 
     def benches(self, index: int, *, quick: bool) -> Sequence[str]:
@@ -90,13 +90,13 @@ class Target(Protocol):
     def held_out(
         self, index: int, capacity_per_s: float, *, kept_per_s: float | None = None, quick: bool
     ) -> Sequence[Point]:
-        """Return the points of round *index* that a fit may not see.
+        """Return the points of round *index* that a fit must not use.
 
-        *kept_per_s* is what the server answers over connections that are kept, None: as much.
+        *kept_per_s* is the capacity over kept connections; None: equal to *capacity_per_s*.
         """
 
     def gaps(self, *, quick: bool) -> list[GapsRecord]:
-        """Return recordings of when the host keeps the CPUs from it; none where it cannot.
+        """Return recordings of the host's gaps; none if the target has no gaps.
 
         Raises
         ------
@@ -105,7 +105,7 @@ class Target(Protocol):
         """
 
     def neighbours(self, *, quick: bool) -> list[NeighbourRecord]:
-        """Return how often somebody else uses the cores of its CPUs; nothing where that cannot be.
+        """Return the share of time in which others use its cores; nothing if that is impossible.
 
         Raises
         ------
@@ -114,7 +114,7 @@ class Target(Protocol):
         """
 
     def offers(self, point: Point) -> float:
-        """Return which share of the load of *point* its load generator begins.
+        """Return the share of the load of *point* that the load generator begins.
 
         Raises
         ------
@@ -123,7 +123,7 @@ class Target(Protocol):
         """
 
     def recall(self, runs: Iterable[RunRecord], micro: Iterable[MicroResult]) -> None:
-        """Take notice of earlier runs of the folder, accepted or not, and of its benches."""
+        """Use earlier runs of the folder, accepted or not, and its benches for the gates."""
 
     def run_bench(self, command: str, round_number: int) -> list[MicroResult]:
         """Run one command line of a microbenchmark and return its results, at least one.
@@ -131,7 +131,7 @@ class Target(Protocol):
         Raises
         ------
         RunError
-            If it fails, takes too long or prints something else.
+            If the bench fails, takes too long or prints something else.
         """
 
     def run_point(self, point: Point, repeat: int) -> RunRecord:
@@ -144,17 +144,17 @@ class Target(Protocol):
         """
 
     def stop(self) -> None:
-        """End what runs in other threads, soon; their runs fail."""
+        """End runs in other threads soon; they fail."""
 
 
 class HardwareTarget(TestbedRecorder):
-    """Two CPUs of this machine, and the calibrations that tell whether it was quiet."""
+    """Two CPUs of this machine, and the calibrations that show whether it was quiet."""
 
     identity: Sequence[str] = SAME_MACHINE
     n_at_once = 1
     rounds = 10
     fit_points: Sequence[Point] = FIT_POINTS
-    # The first runs define the capacity, so that later ones cannot move the rates of old points.
+    # The first runs define the capacity, so later runs do not move the rates of old points.
     capacity_repeats = 3
 
     def __init__(
@@ -179,10 +179,10 @@ class HardwareTarget(TestbedRecorder):
         return machine_facts()
 
     def fit_repeats(self, index: int, *, alone: bool) -> Sequence[int]:
-        """Return one repeat alone, and several beside other points.
+        """Return one repeat if alone, several beside other points.
 
-        Every forecast hangs on the fit point and the machine drifts by several per cent within an
-        hour, so its repeats are spread over the rounds that they will be compared with.
+        Every forecast depends on the fit point, and the machine drifts by several per cent within
+        an hour. So its repeats are spread over the rounds of the points they are compared with.
         """
         if alone:
             return [index]
@@ -202,7 +202,7 @@ class HardwareTarget(TestbedRecorder):
         )
 
     def offers(self, point: Point) -> float:
-        """Return the best of some brief runs: a pause of the host is no limit of the generator."""
+        """Return the best of some brief runs, as a pause of the host is no generator limit."""
         shares = []
         for repeat in range(_OFFERS_TRIES):
             run = run_point(
@@ -232,10 +232,10 @@ class HardwareTarget(TestbedRecorder):
         )
 
     def run_point(self, point: Point, repeat: int) -> RunRecord:
-        """Run one point and let the gate judge it.
+        """Run one point, and accept or reject it.
 
-        Held-out points have the machine's prices before and after them in their record. Fit points
-        are compared with each other and with benches, and are many.
+        Records of held-out points include the machine's costs before and after them. Fit points are
+        many, and are compared with each other and with benches.
         """
 
         def measured() -> RunRecord:
@@ -254,7 +254,7 @@ class HardwareTarget(TestbedRecorder):
         return run.model_copy(update={"around": around})
 
     def stop(self) -> None:
-        """Do nothing: no run is in another thread."""
+        """Do nothing, as no run is in another thread."""
 
 
 @contextlib.contextmanager
@@ -264,22 +264,22 @@ def hardware_target(
     timing: Timing | None = None,
     mechanisms: Sequence[str] = STOCK_MECHANISMS,
 ) -> Iterator[HardwareTarget]:
-    """Yield this machine with a testbed set up on it, and remove that afterwards.
+    """Yield this machine with a testbed, which is removed afterwards.
 
     Parameters
     ----------
     steering
-        Who processes what the server receives; see `open_testbed`.
+        CPU that receives the server's packets, and kind of clients; see `open_testbed`.
     timing
-        Of the runs.
+        Timing of the runs.
     mechanisms
-        Those of STOCK_MECHANISMS that are to be measured, besides what every profile needs;
-        io_uring is left out, with a notice, where the kernel refuses it.
+        The mechanisms among STOCK_MECHANISMS to measure, besides what every profile needs. If the
+        kernel refuses io_uring, it is omitted with a notice.
 
     Raises
     ------
     BuildError, TestbedError
-        With one sentence that says what to do.
+        With one sentence on what to do.
     """
     programs = build()
     with open_testbed(steering) as testbed:
@@ -292,13 +292,13 @@ def hardware_target(
 def _refusal_of_io_uring(testbed: Testbed, programs: Programs) -> str:
     """Return why io_uring cannot be measured here; empty if it can.
 
-    Administrators switch it off (/proc/sys/kernel/io_uring_disabled), containers filter it, and
-    kernels before 6.1 lack what the server needs of it.
+    Administrators may disable it (/proc/sys/kernel/io_uring_disabled), containers may filter it,
+    and kernels before 6.1 lack operations that the server needs.
     """
     try:
         run_bench(_BRIEF_RING, 0, testbed=testbed, programs=programs)
     except RunError as error:
         if _REFUSED in str(error):
-            return f"io_uring is left out: {error}"
-        # What failed otherwise may not fail again: the campaign counts and repeats such benches.
+            return f"io_uring is not measured: {error}"
+        # Other failures may be temporary: the campaign counts and repeats such benches.
     return ""

@@ -1,1 +1,1 @@
-"""Profiles: named costs of a machine, with intervals; borrowed costs; other hardware."""
+"""Profiles: named costs of a machine with intervals, borrowed costs, changed hardware."""

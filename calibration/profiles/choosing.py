@@ -1,13 +1,13 @@
-"""Which profile a run takes: the one that is named, or else the one that matches the user's CPU.
+"""Choose the profile of a run: the named one, or else the one that matches the user's CPU.
 
     --profile ─► the scenario's machine.profile ─► $DISPATCHSIM_PROFILE ─► the CPU's ─► the best
 
 A profile matches by the model of its CPU, or by the family where families are narrow (AMD's hold
 one to three generations of cores; Intel's family 6 holds nearly every core since 1995). Hypervisors
-hide the model and show the family. Where none matches, the best is the one with most mechanisms
-measured, then with the smallest published errors. Profiles of a noisy machine are never taken
-unnamed while a quiet one is shipped, and those of a machine that only counts instructions never
-while another one is.
+hide the model and show the family. If none matches, the best profile is the one with the most
+measured mechanisms, then the one with the smallest published errors. A profile of a noisy machine
+is chosen by default only if no quiet machine is shipped; a profile of counted instructions only if
+there is no other.
 """
 
 from __future__ import annotations
@@ -36,29 +36,29 @@ from .cost_profile import (
 from .published_errors import MachineErrors, read_errors
 
 VARIABLE = "DISPATCHSIM_PROFILE"
-"""The variable of the environment that names the profile of all that names none."""
+"""The environment variable that names the default profile."""
 EXAMPLE = "epyc-family26-2cpu-linux-6.18"
-"""The profile of shipped scenarios, lessons and pages: their figures are the same on every CPU."""
+"""The profile of shipped scenarios, lessons and pages: their results are equal on every CPU."""
 _AMD, _INTEL = "AuthenticAMD", "GenuineIntel"
 _FAMILIES_ARE_NARROW = (_AMD, "HygonGenuine")
 _VENDORS = {"amd": _AMD, "intel": _INTEL}
-"""By the word in the name of a CPU, for profiles that were made before the vendor was recorded."""
+"""By a word in the CPU's name, for profiles older than the recorded vendor."""
 
 
 class Choice(NamedTuple):
-    """The name of a profile, or its file, and why it is taken, in a few words."""
+    """The name or file of a profile, and in a few words why it is chosen."""
 
     name: str
     why: str
 
 
 def default_choice() -> Choice:
-    """Return the profile of all that names none, as the environment or this machine's CPU has it.
+    """Return the default profile, from the environment or for this machine's CPU.
 
     Raises
     ------
     ProfileError
-        If none is shipped, or a shipped one breaks the format.
+        If no profile is shipped, or a shipped profile breaks the format.
     """
     named = os.environ.get(VARIABLE, "")
     return Choice(named, f"named by {VARIABLE}") if named else _chosen_here(cpu())
@@ -74,7 +74,7 @@ def chosen(
     profiles: Mapping[str, Profile],
     errors_of: Callable[[str], MachineErrors | None] = read_errors,
 ) -> Choice:
-    """Return which of *profiles* is taken on a machine with that *cpu*, and why.
+    """Return which of *profiles* is chosen on a machine with that *cpu*, and why.
 
     Raises
     ------
@@ -98,7 +98,7 @@ def chosen(
                 return Choice(name, f"the profile of your CPU's {of}")
     return Choice(
         best_first[0],
-        f"no profile matches this CPU, {cpu}: this one has most mechanisms measured",
+        f"no profile matches this CPU, {cpu}: this one has the most measured mechanisms",
     )
 
 
@@ -107,9 +107,10 @@ def _n_measured(profile: Profile) -> int:
 
 
 def _error(errors: MachineErrors | None) -> float:
-    """Return the mean of the published errors, as factors; those that nobody knows are the largest.
+    """Return the mean of the published errors, as factors; an unknown error counts as infinite.
 
-    As differences a forecast of a third would be closer than one of twice what was measured.
+    As differences, a forecast of one third would be closer than a forecast of twice the
+    measurement.
     """
     if errors is None:
         return math.inf
@@ -122,7 +123,7 @@ def _is_of_model(cpu: Cpu, profile: Profile) -> bool:
         return False
     if number := facts.get("cpu_model_number"):
         return str(number) == cpu.model
-    # A clock ("@ 2.20GHz") or the version of an emulator says nothing of the model.
+    # A clock rate ("@ 2.20GHz") or the version of an emulator does not identify the model.
     is_model = re.search(r"\d", re.sub(r"@.*|version .*", "", cpu.name))
     return bool(is_model) and facts.get("cpu_model") == cpu.name
 
@@ -132,7 +133,7 @@ def _is_of_family(cpu: Cpu, profile: Profile) -> bool:
 
 
 def _are_alike(cpu: Cpu, profile: Profile) -> bool:
-    """Return whether vendor and family are known, and the same."""
+    """Return whether vendor and family are known and equal."""
     facts = profile.machine
     words = re.findall(r"[a-z]+", str(facts.get("cpu_model", "")).lower())
     by_name = next((_VENDORS[word] for word in words if word in _VENDORS), "")
@@ -141,12 +142,12 @@ def _are_alike(cpu: Cpu, profile: Profile) -> bool:
 
 
 def find_profile(name: str | None) -> Profile:
-    """Return the shipped profile *name*, the one in a file of that name, or the default one.
+    """Return the shipped profile *name*, the profile in the file *name*, or the default one.
 
     Raises
     ------
     UserError, ProfileError
-        If there is none of that name, or its file breaks a rule.
+        If there is no such profile, or its file breaks a rule.
     """
     return Profile.read(find_profile_path(name))
 
@@ -167,16 +168,16 @@ def find_profile_path(name: str | None) -> Path:
 
 
 def default_profile() -> Profile:
-    """Return the profile of all that names none: that of the user's CPU, or else the best.
+    """Return the default profile: the one for the user's CPU, or else the best.
 
     Raises
     ------
     UserError, ProfileError
-        If none is shipped, or DISPATCHSIM_PROFILE names none.
+        If no profile is shipped, or DISPATCHSIM_PROFILE names an unknown one.
     """
     return find_profile(None)
 
 
 def example_profile() -> Profile:
-    """Return the profile of shipped scenarios, lessons and pages, whatever the CPU."""
+    """Return the profile of shipped scenarios, lessons and pages, the same on every CPU."""
     return find_profile(EXAMPLE)

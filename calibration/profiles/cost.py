@@ -1,7 +1,7 @@
-"""One cost as a profile has it, a curve over a count with intervals; and which costs there are.
+"""One cost in a profile (a curve over a count, with intervals), and the list of all costs.
 
-Cost ──► cost_problems       the rules that one cost keeps
-TABLES   field by field, by what a run asks a profile for (`CostSource`)
+Cost ──► cost_problems       the rules for one cost
+TABLES   all costs by table and field, as a run reads them (`CostSource`)
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from ...sim.state.costs import (
 from ...sim.state.units import SECOND_NS, round_ns
 
 KNOTS_MAX = 8
-_NORMAL_95 = 1.959964  # 95% of a normal distribution lie within so many standard deviations
+_NORMAL_95 = 1.959964  # 95% of a normal distribution is within this many standard deviations
 _Count = Annotated[int, Strict()]
 _Number = Annotated[float, Strict()]
 _Text = Annotated[str, Strict()]
 
 
 class Frozen(BaseModel):
-    """A part of a profile: it does not change, and has no keys but these."""
+    """A part of a profile: immutable, without unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Cost(Frozen):
-    """One cost as a curve over a count, with 95% intervals and where it comes from.
+    """One cost as a curve over a count, with 95% intervals and its source.
 
     `residual` is the root mean square of the relative errors of the fit.
     """
@@ -55,7 +55,7 @@ class Cost(Frozen):
     source: _Text
 
     def curve(self, factor: float = 1.0) -> Curve:
-        """Return the curve, each value multiplied by *factor* and in whole nanoseconds."""
+        """Return the curve with each value multiplied by *factor*, in whole nanoseconds."""
         points = zip(self.at, self.value, strict=True)
         return curve({n: round_ns(ns * factor) for n, ns in points})
 
@@ -67,9 +67,9 @@ class Cost(Frozen):
     def factor(self, normal: float) -> float:
         """Return a lognormal factor from a standard normal number.
 
-        95% of such factors lie where `low` and `high` lie relative to `value`: in the middle of
-        the knots on a logarithmic scale. A value of 0 stays 0; an interval that reaches 0 is
-        taken to be as wide below the value as above it.
+        95% of these factors lie between `low / value` and `high / value`, taken at the middle knot
+        on a logarithmic scale. A value of 0 stays 0. An interval that reaches 0 counts as equally
+        wide below and above the value.
         """
         logs = [
             (math.log(low / value) if low > 0 else -math.log(high / value), math.log(high / value))
@@ -106,7 +106,7 @@ def cost_problems(key: str, cost: Cost, unit: str) -> Iterator[str]:
 
 
 def short(value: object) -> str:
-    """Return *value* as it would be written, cut to what fits a message."""
+    """Return *value* as written in a file, cut to fit a message."""
     text = "none" if value is None else json.dumps(value, default=str, ensure_ascii=False)
     return text if len(text) <= 60 else text[:57] + "..."
 
@@ -118,7 +118,7 @@ class NetworkCosts(NamedTuple):
 
 
 class SharingCosts(NamedTuple):
-    """What a CPU costs that others have had meanwhile, as in `Costs`."""
+    """The cost of returning to a CPU that other programs have used meanwhile, as in `Costs`."""
 
     refill: Curve = flat(0)
 
@@ -131,16 +131,16 @@ SHARED_TABLES: dict[str, Any] = {
     "network": NetworkCosts,
     "sharing": SharingCosts,
 }
-"""Costs that every mechanism needs."""
+"""Costs that every mechanism uses."""
 MECHANISM_TABLES: dict[str, Any] = {name: entry.costs for name, entry in CATALOGUE.items()}
-"""Costs of one mechanism each; a profile may lack a whole table."""
+"""Costs of one mechanism each. A profile may lack a whole table."""
 REQUEST = "request_ns"
-"""A mechanism's table may have it, too: then it is meant instead of application.request_ns."""
+"""A mechanism's table may have this cost, too: it then replaces application.request_ns."""
 CONNECTION = "connection_ns"
-"""Of the application: what a connection takes, however many requests it is kept for."""
+"""The application's cost of a connection, independent of the number of its requests."""
 
 TABLES = SHARED_TABLES | MECHANISM_TABLES
-"""All of them, in the order of a profile."""
+"""All tables, in the order of a profile."""
 _DRAWN = (
     *("select", "poll", "dev_poll", "dev_poll_unhinted", "dev_poll_mmap", "dev_poll_or"),
     *("rt_signals", "rt_signals_handler", "signal_per_fd", "sigtimedwait4", "signalfd"),
@@ -149,45 +149,45 @@ _DRAWN = (
     "in_kernel",
 )
 DRAWN_TABLES = tuple(sorted(TABLES, key=lambda t: (t in MECHANISM_TABLES, [*_DRAWN, t].index(t))))
-"""All of them, in the order in which their costs are drawn.
+"""All tables, in the order in which their cost samples are drawn.
 
-It is not that of the mechanisms' files: published intervals hang on it. What is new comes last.
+Published intervals depend on this order, so new tables are appended.
 """
-_UNITS = {"call.write_kib_ns": "ns/KiB"}  # of all others: ns
+_UNITS = {"call.write_kib_ns": "ns/KiB"}  # all other costs: ns
 
 
 def unit_of(table: str, name: str) -> str:
-    """Return the unit in which a cost is given."""
+    """Return the unit of a cost."""
     return _UNITS.get(f"{table}.{name}", "ns")
 
 
 def required_costs(kind: Any) -> tuple[str, ...]:
-    """Return the names of the costs in a table that have no value of their own."""
+    """Return the names of the costs in a table that have no default value."""
     return tuple(name for name in kind._fields if name not in kind._field_defaults)
 
 
 class CostSource(Protocol):
-    """What a run needs of a profile."""
+    """What a run reads from a profile."""
 
     @property
     def name(self) -> str:
-        """Name for people."""
+        """The name that people read."""
 
     @property
     def network_delay_ns(self) -> int:
-        """One-way delay of the testbed in which the costs were measured."""
+        """The one-way delay of the testbed in which the costs were measured."""
 
     @property
     def noise_file(self) -> str:
-        """The file with recordings of the machine's gaps; empty if there is none."""
+        """The file with recordings of the machine's gaps; empty if there is no recording."""
 
     @property
     def machine_id(self) -> str:
-        """The id of the machine in which they were measured; empty if nobody knows."""
+        """The id of the measured machine; empty if unknown."""
 
     @property
     def kernel(self) -> str:
-        """Version of the kernel in which they were measured; empty if nobody knows."""
+        """The version of the measured kernel; empty if unknown."""
 
     def costs(
         self,
@@ -197,13 +197,13 @@ class CostSource(Protocol):
         rng: np.random.Generator | None = None,
         free_clients: bool = False,
     ) -> Costs:
-        """Return the central costs, or with *rng* a draw of them."""
+        """Return the central costs, or with *rng* a cost sample."""
 
     def outside_range(self, open_connections: int) -> str | None:
-        """Return a warning where there are more connections than were ever measured."""
+        """Return a warning if *open_connections* are more than were measured, else None."""
 
     def not_measured(self, mechanism: str, uses: Sequence[str] = ()) -> str | None:
-        """Return a warning where the prices of *mechanism* are those of others.
+        """Return a warning if costs of *mechanism* are borrowed from other mechanisms, else None.
 
-        So are those of costs of it that not every run has: *uses* says which this one has.
+        *uses* names costs that only some runs have, this one included: they are checked, too.
         """

@@ -1,9 +1,9 @@
-"""A profile: what calls, interrupts and scans cost on one machine, with how sure we are.
+"""A profile: what calls, interrupts and scans cost on one machine, with uncertainties.
 
     profiles/MACHINE.toml ──read──► Profile ──costs(mechanism, open_connections)──► sim Costs
 
-Every cost is a curve over a count: of open connections, or of what a scan looks at. The format
-is described in the README of this folder; a file is TOML, with comments on where costs come from.
+Every cost is a curve over a count: of open connections, or of scanned descriptors. The README of
+the folder above describes the format. A file is TOML, with comments on the source of costs.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ FORMAT = "dispatchsim-profile/1"
 _FOLDER = Path(__file__).parent
 Prices = Literal["measured", "lent", "none"]
 PRICES: tuple[Prices, ...] = get_args(Prices)
-COUNTED = "counted-"  # so begin the names of emulated targets
+COUNTED = "counted-"  # prefix of the names of emulated targets
 MEASURED, QUICKLY = "measured", "quickly"
-"""The fact of a profile that says how long was measured, and what it says after two minutes."""
+"""The profile's fact for the length of a measurement, and its value for two minutes."""
 NOISY = "noisy"
-"""The fact of a machine that says what disturbed the measurements of it, by whoever made them."""
+"""The machine's fact that describes what disturbed its measurements."""
 
 Fact = str | int | float | bool
 _Count = Annotated[int, Strict()]
@@ -67,7 +67,7 @@ _Text = Annotated[str, Strict()]
 
 
 class ProfileError(ValueError):
-    """A profile breaks a rule; the message names file, key, rule and value."""
+    """A profile breaks a rule. The message names file, key, rule and value."""
 
 
 class _Range(Frozen):
@@ -75,12 +75,12 @@ class _Range(Frozen):
 
 
 class Noise(Frozen):
-    """What else goes on at the machine.
+    """Disturbances of the machine by its host.
 
-    The recordings of the host's gaps are a file beside the profile, with the hash of its bytes. The
-    costs are of moments in which each CPU had a core to itself; the server's had not for
-    `core_busy_share` of the time, and calls then took `core_busy_ratio` times as long. None: nobody
-    has looked.
+    Recordings of the host's gaps are in a file beside the profile; `sha256` is its hash. Costs
+    hold while each CPU has a core to itself. The server's CPU shared its core for
+    `core_busy_share` of the time; calls then took `core_busy_ratio` times as long. None: not
+    measured.
     """
 
     recordings: _Text
@@ -92,7 +92,7 @@ class Noise(Frozen):
 class Profile(Frozen):
     """The costs of one machine.
 
-    `machine` holds facts for people; `cost` is keyed by table and by the names of its fields.
+    `machine` holds facts for people. `cost` is keyed by table and by the names of its fields.
     """
 
     format: Literal["dispatchsim-profile/1"] = "dispatchsim-profile/1"
@@ -101,15 +101,15 @@ class Profile(Frozen):
     range: _Range
     cost: dict[str, dict[str, Cost]]
     noise: Noise | None = None
-    _file: str = PrivateAttr("")  # it was read from, for messages
+    _file: str = PrivateAttr("")  # the file it was read from, for messages
     _tables: tuple[object, dict[str, Mapping[str, Cost]]] = PrivateAttr((None, {}))
 
     def __eq__(self, other: object) -> bool:
-        """Return whether both say the same, wherever they were read from."""
+        """Return whether both have equal contents; their files may differ."""
         return isinstance(other, Profile) and dict(self) == dict(other)
 
     def __hash__(self) -> int:
-        """Return a number that equal profiles share."""
+        """Return a number that is equal for equal profiles."""
         return hash(self.name)
 
     @model_validator(mode="after")
@@ -125,7 +125,7 @@ class Profile(Frozen):
         Raises
         ------
         ProfileError
-            With file, key, rule and value, when the file breaks the format.
+            If the file breaks the format; with file, key, rule and value.
         """
         try:
             content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
@@ -151,12 +151,12 @@ class Profile(Frozen):
         write_whole(Path(path), toml_of(self))
 
     def missing_for(self, mechanism: str) -> tuple[str, ...]:
-        """Return the keys of the costs that a run of *mechanism* needs and the profile lacks.
+        """Return the keys of the costs that a run with *mechanism* needs and the profile lacks.
 
         Raises
         ------
         ValueError
-            If no such mechanism is known.
+            If *mechanism* is unknown.
         """
         if mechanism not in MECHANISM_TABLES:
             known = ", ".join(MECHANISM_TABLES)
@@ -169,9 +169,9 @@ class Profile(Frozen):
         )
 
     def table(self, table: str) -> Mapping[str, Cost]:
-        """Return the costs of a table, lent ones if the profile has none of it."""
+        """Return the costs of a table; borrowed costs if the profile lacks the table."""
         costs, tables = self._tables
-        if costs is not self.cost:  # a copy with other costs takes over what the original kept
+        if costs is not self.cost:  # a copy with other costs inherits the cache of its original
             tables = {}
             self._tables = self.cost, tables
         if table not in tables:
@@ -180,10 +180,11 @@ class Profile(Frozen):
 
     @property
     def older_than(self) -> list[str]:
-        """The effects whose costs this profile lacks, as it was measured before there were any.
+        """The effects whose costs this profile lacks because it is older than them.
 
-        Runs are without them. Profiles of no machine, and those that count instructions, have no
-        such costs: there none was found, or all packets come from outside of the machine.
+        Runs with this profile omit these effects. Reconstructed profiles and profiles of counted
+        instructions never have these costs: no source gives them, or all packets come from outside
+        the machine.
         """
         if self.machine.get("reconstructed") or "network_delay_ns" in self.machine:
             return []
@@ -197,7 +198,7 @@ class Profile(Frozen):
         ]
 
     def missing_effects(self) -> str | None:
-        """Return a sentence on effects that no run with these costs has, None if it has all."""
+        """Return a sentence on the effects that runs with these costs omit, else None."""
         older = self.older_than
         if not older:
             return None
@@ -205,26 +206,26 @@ class Profile(Frozen):
         commands = [
             f"`dispatchsim measure {kind}`"
             for kind, is_wanted in (
-                ("micro", set(benches) - {"flood"}),
+                ("machine micro", set(benches) - {"flood"}),
                 ("flood", "flood" in benches),
             )
             if is_wanted
         ]
         return (
-            f"{self.name} has no costs of {', '.join(older)}, so runs are without: "
-            f"{' and '.join(commands)} and `dispatchsim calibrate` would add them"
+            f"{self.name} has no costs for {', '.join(older)}; runs omit these effects. "
+            f"To add the costs: {' and '.join(commands)}, then `dispatchsim calibrate machine`"
         )
 
     def prices(self, mechanism: str) -> Prices:
-        """Return whose prices of *mechanism* these are: measured, lent by others, or none."""
+        """Return the origin of the costs of *mechanism*: measured, borrowed ("lent"), or none."""
         if self.missing_for(mechanism):
             return "none"
         return "measured" if mechanism in self.cost else "lent"
 
     def not_measured(self, mechanism: str, uses: Sequence[str] = ()) -> str | None:
-        """Return a sentence if the prices of *mechanism* are lent by others, else None.
+        """Return a sentence if the costs of *mechanism* are borrowed, else None.
 
-        *uses* are costs that not every run of it has: of one that was not measured it is said, too.
+        *uses* names costs that only some runs have: the sentence also names those not measured.
         """
         if self.machine.get("reconstructed"):
             return f"{self.name} was not measured: its costs are reconstructed from the literature"
@@ -232,21 +233,21 @@ class Profile(Frozen):
             missing = [name for name in uses if name not in self.cost[mechanism]]
             given = self.table(mechanism)
             how = [
-                f"{mechanism}.{name}: {given[name].source if name in given else 'it is 0 here'}"
+                f"{mechanism}.{name}: {given[name].source if name in given else '0 is used'}"
                 for name in missing
             ]
             return f"{self.name} has not measured {'; '.join(how)}" if missing else None
         if self.prices(mechanism) == "none":
             return None
         lenders = dict.fromkeys(
-            cost.source.removeprefix("lent: ").split(".")[0]
+            cost.source.removeprefix("borrowed: ").split(".")[0]
             for cost in self.table(mechanism).values()
         )
         if not lenders:
-            return f"{self.name} has measured nothing of {mechanism}: its own costs are 0 here"
+            return f"{self.name} has no measured costs for {mechanism}: its own costs are 0 here"
         return (
-            f"{self.name} has measured no prices of {mechanism}: they are lent by "
-            f"{' and '.join(lenders)}, whose work is taken to be alike"
+            f"{self.name} has no measured costs for {mechanism}: they are borrowed from "
+            f"{' and '.join(lenders)}, assuming similar work"
         )
 
     def costs(
@@ -262,11 +263,10 @@ class Profile(Frozen):
         Parameters
         ----------
         rng:
-            If given, every cost is multiplied by a factor drawn from its interval. As many
-            numbers are drawn whatever the mechanism, so two mechanisms share those of their
-            common costs.
+            If given, every cost is multiplied by a random factor from its interval. All mechanisms
+            draw equally many numbers, so two mechanisms have equal factors for their common costs.
         free_clients:
-            Leave the clients' own costs out.
+            Omit the clients' own costs.
 
         Raises
         ------
@@ -290,7 +290,7 @@ class Profile(Frozen):
             fields, given = {}, self.table(table)
             for name, kind in hints.items():
                 if name not in given:
-                    continue  # what it is then, the table knows
+                    continue  # the table has a default
                 cost, normal = given[name], drawn[table, name]
                 priced = cost.curve(1.0 if normal is None else cost.factor(normal))
                 fields[name] = priced if kind is Curve else curve_ns(priced, open_connections)
@@ -302,7 +302,7 @@ class Profile(Frozen):
             normal = drawn["application", REQUEST]
             factor = 1.0 if normal is None else own.factor(normal)
             application[REQUEST] = curve_ns(own.curve(factor), open_connections)
-            application.pop(CONNECTION, None)  # its own was fitted as of requests alone
+            application.pop(CONNECTION, None)  # `own` was fitted without a cost per connection
         return Costs(
             InterruptCosts(**resolved("interrupt")),
             CallCosts(**resolved("call")),
@@ -310,7 +310,7 @@ class Profile(Frozen):
             NO_CLIENT if free_clients else ClientCosts(**resolved("client")),
             MECHANISM_TABLES[mechanism](**resolved(mechanism)),
             **resolved("sharing"),
-            handover_ns=resolved("blocking").get("saved_ns", 0),  # whatever a thread sleeps in
+            handover_ns=resolved("blocking").get("saved_ns", 0),  # in any call that sleeps
         )
 
     @property
@@ -325,7 +325,7 @@ class Profile(Frozen):
         Raises
         ------
         ProfileError
-            If the file is not there, or is another one than the profile was made with.
+            If the file is missing, or is not the one that the profile was made with.
         """
         if self.noise is None:
             return ""
@@ -346,33 +346,33 @@ class Profile(Frozen):
 
     @property
     def machine_id(self) -> str:
-        """The id of the machine; empty if the profile does not say."""
+        """The id of the machine; empty if unknown."""
         return str(self.machine.get("id", ""))
 
     @property
     def kernel(self) -> str:
-        """The version of the machine's kernel; empty if the profile does not say."""
+        """The version of the machine's kernel; empty if unknown."""
         return str(self.machine.get("kernel", ""))
 
     @property
     def machine_warnings(self) -> list[str]:
-        """A sentence where the machine was noisy, and one where it shares a core."""
+        """Warnings about a noisy machine and about a shared core."""
         told = []
         if NOISY in self.machine:
             told.append(
                 f"the costs of {self.name} were measured on a noisy machine; "
-                "`dispatchsim profiles` has the errors of its forecasts"
+                "`dispatchsim profiles` shows its forecast errors"
             )
         if self.noise and self.noise.core_busy_share and self.noise.core_busy_ratio is not None:
             told.append(
-                f"the costs of {self.name} are of moments in which the server had a core to "
-                f"itself; for {self.noise.core_busy_share:.0%} of the time most likely it had not, "
+                f"the costs of {self.name} hold while the server has a core to itself; for about "
+                f"{self.noise.core_busy_share:.0%} of the time the core was shared, "
                 f"and calls took {self.noise.core_busy_ratio:.1f} times as long"
             )
         return told
 
     def without(self, patterns: Sequence[str]) -> Profile:
-        """Return the profile in which costs that match one of *patterns* (`*.register`) are 0."""
+        """Return the profile with costs of 0 where they match one of *patterns* (`*.register`)."""
         tables = {
             table: {
                 name: cost.nothing()
@@ -407,15 +407,15 @@ def _hints_of(table: type) -> dict[str, Any]:
 
 
 def _who_has(mechanism: str) -> str:
-    """Return, for the end of an error, which shipped profiles have prices of *mechanism*."""
+    """Return the end of an error: the shipped profiles that have costs for *mechanism*."""
     names = [name for name, profile in shipped().items() if profile.prices(mechanism) != "none"]
-    return f" (priced in {', '.join(names)})" if names else " (no shipped profile prices it)"
+    return f" (profiles with it: {', '.join(names)})" if names else " (no shipped profile has it)"
 
 
 def shipped_profiles() -> dict[str, Path]:
     """Return the profiles that come with the package, by name.
 
-    Machines that only count instructions come last: nobody plans for those.
+    Profiles of counted instructions come last, because no planner needs them.
     """
     found = {path.stem: path for path in _FOLDER.glob("*.toml")}
     names = sorted(found, key=lambda name: (name.startswith(COUNTED), name))
@@ -428,28 +428,28 @@ def period_folder() -> Path:
 
 
 def period_profiles() -> dict[str, Path]:
-    """Return the profiles of the papers' machines, by name: nobody has measured those here."""
+    """Return the reconstructed profiles of the papers' machines, by name."""
     return {path.stem: path for path in sorted(period_folder().glob("*.toml"))}
 
 
 @functools.cache
 def shipped() -> dict[str, Profile]:
-    """Return what `shipped_profiles` names, read once: what lacks prices asks for each mechanism.
+    """Return the profiles of `shipped_profiles`, read once.
 
     Raises
     ------
     ProfileError
-        If one breaks the format.
+        If a file breaks the format.
     """
     return {name: Profile.read(path) for name, path in shipped_profiles().items()}
 
 
 def _problems(profile: Profile) -> Iterator[str]:
-    """Yield every rule of the format that is broken, as `key: rule, got value`."""
+    """Yield every broken rule of the format, as `key: rule, got value`."""
     if profile.range.open_connections_max < 0:
         got = profile.range.open_connections_max
         yield f"range.open_connections_max: must be at least 0, got {got}"
-    # An unknown key is named before a missing one: it is often the same one, misspelt.
+    # Report an unknown key before a missing one: it is often the missing key, misspelt.
     for table, costs in profile.cost.items():
         known = _known_costs(table)
         if not known:
@@ -470,7 +470,7 @@ def _problems(profile: Profile) -> Iterator[str]:
 
 
 def _known_costs(table: str) -> tuple[str, ...]:
-    """Return the names of the costs that a table may have; none if there is no such table."""
+    """Return the names of the costs that a table may have; empty if there is no such table."""
     if table not in TABLES:
         return ()
     own = (REQUEST,) if table in MECHANISM_TABLES else ()
@@ -478,8 +478,8 @@ def _known_costs(table: str) -> tuple[str, ...]:
 
 
 def _sentence(error: ValidationError) -> str:
-    """Return a complaint of pydantic as `key: rule, got value`; of an unknown key, if any."""
-    # It is often one that is missing, misspelt.
+    """Return an error of pydantic as `key: rule, got value`, an unknown key first."""
+    # An unknown key is often a missing key, misspelt.
     first = min(error.errors(), key=lambda detail: detail["type"] != "extra_forbidden")
     place = [str(part) for part in first["loc"]]
     key = ".".join(place)
@@ -501,11 +501,11 @@ def _keys_at(place: Sequence[str]) -> list[str]:
     return list(model.model_fields)
 
 
-_HEADING = ("cpu_model", "kernel", "date", "command")  # facts said in the first lines of a file
+_HEADING = ("cpu_model", "kernel", "date", "command")  # facts in the first lines of a file
 
 
 def toml_of(profile: Profile) -> str:
-    """Return *profile* as TOML, with comments on where it comes from."""
+    """Return *profile* as TOML, with its source in comments."""
     facts = profile.machine
     lines = [
         "# What calls, interrupts and scans cost on one machine, in ns of its server's CPU.",
@@ -531,12 +531,12 @@ def toml_of(profile: Profile) -> str:
 
 
 def _key(name: str) -> str:
-    """Return a key of a table as TOML writes it."""
+    """Return a key of a table in TOML."""
     return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _literal(name)
 
 
 def _literal(value: object) -> str:
-    """Return *value* as TOML writes it."""
+    """Return *value* in TOML."""
     if isinstance(value, tuple):
         return "[" + ", ".join(_literal(entry) for entry in value) + "]"
     if isinstance(value, bool):
@@ -544,6 +544,6 @@ def _literal(value: object) -> str:
     if isinstance(value, float):
         return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
     if isinstance(value, str):
-        # JSON's strings are TOML's, but for the character DEL.
+        # Strings of JSON and TOML are equal except for the character DEL.
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     return str(value)

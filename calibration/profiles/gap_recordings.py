@@ -1,7 +1,7 @@
-"""Recordings of the host's gaps as a simulated run takes them, from a file of `lab gaps`.
+"""Recordings of the host's gaps for a simulated run, from a file of `lab gaps`.
 
-Each row is a recording (calibration/records/gap_records.py): its machine, which CPU it was, what
-went on beside it, how long it is, and its gaps. Of several of one name the last counts.
+Each row is a recording (calibration/records/gap_records.py): its machine, its CPU, the work on
+the other CPU, its length, and its gaps. If several have the same name, the last one counts.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def recordings(source: str) -> dict[str, Recording]:
     Raises
     ------
     ProfileError
-        If it cannot be read, or is none; with file, line, rule and value.
+        If the file cannot be read or holds something else; with file, line, rule and value.
     """
     try:
         changed_ns = Path(source).stat().st_mtime_ns
@@ -50,7 +50,7 @@ def recordings(source: str) -> dict[str, Recording]:
 def in_order(
     at_ns: Sequence[int], length_ns: Sequence[int], period_ns: int, *, is_drawn: bool
 ) -> HostGaps:
-    """Return gaps that were measured, in whole ns, which rounding may have let overlap by one."""
+    """Return measured gaps in whole ns without the overlaps of 1 ns that rounding may cause."""
     begins, lengths, end_ns = [], [], 0
     for begin_ns, length in zip(at_ns, length_ns, strict=True):
         from_ns, until_ns = max(begin_ns, end_ns), begin_ns + length
@@ -63,7 +63,7 @@ def in_order(
 
 @functools.lru_cache(maxsize=8)
 def _read(source: str, changed_ns: int) -> dict[str, Recording]:
-    del changed_ns  # it is a key of the cache
+    del changed_ns  # only a key of the cache
     found = {}
     lines = Path(source).read_text(encoding="utf-8", errors="replace").splitlines()
     for number, line in enumerate(lines, start=1):

@@ -1,12 +1,12 @@
-"""What if the machine were another: a faster clock, dearer system calls; more doubt for either.
+"""Change the hardware of a profile: clock rate, cost of system calls; both add uncertainty.
 
     profile ─┬─ clock x f ──► every CPU cost / f ... ─┬─► a profile, wider intervals
              └─ crossing ───► + difference per call ──┘
 
-A clock makes faster what computes, and not what waits for memory; how much of a cost does is not
-measured, so it lies anywhere from all to half: the factor is between 1/f and (1 + 1/f) / 2, the
-geometric mean of both in the middle. Mitigations (of Meltdown and its like) make the way into the
-kernel and back dearer, which each call pays: `call.crossing_ns` of the profile is what it takes.
+A faster clock shortens computation, not waits for memory. The computing share of a cost is not
+measured; it is assumed to be from one half to all. So the factor is from 1/f to (1 + 1/f) / 2; its
+middle is their geometric mean. Mitigations (for Meltdown and similar) make entering and leaving the
+kernel more expensive for each call: `call.crossing_ns` of the profile.
 
 Source: Gregg 2020, "Systems Performance", §6.3 (cycles that stall); Linux,
 Documentation/admin-guide/hw-vuln (what mitigations do on the way into the kernel).
@@ -22,7 +22,7 @@ from .cost_profile import Profile, ProfileError
 
 CLOCK_MAX = 100.0
 CHANGED_FROM = "changed_from"
-"""The fact of a changed profile that names the one that was measured."""
+"""The fact of a changed profile that names the measured profile."""
 _NOT_THE_CPU = {"network"}
 _CROSSINGS: dict[str, int] = {
     "call.accept_ns": 1,
@@ -39,21 +39,20 @@ _CROSSINGS: dict[str, int] = {
     "entry_ns": 1,
     "flush_ns": 1,
 }
-"""How often a cost goes into the kernel: TABLE.COST, or a cost of whichever mechanism."""
+"""Kernel entries in a cost: TABLE.COST, or a cost of any mechanism."""
 _CHANGES = ("add_ns", "modify_ns", "delete_ns")
-"""Calls of their own, but where a mechanism has entry_ns for several at once."""
+"""Each is a system call, except where a mechanism has entry_ns for several at once."""
 
 
 class HardwareChange(NamedTuple):
-    """What is another than on the machine of a profile.
+    """What differs from the machine of a profile.
 
     Attributes
     ----------
     clock:
-        How many times as fast.
+        Clock rate relative to the measured machine.
     crossing_ns:
-        What the way into the kernel and back takes then, before the clock is changed; None: as it
-        was.
+        Cost of entering and leaving the kernel, before the clock is changed; None: unchanged.
     """
 
     clock: float = 1.0
@@ -66,12 +65,12 @@ class HardwareChange(NamedTuple):
 
 
 def changed(profile: Profile, change: HardwareChange) -> Profile:
-    """Return *profile* as it would be on other hardware, with the doubt that this adds.
+    """Return *profile* on other hardware, with the uncertainty that this adds.
 
     Raises
     ------
     ProfileError
-        If a number is out of range, or the profile does not know what a crossing takes.
+        If a number is out of range, or the profile lacks the cost of a crossing.
     """
     if not 1 / CLOCK_MAX <= change.clock <= CLOCK_MAX:
         raise ProfileError(
@@ -82,7 +81,7 @@ def changed(profile: Profile, change: HardwareChange) -> Profile:
         known = profile.cost["call"].get("crossing_ns")
         if known is None:
             raise ProfileError(
-                f"{profile.name}: cost.call.crossing_ns: must be known if it is to be another, "
+                f"{profile.name}: cost.call.crossing_ns: must be in the profile to be changed, "
                 "got none"
             )
         if not 0 <= change.crossing_ns <= 1e6:
@@ -106,13 +105,13 @@ def changed(profile: Profile, change: HardwareChange) -> Profile:
 
 
 def _factors(clock: float) -> tuple[float, float]:
-    """Return the least and the most that a cost is multiplied by at a clock that is *clock* x."""
+    """Return the least and the greatest factor of a cost at *clock* times the clock rate."""
     least, most = sorted((1 / clock, (1 + 1 / clock) / 2))
     return least, most
 
 
 def clock_factor(clock: float) -> float:
-    """Return the factor in the middle by which costs change at a clock that is *clock* x as fast.
+    """Return the middle factor of costs at *clock* times the clock rate.
 
     >>> clock_factor(1.0)
     1.0
@@ -130,12 +129,12 @@ def _crossings(table: str, name: str, costs: dict[str, Cost]) -> int:
 
 
 def _changed(cost: Cost, crossings: int, more_ns: tuple[float, float, float], clock: float) -> Cost:
-    """Return *cost* with a difference a crossing (least, middle, most), at another clock."""
+    """Return *cost* at another clock, with a difference for each crossing (least, middle, most)."""
     least, most = _factors(clock)
     middle, doubt = clock_factor(clock), math.log(most / least) / 2
     columns: list[tuple[float, float, float]] = []
     for value, low, high in zip(cost.value, cost.low, cost.high, strict=True):
-        # What the crossing was is known no better than the cost: its doubt is added to both ends.
+        # The old crossing is as uncertain as the cost: its uncertainty is added at both ends.
         low_ns, now_ns, high_ns = (
             max(0.0, ns + crossings * more)
             for ns, more in zip((low, value, high), more_ns, strict=True)
@@ -143,7 +142,7 @@ def _changed(cost: Cost, crossings: int, more_ns: tuple[float, float, float], cl
         if low_ns <= 0 or now_ns <= 0:
             columns.append((now_ns * middle, 0.0, max(now_ns * middle, high_ns * most)))
             continue
-        # Independent doubts add up as squares, of logarithms as intervals are of factors.
+        # Independent uncertainties add as squares; of logarithms, because intervals are factors.
         below = math.hypot(math.log(now_ns / low_ns), doubt)
         above = math.hypot(math.log(high_ns / now_ns), doubt)
         now = now_ns * middle
@@ -153,7 +152,7 @@ def _changed(cost: Cost, crossings: int, more_ns: tuple[float, float, float], cl
 
 
 def _words(change: HardwareChange) -> str:
-    """Return what is another, for the name of a profile.
+    """Return the changes, for the name of a profile.
 
     >>> _words(HardwareChange(clock=1.5, crossing_ns=300.0))
     ', clock x 1.5, crossing 300 ns'

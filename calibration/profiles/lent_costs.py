@@ -1,11 +1,11 @@
-"""Prices for mechanisms that were not measured: those of what does the same work elsewhere.
+"""Costs for mechanisms that were not measured, borrowed from calls that do the same work.
 
-    "epoll_level.delete_ns - call.crossing_ns"   of the same profile, the first that it can answer
+    "epoll_level.delete_ns - call.crossing_ns"   the first sum whose costs the profile has
 
-Nobody can measure kqueue on Linux, and a planner asks for it all the same. What its calls do,
-others of the profile do too: an entry of an interest set is made, changed and taken away, an event
-is copied. So the price is lent, and every result says so. It holds for the work and not for the
-code that does it: another kernel's may be better or worse.
+kqueue cannot be measured on Linux, but planners ask for it. Other calls in the profile do the
+same work: they add, change and remove an entry of an interest set, or copy an event. The cost is
+borrowed from these calls, and every result reports it. It covers the work, not the code: another
+kernel may be faster or slower.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ if TYPE_CHECKING:
     from .cost import Cost
 
 Sums = Mapping[str, tuple[str, ...]]
-"""By cost: what to add up, the best first."""
+"""Sums by cost, the best first."""
 
 LENDERS: dict[str, Sums] = {
     name: entry.borrowed for name, entry in CATALOGUE.items() if entry.borrowed
 }
-"""By mechanism, what others lend to it: its file declares that (models/entry.py)."""
+"""The borrowed costs by mechanism, declared in its file (models/entry.py)."""
 
-# What recovery polls is built anew each time. It also hears of all that can be written: a bound.
+# Recovery builds its array anew each time. Writable descriptors are reported, too: an upper bound.
 _ARRAY: Sums = {"rebuild": ("rt_signals.poll - poll.scan",)}
 _RECOVERY: Sums = {
     **_ARRAY,
-    # A change of a kept array writes an entry and the place of a descriptor, as a server's own list
-    # of events does. On an EPYC of family 25 the one takes 5 ns (array of 100 to 10,000, in random
-    # order), the other 10 ns.
+    # A change of a kept array writes an entry and the position of a descriptor, like the server's
+    # own list of events. On an EPYC of family 25 the array takes 5 ns (100 to 10,000 entries,
+    # random order), the list 10 ns.
     "keep_ns": ("rt_signals.event_ns",),
-    # A descriptor is handed over in a message on a UNIX socket (SCM_RIGHTS). To receive it finds a
-    # free number and installs a file there, as accept does. An EPYC of family 25 under load, whose
-    # getppid took 272 ns (169 at rest), took 2.42 us for sendmsg and 3.06 us for recvmsg
-    # (micro descriptor_passed): at rest 1.50 and 1.90 us, where these sums are 1.62 and 2.04 us.
+    # A message on a UNIX socket passes a descriptor (SCM_RIGHTS). Receiving it finds a free number
+    # and installs a file there, like accept. Micro descriptor_passed on an EPYC of family 25 under
+    # load (getppid 272 ns; 169 ns at rest): sendmsg 2.42 us, recvmsg 3.06 us. At rest: 1.50 and
+    # 1.90 us, where these sums are 1.62 and 2.04 us.
     "send_fd_ns": ("call.read_ns + call.read_ns",),
     "receive_fd_ns": ("call.accept_ns",),
 }
@@ -51,21 +51,21 @@ EXTRAS: dict[str, Sums] = {
         ("rt_signals", "rt_signals_handler", "signal_per_fd", "sigtimedwait4", "signalfd"),
         _RECOVERY,
     ),
-    # Both make a socket and its file, and neither sleeps.
+    # Both create a socket and its file; neither sleeps.
     "call": {"connect_ns": ("call.accept_ns",)},
 }
-"""The same of single costs, by their table, where that was measured without them."""
+"""Sums for single costs, by table, where a measured table lacks them."""
 
 Tables = Mapping[str, Mapping[str, "Cost"]]
 
 
 def lent(table: str, tables: Tables) -> dict[str, Cost]:
-    """Return what *tables* of a profile can lend to another *table*; it may not be all."""
+    """Return the costs of *table* that other *tables* of a profile give; perhaps not all."""
     return _summed(LENDERS.get(table, {}), tables)
 
 
 def extras(table: str, tables: Tables) -> dict[str, Cost]:
-    """Return what *tables* can lend to a *table* that was measured without some of its costs."""
+    """Return the costs that a measured *table* lacks and other *tables* give."""
     return _summed(EXTRAS.get(table, {}), tables)
 
 
@@ -77,7 +77,7 @@ def _summed(lenders: Sums, tables: Tables) -> dict[str, Cost]:
             terms = [tables.get(table, {}).get(cost) for table, cost in keys]
             known = [term for term in terms if term is not None]
             if len(known) == len(terms):
-                total = _sum(signs, known, f"lent: {text}")
+                total = _sum(signs, known, f"borrowed: {text}")
                 if not _falls(total):
                     found[name] = total
                 break
@@ -85,12 +85,12 @@ def _summed(lenders: Sums, tables: Tables) -> dict[str, Cost]:
 
 
 def _falls(cost: Cost) -> bool:
-    """Return whether *cost* is less for more: a difference of curves that noise is larger than."""
+    """Return whether *cost* falls with its count: a difference of curves lost in noise."""
     return any(more < less for less, more in itertools.pairwise(cost.value))
 
 
 def _terms(text: str) -> tuple[list[int], list[list[str]]]:
-    """Return the sign of each term, and its table and cost."""
+    """Return the signs of the terms, and the table and cost of each."""
     words = f"+ {text}".split()
     signs = [1 if sign == "+" else -1 for sign in words[::2]]
     return signs, [key.split(".") for key in words[1::2]]

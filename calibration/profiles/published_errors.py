@@ -1,7 +1,7 @@
-"""How far forecasts of a machine were off, as published beside its profile: `misses/NAME.json`.
+"""Published forecast errors of a machine, beside its profile: `misses/NAME.json`.
 
-`validation.scoring.misses` writes and reads the whole of such a file; its head is enough to rank
-profiles by.
+`validation.scoring.misses` writes and reads these files. Here only the head is read, to rank
+profiles.
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ MISSES_FOLDER = Path(__file__).parent / "misses"
 
 
 class MachineErrors(NamedTuple):
-    """The middle errors of a machine's forecasts, as published; None where there is none.
+    """The published median errors of a machine's forecasts; None if there is no error.
 
-    They are relative and have the sign of most: -0.5 is half of what was measured, as far off as 1.
+    Errors are relative, with the sign of the majority. -0.5 is a forecast of half the measurement;
+    it ranks with 1, twice the measurement.
 
     Attributes
     ----------
     capacity:
-        Of closed loops, and of open ones past it.
+        Capacity of closed loops, and of open loops beyond capacity.
     p50, p99:
-        Of open loops up to 80% of the capacity.
+        Percentiles of open loops up to 80% of the capacity.
     knee:
-        Of the load at which p99 passes 20 ms.
+        The load at which p99 exceeds 20 ms.
     """
 
     capacity: float | None
@@ -35,7 +36,7 @@ class MachineErrors(NamedTuple):
 
 
 def read_errors(profile: str) -> MachineErrors | None:
-    """Return the published errors of the machine of *profile*; None if it was never validated."""
+    """Return the published errors of the machine of *profile*; None if not validated."""
     path = MISSES_FOLDER / f"{profile}.json"
     if not path.is_file():
         return None
