@@ -1,1 +1,1 @@
-"""From benches and runs to costs: medians, equations, curves, floods, requests."""
+"""Fit costs to benches and runs: medians, equations, curves, floods, requests."""

@@ -1,4 +1,4 @@
-"""The costs of servers that put changes off until the wait: a vectored epoll_ctl, and /dev/poll.
+"""The costs of servers that batch changes until the wait: a vectored epoll_ctl, and /dev/poll.
 
                       median                           is in the model
     change_watch      a connection, in the server      } add_ns
@@ -8,13 +8,13 @@
     wait_modifies     B modified, less wait_idle       entry_ns + B x modify_ns, and of
                                                        /dev/poll B x ask_ns
     change_unwatch    a connection                     delete_ns
-    wait_rechecks     B looked at in vain, less        B x recheck_ns; of /dev/poll B x ask_ns
+    wait_rechecks     B found not ready, less          B x recheck_ns; of /dev/poll B x ask_ns
                       wait_idle
     wait_ready        R of n ready                     call_ns + R x event_ns; of /dev/poll
                                                        call_ns + scan(n) + R x (ask_ns + event_ns)
     wait_looks        n descriptors                    look(n), of call_ns and scan(n)
 
-A modified item is a hint to /dev/poll: it is asked in the next scan.
+A modified item is a hint to /dev/poll: the next scan asks its driver.
 Sources: models/remembering/changes.py, models/epoll/epoll_ctlv.py, models/scans/dev_poll.py,
 micro/changed.c, ../servers/changes.c.
 """
@@ -43,7 +43,7 @@ _RAW = {"add_ns": "add", "modify_ns": "mod", "delete_ns": "del"}
 
 
 def change_costs(medians: Medians, costs: Known) -> Known:
-    """Return the costs of those of these mechanisms that were measured."""
+    """Return the costs of the measured mechanisms of this file."""
     measured = medians.values_of("wait_adds", "mechanism")
     found: Known = {}
     if "epoll_ctlv" in measured:
@@ -90,13 +90,13 @@ def _dev_poll(medians: Medians) -> Known:
 
 
 def _in_vain(medians: Medians, name: str) -> Fitted:
-    """Return what it takes to look at a descriptor that is not ready any more."""
+    """Return the cost of checking a descriptor that is no longer ready."""
     counts, totals = _less(medians, name, "wait_rechecks", "wait_idle")
     return constant(float(np.mean(np.divide(totals, counts))), 0.0, "wait_rechecks, less wait_idle")
 
 
 def _telling(medians: Medians, name: str, hinted_ns: float) -> Known:
-    """Price a call that tells of changes, and each of them in it; *hinted_ns* follows a change."""
+    """Return the costs of a call with changes and of each change; *hinted_ns* follows a change."""
     own = {"mechanism": name}
     added_ns, changed_ns, deleted_ns = (
         medians.points(f"change_{which}", "batch", own)[-1][1]
@@ -128,7 +128,7 @@ def _telling(medians: Medians, name: str, hinted_ns: float) -> Known:
 
 
 def _less(medians: Medians, name: str, wait: str, without: str) -> tuple[list[int], list[float]]:
-    """Return how many changes there were, and by how much that made *wait* longer."""
+    """Return the numbers of changes, and how much longer they made *wait*."""
     own = {"mechanism": name}
     counts, longer = columns(medians.points(wait, "batch", own, least=2))
     shorter = columns(medians.points(without, "batch", own, least=2))[1]

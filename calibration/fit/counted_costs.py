@@ -1,6 +1,6 @@
-"""From the microbenchmarks of the emulated target to costs: one equation a cost, all of them here.
+"""From the microbenchmarks of the emulated target to costs: one equation for each cost.
 
-    total measured = sum of (cost in the model x how often the model pays it)
+    measured total = sum of (cost in the model x its number of occurrences)
 
                       median                    is in the model
     interrupt_X       a packet of the burst     X_ns + entry_ns x interrupts / packet
@@ -29,13 +29,12 @@
     deferred_sleep    a sleep with work left    deferred_sleep n 0 + n x deferred_again
                                                 + left_ns
 
-Programs know no other CPU here, so nothing needs to be told apart by who paid for it; the clients
-cost nothing, and the way to them is a setting of the target. What closing leaves to RCU is freed
-by a kernel thread that runs before the CPU may sleep (Linux kernel/rcu/tiny.c, kernel/softirq.c
-wakeup_softirqd): the model pays for it at the first sleep after a call that left something.
-The mechanisms that only some kernels or servers have are priced where a guest measured them:
-told.py, changes.py, threads.py, rings.py.
-Sources: sim/cpu/interrupts.py, models/*.py, micro/*.c.
+The guest has one CPU, so work of different CPUs need not be separated. Clients cost nothing; the
+delay to them is a setting of the target. Closing leaves memory to RCU, which a kernel thread frees
+before the CPU may sleep (Linux kernel/rcu/tiny.c, kernel/softirq.c wakeup_softirqd). The model
+charges it at the first sleep after such a call. Mechanisms that only some kernels or servers have
+get costs if a guest measured them: told.py, changes.py, threads.py, rings.py. Sources:
+sim/cpu/interrupts.py, models/*.py, micro/*.c.
 """
 
 from __future__ import annotations
@@ -76,7 +75,7 @@ _BENCH_NAMES = {"select": "select", "poll": "poll", "epoll_level": "epoll"}
 
 
 def counted_costs(medians: Medians) -> Known:
-    """Return every cost that the microbenchmarks give, by table and name: "poll.scan".
+    """Return all costs from the microbenchmarks, by table and name: "poll.scan".
 
     Raises
     ------
@@ -94,13 +93,13 @@ def counted_costs(medians: Medians) -> Known:
 
 
 def counted_connections_max(medians: Medians) -> int:
-    """Return up to how many descriptors both scans were measured."""
+    """Return the largest number of descriptors at which both scans were measured."""
     return min(medians.points("wait_ready", "n", {"mechanism": name})[-1][0] for name in _SCANS)
 
 
 _PACKETS = (("syn", "interrupt_syn"), ("ack", "interrupt_ack"), ("data", "interrupt_data_queued"),
             ("reset", "interrupt_reset"))  # fmt: skip
-"""Requests reach connections that wait for accept; resets follow a reply and a close."""
+"""Requests arrive at connections that wait for accept; resets follow a reply and a close."""
 
 
 def _interrupts(medians: Medians, _costs: Known) -> Known:
@@ -139,7 +138,7 @@ def _interrupts(medians: Medians, _costs: Known) -> Known:
 
 
 def _resets_beside(medians: Medians) -> list[tuple[int, float]]:
-    """Return by number of connections at once what a reset costs more than that of one."""
+    """Return the extra cost of a reset by number of simultaneous connections."""
     points = undisturbed(medians, "interrupt_reset", {})
     return [(burst, max(0.0, ns - points[0][1])) for burst, ns, _ in points]
 
@@ -158,7 +157,7 @@ def _epoll(medians: Medians, _costs: Known) -> Known:
 
 
 def _calls(medians: Medians, _costs: Known) -> Known:
-    """Price the calls as functions of the open connections, with what they leave for later."""
+    """Return the costs of calls by open connections, deferred work included."""
     later_ns = {
         "close": _deferred(medians, "deferred_tick"),
         "accept_again": _deferred(medians, "deferred_again"),
@@ -183,11 +182,11 @@ def _calls(medians: Medians, _costs: Known) -> Known:
 
 
 def _crowding(medians: Medians) -> Fitted:
-    """Return what a connection costs more among so many: its calls, and its reset afterwards.
+    """Return the extra cost of a connection by simultaneous ones: its calls and its reset.
 
-    It ends at the users of the fit points. The benches go on growing beyond, as they open all of a
-    batch before they close any; a server opens and closes in turns, and its instruction profile at
-    overload (instructions/select-idle0-open35158.json) has calls that cost no more than there.
+    The curve ends at the number of users of the fit points. The benches grow beyond, because they
+    open a whole batch before closing any. A server opens and closes in turns: its instruction
+    profile at overload (instructions/select-idle0-open35158.json) has no more expensive calls.
     """
     most = FIT_POINTS_OF["emulated"][0].users
     calls = medians.points("serve_all", "batch", {**CALLS, "n": 0}, least=2)
@@ -196,11 +195,11 @@ def _crowding(medians: Medians) -> Fitted:
     within = [(n, ns) for n, ns in calls if n <= most]
     totals = [max(0.0, ns - few_ns) + float(np.interp(n, *resets)) for n, ns in within]
     fit = fit_curve([*(n for n, _ in within), 2 * most], [*totals, totals[-1]])
-    return curve(fit, "serve_all, interrupt_reset: of so many at once")
+    return curve(fit, "serve_all, interrupt_reset: by number at once")
 
 
 def _deferred(medians: Medians, bench: str) -> float:
-    """Return what each call leaves for a tick."""
+    """Return the work that each call leaves for a tick."""
     return fit_line(*columns(medians.points(bench, "n", least=2))).unknowns[1]
 
 
@@ -234,7 +233,7 @@ def _scans(medians: Medians, _costs: Known) -> Known:
 
 
 def _dense(medians: Medians, where: dict[str, int | str]) -> list[tuple[int, float]]:
-    """Return (n, ns) where the descriptors are the lowest n."""
+    """Return (n, ns) for waits whose descriptors are the lowest n."""
     return [
         (n, ns)
         for n in sorted({n for n, _ in medians.points("wait_ready", "n", where)})
@@ -245,10 +244,10 @@ def _dense(medians: Medians, where: dict[str, int | str]) -> list[tuple[int, flo
 def _wait_queue_entries(
     medians: Medians, name: str, scan_at: Sequence[int], scan_ns: Sequence[float]
 ) -> Known:
-    """Price entering wait queues, and leaving them at the end of the call.
+    """Return the costs of entering wait queues, and of leaving them at the end of the call.
 
-    A later first ready descriptor adds both to a wait; until it is asleep, a wait has entered all
-    and left none.
+    A later first ready descriptor adds both costs to a wait. A wait that falls asleep has entered
+    all queues and left none.
     """
     both: list[tuple[int, float]] = [(0, 0.0)]
     for n in sorted({n for n, _ in medians.points("wait_ready", "n", {"mechanism": name})}):
@@ -273,18 +272,18 @@ def _wait_queue_entries(
 
 
 def _sleeping(medians: Medians, costs: Known) -> Known:
-    """Price what a sleeping server adds to a wait: latency, and busy time before and after.
+    """Return the costs that sleep adds to a wait: latency, and busy time before and after.
 
-    Falling asleep and waking up are the scheduler's, so the mechanisms' medians are taken.
+    The scheduler does the work of sleeping and waking, so the median over mechanisms counts.
     """
     exit_ns = max(0.0, medians.one("handshake_idle") - medians.one("handshake_spin"))
-    # a thread of the kernel does what was left, for one call as for many
+    # one kernel thread does all deferred work, for one call as for many
     left_ns = medians.one("deferred_sleep", {"n": 1}) - medians.one("deferred_sleep", {"n": 0})
     thread_ns = max(0.0, left_ns - _deferred(medians, "deferred_again"))
     woken_ns, busy_ns = {}, {}
     for name, bench in _BENCH_NAMES.items():
         where: dict[str, int | str] = {"mechanism": bench, "n": 1}
-        # of it, the epoll callback is where data_ns and reset_ns have it
+        # data_ns and reset_ns include the epoll callback
         interrupt_ns = medians.one("block", where, field="stolen_ns")
         returns_ns = first(costs, f"{name}.event_ns")
         looks_ns = first(costs, f"{name}.call_ns")
@@ -312,7 +311,7 @@ def _sleeping(medians: Medians, costs: Known) -> Known:
 
 
 def _surroundings(_medians: Medians, _costs: Known) -> Known:
-    """Return what the target sets: clients cost nothing, the way to them is given."""
+    """Return the target's settings: clients cost nothing, the delay to them is given."""
     clients = ("connect", "send", "receive", "close")
     return {
         **{f"client.{name}_ns": constant(0, 0.0, "none: no CPU of theirs") for name in clients},

@@ -1,14 +1,14 @@
-"""Small non-negative fits: curves through totals, lines over sizes, and how sure they are.
+"""Small non-negative fits: curves through totals, lines over sizes, and their intervals.
 
     ns │              ·      straight lines between knots at measured counts,
        │         · ──        never negative, never falling
        │   · ──
        └───┴─────┴────┴─► count
 
-Errors count in proportion to the value, down to a floor: a microbenchmark is good to a few per
-cent, but not to a nanosecond.
-Sources: Lawson and Hanson 1974, "Solving Least Squares Problems", ch. 23 (NNLS); Efron and
-Tibshirani 1993, "An Introduction to the Bootstrap", ch. 13 (percentile intervals).
+Errors count relative to the value, down to a floor: a microbenchmark is accurate to a few per cent,
+but not to a nanosecond. Sources: Lawson and Hanson 1974, "Solving Least Squares Problems", ch. 23
+(NNLS); Efron and Tibshirani 1993, "An Introduction to the Bootstrap", ch. 13 (percentile
+intervals).
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ Floats = NDArray[np.float64]
 
 KNOTS_MAX = 8
 ERROR_FLOOR_NS = 50.0
-"""Values below this are weighed as if they were this: the clock is not better."""
-_TAIL = 0.025  # of a 95% interval, on each side
+"""Smaller values have the weight of this one: the clock is not more accurate."""
+_TAIL = 0.025  # each tail of a 95% interval
 
 
 class Solution(NamedTuple):
-    """Non-negative unknowns, and the root mean square of the relative errors that they leave."""
+    """Non-negative unknowns, and the root mean square of the remaining relative errors."""
 
     unknowns: tuple[float, ...]
     residual: float
@@ -51,14 +51,14 @@ def fit_nonnegative(
     *,
     floor_ns: float = ERROR_FLOOR_NS,
 ) -> Solution:
-    """Return the unknowns >= 0 for which *factors* times unknowns comes closest to *totals*.
+    """Return the unknowns >= 0 whose product with *factors* is closest to *totals*.
 
     Parameters
     ----------
     factors, totals:
         Shapes (measurements, unknowns) and (measurements,).
     floor_ns:
-        The error of a total counts in proportion to it, or to this if it is smaller.
+        Errors count relative to the total, or to this if the total is smaller.
 
     >>> fit_nonnegative([[1, 0], [1, 10], [1, 20]], [100, 1100, 2100]).unknowns
     (100.0, 100.0)
@@ -67,12 +67,12 @@ def fit_nonnegative(
     wanted = np.asarray(totals, np.float64)
     weights = 1 / np.maximum(np.abs(wanted), floor_ns)
     weighted = matrix * weights[:, None]
-    # Columns of equal length: NNLS compares gradients, which counts of 10,000 would dominate.
+    # Scale columns to equal length: NNLS compares gradients; counts of 10,000 would dominate.
     lengths = np.linalg.norm(weighted, axis=0)
     lengths[lengths == 0] = 1
     found = nnls(weighted / lengths, wanted * weights)[0] / lengths
     errors = (matrix @ found - wanted) * weights
-    # What is lost in rounding is below any clock.
+    # The rounding is finer than any clock.
     return Solution(tuple(float(x) for x in np.round(found, 6)), float(np.sqrt(np.mean(errors**2))))
 
 
@@ -102,16 +102,16 @@ def fit_curve(
     Parameters
     ----------
     counts, totals:
-        One entry a measurement; a count may occur again.
+        One entry for each measurement; counts may repeat.
     knots:
-        Where the curve bends, ascending, at most eight; by default `choose_knots` of the counts.
+        Ascending counts where the curve bends, at most eight; default: `choose_knots`.
     from_zero:
         Whether the curve is 0 at its first knot.
 
     Raises
     ------
     ValueError
-        If there is nothing to fit, or a count lies outside the knots.
+        If there is no measurement, or a count lies outside the knots.
     """
     if not counts:
         raise ValueError("a curve needs at least 1 measurement, got 0")
@@ -141,7 +141,7 @@ def fit_intercept_curve(counts: Sequence[int], totals: Sequence[float]) -> tuple
     """
     distinct = sorted(set(counts))
     measured = [n for n in choose_knots(counts) if n > 0]
-    # The first count is not a knot of its own, or the intercept would be anybody's guess.
+    # The first count is not a knot, otherwise the intercept would be undetermined.
     keeps_first = distinct[0] == 0 or len(measured) < 2
     knots = [0, *(measured if keeps_first else measured[1:])]
     fit = fit_curve(counts, totals, knots=knots)
@@ -151,7 +151,7 @@ def fit_intercept_curve(counts: Sequence[int], totals: Sequence[float]) -> tuple
 
 
 def choose_knots(counts: Sequence[int], n_max: int = KNOTS_MAX) -> tuple[int, ...]:
-    """Return at most *n_max* of the distinct *counts*, evenly among them, both ends included.
+    """Return at most *n_max* distinct *counts*, evenly spaced among them, with both ends.
 
     >>> choose_knots([1, 2, 3, 4, 5, 6, 7, 8, 9, 10], n_max=4)
     (1, 4, 7, 10)
@@ -183,25 +183,25 @@ def bootstrap(
     Parameters
     ----------
     estimate:
-        From indices of rounds, with repetition, to numbers.
+        Function from indices of rounds (with repetition) to numbers.
     n_rounds:
-        How many there are; with one the interval has no width.
+        Number of rounds; with one round the interval has no width.
     seed, name:
         The stream of random numbers.
     """
     random = generator(seed, f"bootstrap {name}")
-    # Of one round there is but one resample: it is drawn once.
+    # One round has only one resample, which is drawn once.
     n_drawn = max(1, replicates) if n_rounds > 1 else 1
     drawn = random.integers(n_rounds, size=(n_drawn, n_rounds))
     return ends([estimate(rounds) for rounds in drawn])
 
 
 def ends(estimates: Sequence[Sequence[float]]) -> tuple[Floats, Floats]:
-    """Return the ends of the 95% percentile intervals of numbers that were estimated repeatedly."""
+    """Return the ends of the 95% percentile intervals of repeated estimates."""
     low, high = np.quantile(np.array(estimates, np.float64), [_TAIL, 1 - _TAIL], axis=0)
     return low, high
 
 
 def tenths(values: Floats) -> tuple[float, ...]:
-    """Return the values to a tenth of a nanosecond, as profiles hold them."""
+    """Return the values rounded to a tenth of a nanosecond, as in profiles."""
     return tuple(round(float(value), 1) for value in values)

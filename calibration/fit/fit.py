@@ -2,14 +2,14 @@
 
     micro.jsonl ─► medians ─► equations of the target     ─► costs ─┐
                       └─► resampled rounds ─► 95% intervals         ├─► profile
-    flood.jsonl ─► prices of datagrams (packets.py) ────────────────┤
+    flood.jsonl ─► costs of datagrams (packets.py) ─────────────────┤
     fit.jsonl ──► throughput at saturation ─► request_ns, connection_ns ┘
 
-The equations are in micro_costs.py, of the emulated target in emulated/counted_costs.py. What user
-code and everything unpriced take for a request and for a connection are the values at which the
-simulated fit points answer as many requests a second as the real ones (request_fit.py). They are
-all that a profile takes from runs of the server, but where a target has a fit point for each
-mechanism that the microbenchmarks price: there it takes one for each (select.request_ns, ...).
+The equations are in micro_costs.py, those of the emulated target in counted_costs.py. Two costs
+cover user code and everything else without a bench, per request and per connection. Their values
+make the simulated fit points serve as many requests/s as the real ones (request_fit.py). A profile
+takes only these two costs from runs of the server. A target with a fit point for each mechanism
+gives each mechanism a request cost of its own (select.request_ns, ...).
 """
 
 from __future__ import annotations
@@ -55,31 +55,31 @@ def fit_profile(
     Parameters
     ----------
     machine:
-        The facts of machine.json.
+        Facts of machine.json.
     micro:
-        All results of micro.jsonl; medians over the rounds are fitted.
+        All results of micro.jsonl; the fit uses medians over rounds.
     fit_runs:
-        The runs of fit.jsonl; accepted runs of the fit points with a quiet cache count.
+        Runs of fit.jsonl; the fit uses accepted runs of the fit points with a quiet cache.
     floods:
-        All of flood.jsonl; those for calibration give the prices of datagrams, if there are any.
+        All floods of flood.jsonl; calibration floods, if any, give the costs of datagrams.
     name, command:
-        Of the profile (default: the machine's id), and what it says it was made with.
+        Name of the profile (default: the machine's id), and its recorded command.
     replicates, seed:
         Of the bootstrap.
     simulated_ns:
         Length of the simulated window at the fit point.
     report:
-        Called with a sentence at each step.
+        Called with a sentence for each step.
 
     Raises
     ------
     FitError
-        If a bench or every run of the fit point is missing.
+        If a bench is missing, or all runs of the fit point are.
     DataError
-        If there are floods for calibration, but too few.
+        If there are calibration floods, but too few.
     """
     say = report or (lambda _: None)
-    fit_rates_per_s(fit_runs)  # what is wrong with the runs is said before anything is fitted
+    fit_rates_per_s(fit_runs)  # report problems of the runs before the fit
     table = MicroTable(micro)
     of_datagrams = datagram_costs(floods, replicates=replicates, seed=seed)
     costs_of: Callable[[Medians], Mapping[str, Fitted]]
@@ -106,29 +106,29 @@ def fit_profile(
     )
     rates_per_s = fit_rates_per_s(fit_runs, mechanisms=profile.cost)
     if KEPT_FIT_POINT not in rates_per_s and table.steering != "emulated":
-        say(f"no accepted runs of {KEPT_FIT_POINT.label}: what is unpriced counts as of requests")
+        say(f"no accepted runs of {KEPT_FIT_POINT.label}: all other CPU time counts per request")
     return with_requests(
         profile, rates_per_s, simulated_ns=simulated_ns, replicates=replicates, seed=seed, say=say
     )
 
 
 def mixture_of_clients(steering: str, runs: Sequence[RunRecord]) -> list[str]:
-    """Return a sentence if the clients of *runs* are not those of the microbenchmarks.
+    """Return a warning if *runs* had other clients than the microbenchmarks.
 
-    The kernel of a client receives on the server's CPU, so its part is in each cost of a packet;
-    the far end has none.
+    The kernel of a client receives on the server's CPU, so each cost of a packet includes its work.
+    Packet clients have no kernel.
 
     Parameters
     ----------
     steering:
-        Of the microbenchmarks; empty where they do not record it.
+        Steering of the microbenchmarks; empty if not recorded.
     """
     others = sorted({run.steering for run in runs} - {steering})
     if not steering or not others:
         return []
     return [
-        f"microbenchmarks with steering {steering}, fit points with {', '.join(others)}: costs of "
-        "packets hold another work of the clients' kernel than the runs had"
+        f"microbenchmarks with steering {steering}, fit points with {', '.join(others)}: their "
+        "clients differ in kernel work, so the costs of packets do not fit the runs"
     ]
 
 
@@ -140,13 +140,13 @@ def fit_rates_per_s(
     Parameters
     ----------
     mechanisms
-        Those whose fit points must be there, and are returned (None: those that have runs). The
-        first of the target's fit points is, whatever they are.
+        Mechanisms whose fit points must have runs, and are returned (None: those that have runs).
+        The target's first fit point is always among them.
 
     Raises
     ------
     FitError
-        If there is none of a fit point, or a run that a fit must not see.
+        If a fit point has no run, or a run is of a point that a fit must not use.
     """
     for run in runs:
         allowed = FIT_POINTS_OF[run.steering]
@@ -154,10 +154,10 @@ def fit_rates_per_s(
             labels = ", ".join(point.label for point in allowed)
             raise FitError(
                 f"fit.jsonl: point: must be {labels}, got {run.point.label}: "
-                "a profile is judged by its predictions of other points"
+                "other points serve to validate the profile"
             )
-    # The microbenchmarks are medians of a quiet machine, so the fit point must be one of it, too:
-    # with a busy shared cache it answers some 4% fewer, which request_ns would take for user code.
+    # The microbenchmarks are medians on a quiet machine, so the fit runs must be quiet, too. With a
+    # busy shared cache the server serves some 4% less, which request_ns would count as user code.
     quiet = NoiseLimits().memory_ratio_max
     first, *others = FIT_POINTS_OF[runs[0].steering if runs else "namespaces"]
     if mechanisms is None:
@@ -171,11 +171,11 @@ def fit_rates_per_s(
         if run.point in rates_per_s and run.accepted and run.noise.memory_ratio < quiet:
             rates_per_s[run.point].append(run.result.reply_rate_per_s.mean)
     if rates_per_s.get(KEPT_FIT_POINT) == []:
-        del rates_per_s[KEPT_FIT_POINT]  # all that is unpriced is then of the request
+        del rates_per_s[KEPT_FIT_POINT]  # all other CPU time then counts per request
     for point, rates in rates_per_s.items():
         if not rates or min(rates) <= 0:
             raise FitError(
-                f"fit.jsonl: {point.label}: at least 1 accepted run with replies must be there, "
+                f"fit.jsonl: {point.label}: must have at least 1 accepted run with replies, "
                 f"got {sum(rate > 0 for rate in rates)} of {len(runs)}"
             )
     return rates_per_s
@@ -190,9 +190,8 @@ def with_intervals(
 ) -> dict[str, Cost]:
     """Return the costs with their 95% intervals, to a tenth of a nanosecond.
 
-    Rounds are resampled. A single round of a machine that is noisy says nothing of others: there
-    the scatter within each bench stands for that of rounds. Counts of the emulated target have
-    none.
+    Rounds are resampled. With a single round on a noisy machine, the scatter within each bench
+    replaces the scatter of rounds. Counts of the emulated target have no scatter.
     """
     fitted = costs_of(table.medians())
 
@@ -230,7 +229,7 @@ def with_intervals(
 
 
 def machine_table(machine: Mapping[str, object]) -> dict[str, Fact]:
-    """Return the facts of machine.json as plain entries: tables as text, nothing for unknown.
+    """Return the facts of machine.json as plain entries: tables as text, unknown ones omitted.
 
     >>> machine_table({"caches": {"L1": "48K", "L2": "1M"}, "timer_hz": None})
     {'caches': 'L1 48K, L2 1M'}

@@ -1,10 +1,10 @@
-"""The medians of the microbenchmarks, and what their equations share.
+"""The medians of the microbenchmarks, and functions that all equations share.
 
     micro.jsonl ──► lines x fields x rounds ──medians of some rounds──► points of a bench
                 points ──► lines and curves ──► Known: table.name ──first, at_one──► further
 
-A line is a bench with its parameters; a round runs each once. Resampling rounds, and not lines,
-keeps together what a slow spell of the machine hit together.
+A line is a bench with its parameters; a round runs each line once. Resampling whole rounds keeps
+results of the same slow period of the machine together.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from .curve_fit import CurveFit, Floats, fit_curve, fit_line
 
 ON_LOOPBACK = "none: on loopback the sender's CPU receives"
 BATCH, REPLY_BYTES = 64, 128
-"""Of the server's calls: as at the fit point."""
+"""The batch of the server's calls, as at the fit point."""
 FEW, MANY_AT_ONCE = 8, 64  # connections of a batch: all in the allocator's lists, or not
-MANY = 1000  # descriptors, where a bench has them beside what it measures
+MANY = 1000  # descriptors that a bench has beside the measured ones
 CALLS: dict[str, int | str] = {"reply": REPLY_BYTES, "mechanism": "epoll"}
 
 
 class Fitted(NamedTuple):
-    """A cost as a curve (`at` of one entry: a constant), and where it comes from."""
+    """A cost as a curve (`at` of one entry: a constant), and its source."""
 
     at: tuple[int, ...]
     value: tuple[float, ...]
@@ -37,7 +37,7 @@ class Fitted(NamedTuple):
 
 
 Known = dict[str, Fitted]
-"""Costs that are solved already, by table and name: "poll.scan"."""
+"""Solved costs by table and name: "poll.scan"."""
 
 
 def curve(fit: CurveFit, source: str) -> Fitted:
@@ -46,7 +46,7 @@ def curve(fit: CurveFit, source: str) -> Fitted:
 
 
 def constant(value: float, residual: float, source: str) -> Fitted:
-    """Return a cost that is the same for any count; what is negative counts as 0."""
+    """Return a cost that is equal for all counts; a negative value counts as 0."""
     return Fitted((0,), (max(0.0, value),), residual, source)
 
 
@@ -56,15 +56,15 @@ _FIELDS = (
 )  # fmt: skip
 
 _P10_TO_P90 = 2.563
-"""The distance of the quantiles of 10 and 90% of a normal law, in standard deviations."""
+"""The distance of the 10% and 90% quantiles of a normal distribution, in standard deviations."""
 
 
 class FitError(ValueError):
-    """Costs cannot be derived; the message names file, bench, rule and what was found."""
+    """Costs cannot be derived. The message names file, bench, rule and value."""
 
 
 class Medians:
-    """The medians of every line of the microbenchmarks over some rounds."""
+    """The medians of all lines of the microbenchmarks over some rounds."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Medians:
 
     @property
     def loopback(self) -> bool:
-        """Whether client and server shared a CPU for their packets: it prices fewer things."""
+        """Whether client and server received on one CPU, which gives fewer costs."""
         return self.steering == "loopback"
 
     def points(
@@ -91,12 +91,12 @@ class Medians:
         least: int = 1,
         field: str = "median",
     ) -> list[tuple[int, float]]:
-        """Return (parameter *over*, *field*) of the lines of *bench* that agree with *where*.
+        """Return (parameter *over*, *field*) of the lines of *bench* that match *where*.
 
         Raises
         ------
         FitError
-            If there are fewer than *least* that differ in *over*.
+            If fewer than *least* lines differ in *over*.
         """
         column = _FIELDS.index(field)
         found = [
@@ -109,14 +109,14 @@ class Medians:
             wanted = "".join(f" {key} {given}" for key, given in where.items())
             results = "1 result" if least == 1 else f"{least} results that differ in {over}"
             raise FitError(
-                f"micro.jsonl: {bench}{wanted}: at least {results} must be there, got {len(found)}"
+                f"micro.jsonl: {bench}{wanted}: must have at least {results}, got {len(found)}"
             )
         return found
 
     def one(
         self, bench: str, where: Mapping[str, int | str] = {}, *, field: str = "median"
     ) -> float:
-        """Return *field* of the line of *bench* that agrees with *where*, or of the middle one."""
+        """Return *field* of the line of *bench* that matches *where*, or of the middle line."""
         values = [value for _, value in self.points(bench, "", where, field=field)]
         return float(np.median(values))
 
@@ -138,7 +138,7 @@ def columns(points: Sequence[tuple[int, float]]) -> tuple[list[int], list[float]
 
 
 class MicroTable:
-    """All microbenchmark results as an array: lines by fields by rounds."""
+    """All microbenchmark results as an array of lines, fields and rounds."""
 
     def __init__(self, rows: Sequence[MicroResult]) -> None:
         rows = _calm(rows)
@@ -157,16 +157,16 @@ class MicroTable:
         given = {row.steering for row in rows}
         if {"namespaces", "far_end"} <= given:
             raise FitError(
-                "micro.jsonl: steering: must be one of namespaces and far_end, got both: their "
-                "clients cost the server's CPU differently"
+                "micro.jsonl: steering: must be namespaces or far_end, got both: their "
+                "clients load the server's CPU differently"
             )
-        # Rounds may differ: what loopback cannot tell, a table with any of it cannot.
+        # Rounds may differ: one on loopback limits the whole table to the costs of loopback.
         self.steering = "loopback" if "loopback" in given else max(given, default="")
 
     def medians(self, rounds: NDArray[np.int64] | None = None) -> Medians:
-        """Return the medians over all rounds, or over *rounds*, which may repeat some.
+        """Return the medians over all rounds, or over *rounds*, which may repeat.
 
-        A line that none of *rounds* has is taken from all.
+        A line that none of *rounds* has is taken from all rounds.
         """
         if rounds is None:
             return Medians(self._lines, self._all, steering=self.steering)
@@ -175,25 +175,25 @@ class MicroTable:
         return Medians(self._lines, values, steering=self.steering)
 
     def disturbed(self, random: np.random.Generator) -> Medians:
-        """Return the medians, each multiplied by a draw of the scatter within its bench.
+        """Return the medians, each multiplied by a random factor of the scatter in its bench.
 
-        That of a bench's median from round to round is known only where there are rounds. It was
-        0.4 to 1.0 times the scatter within a bench, in the median of the benches of three machines
-        of two and three rounds (calibration/measured).
+        The scatter of a bench's median between rounds is unknown with one round. On three machines
+        with two and three rounds (calibration/measured) it was 0.4 to 1.0 times the scatter within
+        a bench (median of the benches).
         """
         median, p10, p90 = (self._all[:, _FIELDS.index(name)] for name in ("median", "p10", "p90"))
         with np.errstate(divide="ignore", invalid="ignore"):
             sd = np.log(p90 / p10) / _P10_TO_P90
-        sd = np.where(np.isfinite(sd), sd, 0.0)  # where p10 is 0 or absent
+        sd = np.where(np.isfinite(sd), sd, 0.0)  # if p10 is 0 or absent
         values = self._all.copy()
         values[:, _FIELDS.index("median")] = median * np.exp(sd * random.standard_normal(sd.size))
         return Medians(self._lines, values, steering=self.steering)
 
 
 def _calm(rows: Sequence[MicroResult]) -> list[MicroResult]:
-    """Return *rows* without those beside which somebody else used the core.
+    """Return *rows* without those on a shared core.
 
-    A line that has no others keeps them. A bench is repeated until the core is calm.
+    A line without other rows keeps them. A bench is repeated until the core is calm.
     """
     were_calm = in_calm(rows)
     calm = {row.command for row, was_calm in zip(rows, were_calm, strict=True) if was_calm}
@@ -205,7 +205,7 @@ def _calm(rows: Sequence[MicroResult]) -> list[MicroResult]:
 
 
 def _median(values: Floats) -> Floats:
-    """Return the median along the last axis; absent values are NaN, and so is that of none."""
+    """Return the median along the last axis, ignoring NaN; NaN if all are absent."""
     ordered = np.sort(values, axis=-1)
     n = np.sum(~np.isnan(values), axis=-1, keepdims=True)
     middle = np.concatenate([np.maximum(n - 1, 0) // 2, n // 2], axis=-1)
@@ -215,18 +215,18 @@ def _median(values: Floats) -> Floats:
 
 
 def first(costs: Known, *names: str) -> float:
-    """Return the sum of the first values of costs: what they are with few connections."""
+    """Return the sum of the first values of costs, which hold for few connections."""
     return sum(costs[name].value[0] for name in names)
 
 
 def served(medians: Medians, call: str, mechanism: str, batch: int = BATCH) -> float:
-    """Return what a call costs a server of *mechanism* without idle connections."""
+    """Return the cost of a call in a server of *mechanism* without idle connections."""
     where: dict[str, int | str] = {"mechanism": mechanism, "n": 0}
     return medians.one(f"serve_{call}", {**where, "batch": batch, "reply": REPLY_BYTES})
 
 
 def added_to_packets(medians: Medians, bench: str, where: Mapping[str, int | str] = {}) -> Fitted:
-    """Price what is added to a packet, which is small beside it: the median over bursts."""
+    """Return a small cost added to a packet: the median over bursts."""
     points = columns(medians.points(bench, "burst", where))[1]
     if medians.loopback:
         return constant(0, 0, ON_LOOPBACK)
@@ -238,9 +238,9 @@ def added_to_packets(medians: Medians, bench: str, where: Mapping[str, int | str
 def undisturbed(
     medians: Medians, bench: str, where: Mapping[str, int | str]
 ) -> list[tuple[int, float, float]]:
-    """Return (burst, ns a packet, interrupts a packet) of the bursts into which no tick came.
+    """Return (burst, ns per packet, interrupts per packet) of the bursts without a clock tick.
 
-    More than one interrupt a packet says that one did: it would be priced as packets.
+    More than one interrupt per packet indicates a tick, which would count as packet cost.
     """
     stolen = medians.points(bench, "burst", where, least=2)
     entries = medians.points(bench, "burst", where, field="interrupts_per_operation")
@@ -248,9 +248,10 @@ def undisturbed(
 
 
 def call_cost(medians: Medians, bench: str, added_ns: float = 0.0) -> Fitted:
-    """Return what a call costs with few connections at once, by number of idle ones.
+    """Return the cost of a call with few simultaneous connections, by number of idle ones.
 
-    The idle ones were beside many at once; how these differ from few does not depend on them.
+    Idle connections were measured with many simultaneous ones; the difference between many and few
+    does not depend on idle ones.
     """
     counts, totals = columns(medians.points(bench, "n", {**CALLS, "batch": MANY_AT_ONCE}))
     shift_ns = medians.one(bench, {**CALLS, "batch": FEW, "n": 0}) - totals[0]
@@ -259,14 +260,14 @@ def call_cost(medians: Medians, bench: str, added_ns: float = 0.0) -> Fitted:
 
 
 def as_in_the_tree(costs: Known, name: str, at_few_ns: float, few_ns: float, source: str) -> Fitted:
-    """Return epoll_level's cost of that *name* by size of the tree, for a server's own call.
+    """Return epoll_level's cost *name* by size of the tree, for a server's own call.
 
-    The tree is the same, so the two differ by what they do where it is small.
+    The tree is the same, so the two calls differ by a constant, measured with a small tree.
 
     Parameters
     ----------
     at_few_ns, few_ns:
-        The server's own call, and epoll_level's, with few connections.
+        Cost of the server's own call and of epoll_level's, with few connections.
     """
     level = costs[f"epoll_level.{name}"]
     shifted = tuple(max(0.0, ns + at_few_ns - few_ns) for ns in level.value)
@@ -274,7 +275,7 @@ def as_in_the_tree(costs: Known, name: str, at_few_ns: float, few_ns: float, sou
 
 
 def slope(medians: Medians, bench: str, over: str, own: Mapping[str, int | str]) -> Fitted:
-    """Return what each of *over* adds to a wait."""
+    """Return the cost that each of *over* adds to a wait."""
     line = fit_line(*columns(medians.points(bench, over, own, least=2)))
     return constant(line.unknowns[1], line.residual, f"{bench} over {over}")
 

@@ -1,10 +1,10 @@
-"""From the medians of the microbenchmarks to costs: one equation a cost.
+"""From the medians of the microbenchmarks to costs: one equation for each cost.
 
-Here are those of what all servers share, and of select, poll and epoll_level; those of the
+This file has the equations for all servers, and for select, poll and epoll_level. Those of
 mechanisms that are notified of changes are in told.py, of threads in threads.py, of io_uring in
 rings.py.
 
-    total measured = sum of (cost in the model x how often the model pays it)
+    measured total = sum of (cost in the model x its number of occurrences)
 
                      median                      is in the model
     interrupt_X      stolen / operation          X_ns + entry_ns x interrupts / operation
@@ -20,7 +20,7 @@ rings.py.
     epoll_recheck    R drained                   call_ns + R x recheck_ns
     serve_write      b bytes                     write_ns + b / 1024 x write_kib_ns
     write_flights    replies up to a window and beyond: packets.py
-    interrupt_way    an interrupt's way, writes that spare it: packets.py
+    interrupt_way    an interrupt's way, writes without one: packets.py
     serve_close      watched by epoll            close_ns + delete_ns - one system call
     handshake_spin   round trip                  client connect_ns, less epoll add_ns
                                                  + way + entry_ns + syn_ns + 2 x delay_ns
@@ -32,12 +32,11 @@ rings.py.
     epoll_block      CPU, interrupts included    call_ns + event_ns + read_ns + sleep_ns + wake_ns
                                                  + entry_ns + data_ns
 
-What is left over where a difference would be negative counts as 0. A handshake is one softirq on
-the machine under test (SYN, SYN-ACK and ACK are handled on one CPU in one go), and the client
-hears of its connection in the middle of it: handshake_spin is over before the softirq is. What
-the softirq does after that is ack_ns. A request or a reset on a socket watched by epoll also runs
-the wake-up callback; that is in data_ns and reset_ns where it was measured (packets.py).
-Sources: sim/cpu/interrupts.py, models/*.py, calibration/c/micro/README.md.
+A negative difference counts as 0. On the machine under test one softirq handles a whole handshake
+(SYN, SYN-ACK and ACK on one CPU). The client's connect() returns during this softirq, so
+handshake_spin ends before it does; its remaining work is ack_ns. A request or a reset on a socket
+watched by epoll also runs the wake-up callback, which is in data_ns and reset_ns if it was measured
+(packets.py). Sources: sim/cpu/interrupts.py, models/*.py, calibration/c/micro/README.md.
 """
 
 from __future__ import annotations
@@ -88,19 +87,19 @@ _KIB = 1024
 _SINCE = "interrupt.entry_since"
 _SYN_SAVED = "interrupt_connect, less interrupt_dropped"
 _FOREIGN_NS_MAX = 20_000
-"""A wake-up that kept the CPU busy for longer than the thread and its packet shared the CPU."""
+"""Limit of a wake-up's busy time over that of its thread and packet: above, others ran, too."""
 
 
 def micro_costs(medians: Medians, since: Fitted | None = None) -> dict[str, Fitted]:
-    """Return every cost that the microbenchmarks give, by table and name: "poll.scan".
+    """Return all costs from the microbenchmarks, by table and name: "poll.scan".
 
     Parameters
     ----------
     medians:
-        Of the microbenchmarks over some rounds.
+        Medians of the microbenchmarks over some rounds.
     since:
-        What an interrupt's entry is more by the microseconds since the last one: benches that
-        pause have measured it, too. None: an entry is taken to be the same whenever it comes.
+        Extra cost of an interrupt's entry by microseconds since the last one, which benches with
+        pauses include. None: every entry costs the same.
 
     Raises
     ------
@@ -115,7 +114,7 @@ def micro_costs(medians: Medians, since: Fitted | None = None) -> dict[str, Fitt
 
 
 def open_connections_max(medians: Medians) -> int:
-    """Return up to how many descriptors both scans were measured."""
+    """Return the largest number of descriptors at which both scans were measured."""
     return min(medians.points(f"{name}_scan", "n")[-1][0] for name in ("select", "poll"))
 
 
@@ -163,7 +162,7 @@ def _epoll(medians: Medians, _costs: Known) -> Known:
 
 
 def _calls(medians: Medians, costs: Known) -> Known:
-    """Price the calls as functions of the open connections, in batches as at the fit point."""
+    """Return the costs of calls by open connections, in batches as at the fit point."""
     watched = "epoll" in medians.values_of("serve_read", "mechanism")
     where: dict[str, int | str] = {"batch": BATCH, "reply": REPLY_BYTES}
     where["mechanism"] = "epoll" if watched else "none"
@@ -177,8 +176,8 @@ def _calls(medians: Medians, costs: Known) -> Known:
             kib_ns = found["call.write_kib_ns"].value[0]
             totals = tuple(max(0.0, ns - kib_ns * REPLY_BYTES / _KIB) for ns in totals)
         if name == "close" and watched:
-            # The bench leaves the removal from the interest list to close; the model pays
-            # EPOLL_CTL_DEL for it, of which only the way into the kernel is not in here.
+            # In the bench, close removes the descriptor from the interest list. The model charges
+            # EPOLL_CTL_DEL for that; only entering the kernel is not in the bench.
             delete = costs["epoll_level.delete_ns"]
             entered_ns = medians.one("floor")
             removal_ns = np.maximum(0, np.interp(counts, delete.at, delete.value) - entered_ns)
@@ -217,17 +216,17 @@ def _scans(medians: Medians, costs: Known) -> Known:
 
 
 def _register(medians: Medians, name: str) -> Fitted:
-    """Price the wait-queue entries by what a later first ready descriptor adds to a wait."""
+    """Return the cost of wait-queue entries: the extra time of a later first ready descriptor."""
     bench = f"{name}_first"
     added: list[tuple[int, float]] = []
     for n in sorted({n for n, _ in medians.points(bench, "n")}):
         points = medians.points(bench, "first", {"n": n})
-        # With the first one ready the call is the same, but for the entries.
+        # With the first descriptor ready the call is the same without the entries.
         base_ns = points[0][1] if points[0][0] == 0 else medians.one(f"{name}_scan", {"n": n})
         added += [(first, max(0.0, ns - base_ns)) for first, ns in points if first > 0]
     if not added:
         raise FitError(
-            f"micro.jsonl: {bench}: at least 1 result with first above 0 must be there, got 0"
+            f"micro.jsonl: {bench}: must have at least 1 result with first above 0, got 0"
         )
     counts, totals = zip(*sorted(added), strict=True)
     knots = [0, *choose_knots(counts, KNOTS_MAX - 1)]
@@ -236,7 +235,7 @@ def _register(medians: Medians, name: str) -> Fitted:
 
 
 def _extended(cost: Fitted, counts: Sequence[int]) -> Floats:
-    """Return *cost* at *counts*, the last slope going on beyond the last knot."""
+    """Return *cost* at *counts*, with the last slope beyond the last knot."""
     inside = np.interp(counts, cost.at, cost.value)
     slope = (cost.value[-1] - cost.value[-2]) / (cost.at[-1] - cost.at[-2])
     beyond: Floats = inside + np.maximum(0, np.array(counts) - cost.at[-1]) * slope
@@ -256,23 +255,23 @@ def _clients(medians: Medians, _costs: Known) -> Known:
 
 
 def _idle_exits(medians: Medians) -> list[tuple[int, float]]:
-    """Return what leaving idleness takes after each pause, in us, that both benches have had."""
+    """Return the cost of leaving idleness by pause in us, for pauses of both benches."""
     idle = medians.points("handshake_idle", "pause_us")
     spin = dict(medians.points("handshake_spin", "pause_us"))
     exits = [(pause_us, max(0.0, ns - spin[pause_us])) for pause_us, ns in idle if pause_us in spin]
     if not exits:
         raise FitError(
-            "micro.jsonl: handshake_spin: at least 1 result with a pause of handshake_idle must be "
-            "there, got 0"
+            "micro.jsonl: handshake_spin: must have at least 1 result with a pause of "
+            "handshake_idle, got 0"
         )
     return exits
 
 
 def _waking(medians: Medians, costs: Known) -> Known:
-    """Price what a sleeping server adds: latency by the round trips, CPU time by epoll_block.
+    """Return the costs of sleep: latency from round trips, CPU time from epoll_block.
 
-    A handshake needs no process, so it is later by the idle exit alone; a ping-pong is later by
-    the wake-up, too. What CPU time is left over was spent on falling asleep.
+    A handshake needs no process, so only the idle exit delays it; the wake-up delays a ping-pong,
+    too. The remaining CPU time is falling asleep.
     """
     exits = _idle_exits(medians)
     exit_ns = usual(exits)
@@ -291,7 +290,7 @@ def _waking(medians: Medians, costs: Known) -> Known:
         source += " and interrupt"
     else:
         source += "; of the thread only, as other tasks ran beside it"
-    # Of a wake-up that takes longer than the thread was on the CPU for, the rest is waiting.
+    # If a wake-up takes longer than the thread's CPU time, the rest is waiting.
     slept_ns = max(0.0, thread_ns - calls_ns)
     wake_ns = min(woken_ns, slept_ns)
     waited_ns = woken_ns - wake_ns
@@ -315,30 +314,30 @@ def _waking(medians: Medians, costs: Known) -> Known:
 
 
 def _network(medians: Medians, costs: Known) -> Known:
-    """Split the handshake where the client hears of it, or find the way between the two.
+    """Split the handshake at the return of connect(), or find the delay between the two sides.
 
-    Where the client knows before the softirq is over, the rest is the ACK's; where it knows
-    later, half of what is beyond the client's call and the softirq is the delay each way. The
-    bench begins with connect(), and its client is in no interest set.
+    If connect() returns before the softirq ends, the rest of the softirq is the ACK's cost. If it
+    returns later, half of the time beyond the client's call and the softirq is the delay each way.
+    The bench begins with connect(); its client is in no interest set.
     """
     handshake = costs["interrupt.syn_ns"]
     handshake_ns = handshake.value[0]
     known_ns = first(costs, "interrupt.entry_ns") + handshake_ns
     if medians.has("leaves_opened"):
         left_ns = medians.one("leaves_opened") - known_ns
-        split = f"{CONNECT}; packets_leave says when the client knows"
+        split = f"{CONNECT}; split by packets_leave"
         delay = "packets_leave, less its softirq, halved"
     else:
         known_ns += _connecting_ns(medians, costs) + way_ns(costs)
         known_ns += after_pause_ns(medians, "handshake_spin", costs.get(_SINCE))
         left_ns = usual(medians.points("handshake_spin", "pause_us")) - known_ns
-        split = f"{CONNECT}; handshake_spin, less client_connect, says when the client knows"
+        split = f"{CONNECT}; split by handshake_spin, less client_connect"
         delay = "handshake_spin, less client_connect, way and softirq, halved"
     ack_ns = min(max(0.0, -left_ns), handshake_ns)
     if medians.loopback:
         split = handshake.source
     saved = costs.get("interrupt.syn_saved_ns")
-    # A request that is dropped has no ACK either, which is priced by itself.
+    # A dropped request has no ACK either, whose cost is separate.
     own = (
         {}
         if saved is None
@@ -360,7 +359,7 @@ def _network(medians: Medians, costs: Known) -> Known:
 
 
 def _connecting_ns(medians: Medians, costs: Known) -> float:
-    """Return what connect() takes without what a client with an interest set does besides."""
+    """Return the cost of connect() without the client's interest set."""
     connect_ns = first(costs, "client.connect_ns")
     if medians.steering == "far_end":
         return connect_ns  # packets have no interest set
@@ -368,7 +367,7 @@ def _connecting_ns(medians: Medians, costs: Known) -> float:
 
 
 def _cold(medians: Medians, costs: Known) -> Known:
-    """Price what a handshake takes more that an interrupt handles alone, if that was measured."""
+    """Return the extra cost of a handshake alone in its interrupt, if measured."""
     if not knows_cold(medians):
         return {}
     alone: dict[str, int | str] = {"burst": 1}
@@ -396,4 +395,4 @@ _EQUATIONS: tuple[Callable[[Medians, Known], Known], ...] = (
     micro_blocking_costs,
     micro_ring_costs,
 )
-"""In an order in which each finds the costs that it needs."""
+"""In an order that solves the costs needed by each equation before it."""

@@ -12,9 +12,9 @@ from ..records.neighbour_records import NEIGHBOUR_FILE, NeighbourRecord
 
 
 def with_noise(profile: Profile, folder: Path, target: Path) -> Profile:
-    """Return *profile* with the last recordings of each kind in *folder*, kept beside *target*.
+    """Return *profile* with the last recordings of each kind in *folder*, copied beside *target*.
 
-    Without recordings it is as it was.
+    Without recordings *profile* is unchanged.
 
     Raises
     ------

@@ -7,35 +7,35 @@ CPU time of packets, the interrupt benches solved together:
                                         + entry_since after the bench's pause / burst
 
 They share entry_ns, so they are one system of equations. A connection that comes alone finds the
-caches cold, and is left out: what it takes more is cold_ns (micro_costs.py). The bench pauses
-before each burst, so its first entry is one of a while after the last; the others follow at once.
-Sources: sim/cpu/interrupts.py, micro/interrupt.c.
+caches cold, and is omitted: its extra cost is cold_ns (micro_costs.py). The bench pauses before
+each burst, so only the first entry follows a pause. Sources: sim/cpu/interrupts.py,
+micro/interrupt.c.
 
-The way of an interrupt to the server's CPU, and the writes beside which none is needed:
+The way of an interrupt to the server's CPU, and the writes that make it unnecessary:
 
                       median                                is in the model
     way_interrupt     from a send until the server is       way + send
                       robbed (its quantiles: way's)
     way_send          a send that interrupts                send + client interrupt_ns
-    way_second        one that does not                     send
+    way_second        a send that does not                  send
     way_beside        begins of sends, after a write's      write - delivery_ns - send ...
-                      begin, that interrupt nobody          write - delivery_after_ns - send
+                      begin, that do not interrupt          write - delivery_after_ns - send
     way_write         a write                               write
 
-A packet is with the server when the client's send is over in the model, so the way begins there.
-The begins are spread evenly beside a write, so that the outer tenths give the ends of those that
-interrupt nobody. What connecting and closing take besides does not tell them apart: of benches in
-batches, some of whose packets interrupt, client connect_ns and close_ns have a part of it already.
+In the model a packet reaches the server at the end of the client's send, so the way begins there.
+Sends begin at evenly spread times beside a write, so the outer tenths give the ends of the period
+without interrupts. connect_ns and close_ns of clients already include a part of the interrupts:
+their benches run in batches, and some packets of a batch interrupt.
 
-The moments at which packets leave, and what comes beside a server's close:
+The moments at which packets leave, and packets that arrive during a server's close:
 
                       median                                is in the model
     leaves_socket     before connect()                      connect_ns - connect_after_ns, all
     leaves_connect    from it until the server is robbed    three, with the way
     leaves_reset      from close() until it is robbed       close_ns - close_after_ns + way
-    leaves_opened     from then until the client knows      entry_ns + syn_ns (micro_costs.py)
-    leaves_closing    begins of sends that interrupt        close - close_delivery_ns - send ...
-                      nobody, after a close's begin         close - close_delivery_after_ns - send
+    leaves_opened     from then until connect() returns     entry_ns + syn_ns (micro_costs.py)
+    leaves_closing    begins of sends that do not           close - close_delivery_ns - send ...
+                      interrupt, after a close's begin      close - close_delivery_after_ns - send
     leaves_close      a close that sends a FIN              close
 
 Sources: sim/cpu/receiving.py, sim/cpu/interrupts.py, micro/way.c, micro/leaving.c.
@@ -48,23 +48,22 @@ Long replies, and a CPU whose caches other threads have filled:
                      interrupts / operation       x entry_ns, beyond those within a window
     cache_refill     others for x us              refill(x)
 
-The reply is received for the client on the CPU that sends it, as in the machine under test, so
-that its work is in these prices, and acknowledgements come within the write that set them off:
-nothing is interrupted. Those of the far end come later, by an interrupt: that of a reply within a
-window is in the constant, and the first reply's acknowledgement in reset_ns. The model has n = one
-acknowledgement for every second segment of a flight but the first (sim/tcp/windows.py). Linux sends
-fewer where segments travel together, one for some ten here; acked_ns is by the model's count, and
-so is what all of them take. Where long replies were not measured, write_kib_ns is that of short
-ones, which is less: they fit the caches.
+The sending CPU receives the reply for the client, as on the machine under test. So its work is in
+these costs, and acknowledgements come within the write, without an interrupt. Acknowledgements of
+packet clients come later, by an interrupt: for a reply within a window it is in the constant, for
+the first reply in reset_ns. The model has n = one acknowledgement for every second segment of a
+flight except the first (sim/tcp/windows.py). Linux sends fewer if segments travel together, here
+one for about ten. acked_ns refers to the model's count, so the total is right. Without long
+replies, write_kib_ns is that of short replies, which is lower because they fit the caches.
 
-Those who have had the CPU in cache_refill went through memory line by line, and the server's round
-is a wait and 64 reads: others who compute take less.
-Sources: sim/tcp/windows.py, sim/cpu/scheduling.py, micro/flights.c, micro/refill.c.
+In cache_refill the other threads read memory line by line, and the server's round is a wait and 64
+reads. Threads that only compute cost less. Sources: sim/tcp/windows.py, sim/cpu/scheduling.py,
+micro/flights.c, micro/refill.c.
 
 Floods: datagrams, and entries that cost more after a longer pause.
 
-    flood.jsonl ─► prices of packets that come alone ─┬─► datagram_ns, datagram_entry_ns
-                        └─► resampled rounds          ├─► entry_since: what an entry costs more,
+    flood.jsonl ─► costs of packets that come alone ──┬─► datagram_ns, datagram_entry_ns
+                        └─► resampled rounds          ├─► entry_since: extra cost of an entry
                                                       │   by microseconds
                                                       └─► 95% intervals
 
@@ -73,14 +72,14 @@ Floods: datagrams, and entries that cost more after a longer pause.
 
     taken = entry_ns(time since the last interrupt) + packets * (packet_ns + segments * segment_ns)
 
-`entry_ns` comes from packets that come alone, at several distances; `segment_ns` from packets of
-several datagrams; `packet_ns` from trains, whose interrupts the kernel counted. Held-out floods are
-left out.
+`entry_ns` comes from single packets at several distances, `segment_ns` from packets of several
+datagrams, `packet_ns` from trains whose interrupts the kernel counted. Held-out floods are not
+used.
 
-`datagram_entry_ns` is that of an interrupt soon after another; what it is more later goes into
-`entry_since`, which segments pay, too: the benches of packets pause, so what they have measured is
-an entry after that pause. Beyond the longest time measured an entry gets no
-dearer: there the clock's ticks interrupt any thread that computes.
+`datagram_entry_ns` is the entry of an interrupt soon after another; its increase with time is
+`entry_since`, which applies to TCP segments, too. The benches of packets pause, so they measure an
+entry after that pause. Beyond the longest measured time the cost stays constant, because clock
+ticks interrupt any thread that computes.
 """
 
 from __future__ import annotations
@@ -119,9 +118,9 @@ from .medians import BATCH, Fitted, Known, Medians, columns, constant, first
 class Packets(NamedTuple):
     """CPU time of entering an interrupt and of what each packet does in it, in ns.
 
-    callback_ns is what epoll's wake-up callback adds to a packet on a socket that it watches.
-    later_ns is a request that is not acknowledged at once, as its connection has been answered
-    before; dropped_ns a connection request for which there is no room. NaN: they were not measured.
+    callback_ns is the extra cost of epoll's wake-up callback for a packet on a watched socket.
+    later_ns is a request that is not acknowledged at once, because its connection had a reply
+    before. dropped_ns is a connection request without room in the queue. NaN: not measured.
     """
 
     entry_ns: float
@@ -138,7 +137,7 @@ _Where = Mapping[str, int | str]
 _LATER, _DROPPED = "interrupt_later", "interrupt_dropped"
 CONNECT = "interrupt_connect"
 USUAL_PAUSE_US = 300
-"""Of the benches that were measured with one pause, or with several."""
+"""The usual pause of benches with one pause or several."""
 _LINES: tuple[tuple[tuple[int, ...], str, _Where], ...] = (
     # syn, data, reset, callback, later, dropped
     ((1, 0, 0, 0, 0, 0), CONNECT, {}),
@@ -149,23 +148,23 @@ _LINES: tuple[tuple[tuple[int, ...], str, _Where], ...] = (
     ((0, 0, 0, 0, 1, 0), _LATER, {}),
     ((0, 0, 0, 0, 0, 1), _DROPPED, {}),
 )
-"""What an operation of each bench does, besides entering an interrupt."""
+"""The work of an operation of each bench, besides entering an interrupt."""
 
 
 def solve_packets(medians: Medians, since: Fitted | None = None) -> Packets:
-    """Return what packets cost where the server's CPU receives them.
+    """Return the costs of packets on the server's CPU.
 
     Parameters
     ----------
     medians:
-        Of the interrupt benches.
+        Medians of the interrupt benches.
     since:
-        What an entry is more by the microseconds since the last one; None: nobody knows.
+        Extra cost of an entry by microseconds since the last one; None: unknown.
 
     Raises
     ------
     FitError
-        If a bench is missing; those of sockets watched by epoll may be, and the last two.
+        If a bench is missing. Sockets watched by epoll and the last two benches are optional.
     """
     rows, totals = [], []
     measured = {name: bool(medians.values_of(name, "burst")) for name in (_LATER, _DROPPED)}
@@ -180,7 +179,7 @@ def solve_packets(medians: Medians, since: Fitted | None = None) -> Packets:
         paused_ns = after_pause_ns(medians, bench, since)
         for (burst, stolen_ns), (_, n_entries) in zip(stolen, entries, strict=True):
             if burst == 1 and bench == CONNECT and knows_cold(medians):
-                continue  # that is another cost
+                continue  # its extra cost is cold_ns
             rows.append([n_entries, *own])
             totals.append(max(0.0, stolen_ns - paused_ns / burst))
     solution = fit_nonnegative(rows, totals)
@@ -191,21 +190,21 @@ def solve_packets(medians: Medians, since: Fitted | None = None) -> Packets:
 
 
 def knows_cold(medians: Medians) -> bool:
-    """Return whether connections that come alone were measured, and such that come in bursts.
+    """Return whether connections were measured alone and in bursts.
 
-    Those of the far end take several interrupts each, of which none has the handshake alone.
+    A connection of a packet client takes several interrupts; none handles the handshake alone.
     """
     bursts = medians.values_of(CONNECT, "burst")
     return 1 in bursts and len(bursts) > 2 and medians.steering not in ("far_end", "loopback")
 
 
 def usual(points: Sequence[tuple[int, float]]) -> float:
-    """Return the time after the usual pause, of *points* (pause in us, ns); else the first one."""
+    """Return the time after the usual pause in *points* (pause in us, ns), else the first."""
     return dict(points).get(USUAL_PAUSE_US, points[0][1])
 
 
 def after_pause_ns(medians: Medians, bench: str, since: Fitted | None) -> float:
-    """Return what an entry is more after the pause that *bench* makes."""
+    """Return the extra cost of an entry after the pause of *bench*."""
     pauses_us = medians.values_of(bench, "pause_us")
     if since is None or not pauses_us:
         return 0.0
@@ -214,19 +213,19 @@ def after_pause_ns(medians: Medians, bench: str, since: Fitted | None) -> float:
 
 
 _QUANTILES = ((0, "p10"), (100, "p10"), (500, "median"), (900, "p90"), (1000, "p90"))
-"""By which thousandth what is known of a distribution stands."""
+"""The known quantiles of a distribution, in thousandths."""
 _INNER = 0.8
 """The share of a distribution between its outer tenths."""
 
 
 def way_ns(costs: Known) -> float:
-    """Return how long an interrupt is on its way in the median; 0 where that is not known."""
+    """Return the median way of an interrupt; 0 if it is unknown."""
     way = costs.get("interrupt.way")
     return 0.0 if way is None else float(np.interp(PERMILLE // 2, way.at, way.value))
 
 
 def way_costs(medians: Medians, _costs: Known) -> Known:
-    """Return way, interrupt_ns of clients, and the delivery of replies, if they were measured."""
+    """Return way, the clients' interrupt_ns, and the delivery of replies, if measured."""
     if medians.loopback or not medians.has("way_interrupt"):
         return {}
     send_ns = medians.one("way_second")
@@ -248,7 +247,7 @@ def way_costs(medians: Medians, _costs: Known) -> Known:
 
 
 def _uninterrupted(medians: Medians, beside: str, call: str, send_ns: float) -> tuple[float, float]:
-    """Return from and until how long before the end of *call* sends interrupt nobody."""
+    """Return the period before the end of *call* in which sends do not interrupt."""
     call_ns = medians.one(call) - send_ns
     first_ns, last_ns = (medians.one(beside, field=name) for name in ("p10", "p90"))
     beyond_ns = (last_ns - first_ns) * (1 / _INNER - 1) / 2
@@ -256,10 +255,9 @@ def _uninterrupted(medians: Medians, beside: str, call: str, send_ns: float) -> 
 
 
 def leaving_costs(medians: Medians, costs: Known) -> Known:
-    """Return when packets leave within the calls of clients, and what a close delivers.
+    """Return the moments at which packets leave within clients' calls, and the delivery of close.
 
-    There is nothing where it was not measured: packets leave when the call is over then, and a
-    close handles none.
+    Empty if not measured: packets then leave at the end of the call, and a close handles none.
     """
     if medians.loopback or not (medians.has("leaves_connect") and medians.has("way_interrupt")):
         return {}
@@ -279,7 +277,7 @@ def leaving_costs(medians: Medians, costs: Known) -> Known:
 
 
 def _rest(costs: Known, name: str, begun_ns: float, source: str) -> Fitted:
-    """Return what is left of a cost after *begun_ns* of it, which is all of it at most."""
+    """Return the rest of a cost after *begun_ns*, which is at most the whole cost."""
     whole_ns = costs[name].value[0]
     return constant(min(whole_ns, whole_ns - begun_ns), 0.0, source)
 
@@ -289,7 +287,7 @@ _FLIGHTS = "write_flights"
 
 
 def copying(medians: Medians) -> Fitted:
-    """Return what a KiB of a reply takes: of replies up to a window where these were measured."""
+    """Return the cost of a KiB of a reply, from replies up to a window if measured."""
     if _has_flights(medians):
         line = fit_line(*_within_a_window(medians))
         return constant(line.unknowns[1], line.residual, f"{_FLIGHTS} up to {WINDOW} segments")
@@ -301,14 +299,14 @@ def copying(medians: Medians) -> Fitted:
 
 
 def flight_costs(medians: Medians, costs: Known) -> Known:
-    """Return acked_ns and refill, those of them that were measured."""
+    """Return acked_ns and refill, if measured."""
     found: Known = {}
     if _has_flights(medians):
         found["interrupt.acked_ns"] = _acknowledging(medians, costs)
     if medians.values_of("cache_refill", "pause_us"):
         counts, totals = columns(medians.points("cache_refill", "pause_us"))
         fit = fit_curve([0, *counts], [0.0, *(max(0.0, ns) for ns in totals)], from_zero=True)
-        # Caches can be no emptier than after the longest time measured, but for what is not known.
+        # After the longest measured time the caches count as empty.
         found["sharing.refill"] = Fitted(
             (*fit.at, fit.at[-1] + 1), (*fit.ns, fit.ns[-1]), fit.residual, "cache_refill"
         )
@@ -316,7 +314,7 @@ def flight_costs(medians: Medians, costs: Known) -> Known:
 
 
 def _has_flights(medians: Medians) -> bool:
-    """Tell whether long replies were measured where they are cut into segments of an Ethernet."""
+    """Return whether long replies were measured in segments of an Ethernet."""
     return bool(medians.values_of(_FLIGHTS, "reply")) and not medians.loopback
 
 
@@ -333,7 +331,8 @@ def _acknowledging(medians: Medians, costs: Known) -> Fitted:
     base_ns, kib_ns = fit_line(*_within_a_window(medians)).unknowns
     ack_ns, entry_ns = first(costs, "interrupt.ack_ns"), first(costs, "interrupt.entry_ns")
     entries = medians.points(_FLIGHTS, "reply", field="interrupts_per_operation")
-    # The base has those of a reply within a window: of the far end, which acknowledges later.
+    # The base includes those of a reply within a window: of packet clients, which acknowledge
+    # later.
     in_base = float(np.mean([n for size, n in entries if size <= WINDOW * SEGMENT_BYTES]))
     n_more, left_ns = [], []
     for (size, ns), (_, n_entries) in zip(medians.points(_FLIGHTS, "reply"), entries, strict=True):
@@ -363,20 +362,20 @@ def _flights(n_bytes: int) -> list[int]:
 
 
 WARM_US = 200
-"""Between packets: up to here an entry hardly gets dearer with the time since the last one."""
+"""Time between packets up to which an entry's cost hardly grows with the time since the last."""
 
 _SPREAD = (0.1, 0.3, 0.5, 0.7, 0.9)
 
 
 @dataclass(frozen=True)
 class FloodPrices:
-    """Prices in ns: on the CPU that receives, and of the calls that send.
+    """Costs in ns: on the receiving CPU, and of the sending calls.
 
-    `entry_ns[i]` is that of an interrupt `since_us[i]` microseconds after the end of the last one,
-    straight lines between. `spread` are factors of it, equally likely, by which runs differ:
-    within an hour entries took 6 us in some and 8 us in others.
-    `stop_ns` runs from the begin of the call to the stop of the other CPU, `calling_ns` is a call
-    that has to signal the other CPU, `call_ns` one that finds it at work.
+    `entry_ns[i]` is the entry of an interrupt `since_us[i]` microseconds after the end of the last
+    one, with straight lines between. `spread` holds equally likely factors by which runs differ:
+    within one hour entries took 6 us in some runs and 8 us in others. `stop_ns` is the time from
+    the start of the call to the stop of the other CPU. `calling_ns` is a call that must signal the
+    other CPU, `call_ns` a call that finds it working.
     """
 
     since_us: tuple[float, ...]
@@ -389,11 +388,11 @@ class FloodPrices:
     call_ns: float
 
     def taken_ns(self, segments: int) -> float:
-        """Return what one more packet of so many datagrams takes in an interrupt."""
+        """Return the cost of a further packet of *segments* datagrams in an interrupt."""
         return self.packet_ns + segments * self.segment_ns
 
     def of_each_run(self) -> list[FloodPrices]:
-        """Return the prices of runs as they may turn out, equally likely."""
+        """Return equally likely costs of a run."""
         return [
             replace(self, entry_ns=tuple(factor * ns for ns in self.entry_ns), spread=(1.0,))
             for factor in self.spread
@@ -401,17 +400,17 @@ class FloodPrices:
 
     @property
     def enqueued_ns(self) -> float:
-        """When in a call the packet is in the queue: the way down is half of what a call takes."""
+        """The time in a call until the packet is in the queue: half of the call."""
         return self.call_ns / 2
 
 
 def fit_flood_prices(records: Sequence[FloodRecord]) -> FloodPrices:
-    """Return the prices that explain the accepted calibration floods among *records* best.
+    """Return the costs that best explain the accepted calibration floods among *records*.
 
     Raises
     ------
     DataError
-        If there are too few of them: packets alone at two distances at least, trains, segments.
+        If there are too few: single packets at two distances at least, trains, segments.
     """
     rows = [r for r in records if r.accepted and r.point.use == "calibration" and r.train]
     alone = _medians_by_point(rows, lambda p: p.train == 1 and p.segments == 1)
@@ -421,7 +420,7 @@ def fit_flood_prices(records: Sequence[FloodRecord]) -> FloodPrices:
     if len(alone) < 2 or not trains or len({point.segments for point in of_segments}) < 2:
         raise DataError(
             "flood.jsonl: calibration floods are missing (packets alone, trains, segments): "
-            "`dispatchsim measure flood` goes on"
+            "run `dispatchsim measure flood` again to measure them"
         )
     segment_ns = float(
         np.polyfit([p.segments for p in of_segments], list(of_segments.values()), 1)[0]
@@ -430,7 +429,7 @@ def fit_flood_prices(records: Sequence[FloodRecord]) -> FloodPrices:
     first_ns = packet_ns + segment_ns
     periods = sorted(alone, key=lambda point: -point.rate_per_s)
     since_us = [(1e9 / p.rate_per_s - alone[p]) / US_NS for p in periods]
-    # What an entry needs has left the caches the more the longer ago: it gets no cheaper with time.
+    # An entry's data leave the caches with time, so its cost does not fall with time.
     entry = fit_curve(
         [round(us) for us in since_us], [max(0.0, alone[p] - first_ns) for p in periods]
     )
@@ -455,15 +454,16 @@ def fit_flood_prices(records: Sequence[FloodRecord]) -> FloodPrices:
 def _medians_by_point(
     rows: Sequence[FloodRecord], chosen: Callable[[FloodPoint], bool]
 ) -> dict[FloodPoint, float]:
-    """Return of each chosen flood the median over rounds of what a train takes, itself a median."""
+    """Return the cost of a train in each chosen flood: the median over rounds of medians."""
     points = dict.fromkeys(row.point for row in rows if chosen(row.point))
     return {p: statistics.median(_taken(r).p50 for r in rows if r.point == p) for p in points}
 
 
 def _packet_ns(rows: Sequence[FloodRecord], segment_ns: float) -> float:
-    """Return the price of a packet: what trains take beyond the entries of their interrupts.
+    """Return the cost of a packet: the time of trains beyond their interrupts' entries.
 
-    Interrupts of a train follow each other at once; so one entry is for all, and is fitted beside.
+    Interrupts of a train follow each other at once, so they share one entry cost, which is fitted,
+    too.
     """
     counts, taken_ns = [], []
     for row in rows:
@@ -471,7 +471,7 @@ def _packet_ns(rows: Sequence[FloodRecord], segment_ns: float) -> float:
         n_interrupts = min(row.kernel.calls / n_trains, row.point.train)
         counts.append((max(n_interrupts, 1.0), row.point.train))
         taken_ns.append(_taken(row).p50 - row.point.train * segment_ns)
-    weights = 1 / np.maximum(taken_ns, 1.0)  # an error of 1% counts the same in each
+    weights = 1 / np.maximum(taken_ns, 1.0)  # relative errors count equally
     (_, packet_ns), _ = nnls(np.array(counts) * weights[:, None], np.array(taken_ns) * weights)
     return float(packet_ns)
 
@@ -482,26 +482,26 @@ def _taken(row: FloodRecord) -> Quantiles:
 
 
 SINCE = "interrupt.entry_since"
-"""The key of what an entry is more, by the microseconds since the last interrupt."""
+"""The key of the extra cost of an entry by microseconds since the last interrupt."""
 _ALONE, _TRAINS = "flood: packets that come alone", "flood: trains and packets of several"
 
 
 def datagram_costs(
     records: Sequence[FloodRecord], *, replicates: int, seed: int
 ) -> dict[str, Cost]:
-    """Return the costs that calibration floods give, by table and name; {} if there are none.
+    """Return the costs from calibration floods, by table and name; {} without floods.
 
     Parameters
     ----------
     records:
-        All of flood.jsonl; held-out floods and rejected ones are not looked at.
+        All floods of flood.jsonl; held-out and rejected floods are not used.
     replicates, seed:
-        Of the bootstrap over rounds.
+        Number of resamples of rounds, and seed.
 
     Raises
     ------
     DataError
-        If there are some, but too few for a fit.
+        If there are floods, but too few for a fit.
     """
     rows = [row for row in records if row.accepted and row.point.use == "calibration"]
     if not rows:
@@ -531,7 +531,7 @@ def datagram_costs(
 
 
 def _values(prices: FloodPrices, knots: Sequence[int]) -> tuple[Floats, float]:
-    """Return the price of a datagram, of its entry, and entry_since at *knots* and beyond."""
+    """Return the costs of a datagram and its entry, and entry_since at *knots* and beyond."""
     since_us = np.clip(np.round(prices.since_us), knots[0], knots[-1]).astype(int).tolist()
     entry = fit_curve(since_us, prices.entry_ns, knots=knots)
     more_ns = np.array(entry.ns) - entry.ns[0]

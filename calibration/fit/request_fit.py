@@ -1,11 +1,11 @@
-"""What no microbenchmark prices: the throughput of the server at its fit points gives it.
+"""The CPU time that no microbenchmark covers, from the server's throughput at its fit points.
 
-    fit point          one request a connection    ─► unpriced time of both together
-    kept fit point     four requests a connection  ─► how much of it is of the connection
-    of a mechanism     where a target has them     ─► the whole of that mechanism's requests
+    fit point          one request a connection    ─► remaining time of both together
+    kept fit point     four requests a connection  ─► the connection's share of it
+    of a mechanism     if a target has them        ─► the remaining time of its requests
 
-User code takes its part, and so does all that the microbenchmarks, alone on a quiet machine, do not
-see of the kernel's work. Without runs of the kept fit point all of it counts as of the request.
+The remaining time is user code, and kernel work that microbenchmarks on a quiet machine do not
+measure. Without runs of the kept fit point all of it counts per request.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from ..running.preparation import open_connections, settings_at
 from .curve_fit import bootstrap
 
 REPLICATES = 200
-"""Resamples of the rounds for an interval."""
+"""The number of resamples of the rounds for an interval."""
 SIMULATED_NS = 500_000_000
 _WARM_UP_NS = 50_000_000
-_TOLERANCE = 0.001  # of the throughput: a batch more or less in the window is as much
+_TOLERANCE = 0.001  # of the throughput; a batch more or less in the window
 _MISFIT_SAID = 0.02
 _TRIES_MAX = 12
 
@@ -40,14 +40,14 @@ Report = Callable[[str], None]
 
 
 class RequestFit(NamedTuple):
-    """The user code of a request, and the relative error of the throughput that it leaves."""
+    """The user code of a request, and the remaining relative error of the throughput."""
 
     request_ns: int
     misfit: float
 
     @property
     def side(self) -> str:
-        """How far off the simulated throughput is, as "8.3% too low"."""
+        """The error of the simulated throughput, as "8.3% too low"."""
         return f"{abs(self.misfit):.1%} too {'high' if self.misfit > 0 else 'low'}"
 
 
@@ -60,18 +60,18 @@ def with_requests(
     seed: int = 1,
     say: Report = lambda _: None,
 ) -> Profile:
-    """Return *profile* with what application code takes, as the throughput at fit points gives it.
+    """Return *profile* with the application's costs, fitted to the throughput at fit points.
 
     Parameters
     ----------
     profile:
-        With all other costs.
+        Profile with all other costs.
     rates_per_s:
-        Of the repeats of each fit point. The first point is for all mechanisms, a later one with
-        several requests a connection says how much of that is of the connection, and others are
-        for their own mechanisms.
+        Throughputs of the repeats of each fit point. The first point is for all mechanisms. A later
+        point with several requests a connection gives the connection's share. Others are for their
+        own mechanisms.
     simulated_ns, replicates, seed, say:
-        As of `fit_profile`.
+        As in `fit_profile`.
     """
     tables = {name: dict(costs) for name, costs in profile.cost.items()}
     how = FitSettings(simulated_ns, replicates, seed, say)
@@ -87,7 +87,7 @@ def with_requests(
 
 
 class FitSettings(NamedTuple):
-    """How long to simulate, how to resample, and whom to tell; see `fit_profile`."""
+    """Length of the simulation, resampling, and report function; see `fit_profile`."""
 
     simulated_ns: int
     replicates: int
@@ -98,10 +98,10 @@ class FitSettings(NamedTuple):
 def fit_request(
     profile: Profile, point: Point, rates_per_s: Sequence[float], how: FitSettings
 ) -> Cost:
-    """Return request_ns at a fit point, with the interval that the repeats' spread gives it.
+    """Return request_ns at a fit point, with an interval from the spread of the repeats.
 
-    At saturation a longer service time lengthens the time per reply by as much, so the interval
-    of the measured time per reply is that of request_ns.
+    At saturation a longer service time lengthens the time per reply equally. So request_ns has the
+    interval of the measured time per reply.
     """
     costs = profile.costs(point.server.mechanism, open_connections=open_connections(point))
     target_per_s = float(np.median(rates_per_s))
@@ -118,8 +118,8 @@ def fit_request(
     source = f"throughput of {point.label}, {len(rates_per_s)} runs"
     if abs(found.misfit) > _MISFIT_SAID:
         how.say(
-            f"request_ns {found.request_ns}: the throughput at the fit point is simulated "
-            f"{found.side}, and no other request_ns comes nearer"
+            f"request_ns {found.request_ns}: the simulated throughput at the fit point is "
+            f"{found.side}; no other request_ns is closer"
         )
     if found.request_ns == 0 and found.misfit < -_TOLERANCE:
         source += f"; 0 is the least: simulated {-found.misfit:.1%} below the measured throughput"
@@ -140,11 +140,11 @@ def share_out(
     rates_per_s: Mapping[Point, Sequence[float]],
     how: FitSettings,
 ) -> dict[str, Cost]:
-    """Return what of the *whole* cost of one request on one connection is of which.
+    """Divide the *whole* cost of one request on one connection between the two.
 
-    With the n requests a connection of *point*, a nanosecond that is of the connection is paid once
-    for all n. The intervals are of one resampling of both points' repeats; a profile draws the two
-    costs apart.
+    With n requests a connection at *point*, the connection's cost is paid once for all n. Both
+    intervals come from one resampling of the repeats of both points. Cost samples of a profile
+    treat the two as independent.
     """
     costs = profile.costs(point.server.mechanism, open_connections=open_connections(point))
     target_per_s = float(np.median(rates_per_s[point]))
@@ -156,8 +156,8 @@ def share_out(
         priced = costs._replace(application=application)
         rate_per_s = simulated_rate_per_s(point, priced, profile, target_per_s, how.simulated_ns)
         how.say(
-            f"of {whole_ns} ns {own_ns} are of a request: {rate_per_s:.0f}/s simulated, "
-            f"{target_per_s:.0f}/s measured"
+            f"request {own_ns} ns, connection {whole_ns - own_ns} ns: "
+            f"{rate_per_s:.0f}/s simulated, {target_per_s:.0f}/s measured"
         )
         return rate_per_s
 
@@ -167,8 +167,8 @@ def share_out(
     source = f"throughput of {point.label}, {len(rates_per_s[point])} runs"
     if abs(found.misfit) > _MISFIT_SAID:
         how.say(
-            f"kept connections: the throughput at their fit point is simulated "
-            f"{found.side}, and no other share comes nearer"
+            f"kept connections: the simulated throughput at their fit point is "
+            f"{found.side}; no other share is closer"
         )
         source += f"; no share meets it: simulated {found.misfit:+.1%} off the measured throughput"
     request, connection = _shared_spread_ns(point, rates_per_s, how)
@@ -190,16 +190,16 @@ def share_out(
 def _shared_spread_ns(
     kept: Point, rates_per_s: Mapping[Point, Sequence[float]], how: FitSettings
 ) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Return how far the ends of the intervals lie from the cost of a request, a connection.
+    """Return the ends of the intervals relative to the costs of a request and a connection.
 
-    Of a saturated server the time per reply is request + connection at the first point, and
-    request + connection / n at the other.
+    A saturated server's time per reply is request + connection at the first point, and request +
+    connection / n at the other.
     """
     share = 1 - 1 / kept.load.requests
     first, others = (np.array(rates_per_s[point]) for point in (next(iter(rates_per_s)), kept))
 
     def resampled_ns(rates: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return how much longer than its median the time per reply is in each resample."""
+        """Return the difference of the time per reply from its median, by resample."""
         drawn = random.integers(rates.size, size=(how.replicates, rates.size))
         times_ns = SECOND_NS / np.median(rates[drawn], axis=1)
         return np.asarray(times_ns - SECOND_NS / np.median(rates), np.float64)
@@ -211,13 +211,13 @@ def _shared_spread_ns(
 
 
 def _ends(longer_ns: NDArray[np.float64]) -> tuple[float, float]:
-    """Return the ends of the 95% percentile interval, which holds 0."""
+    """Return the ends of the 95% percentile interval, extended to include 0."""
     low, high = np.quantile(longer_ns, (0.025, 0.975))
     return min(0.0, float(low)), max(0.0, float(high))
 
 
 def _spread_ns(rates_per_s: Sequence[float], how: FitSettings) -> tuple[float, float]:
-    """Return how far the ends of the interval of the time per reply lie from its median."""
+    """Return the ends of the interval of the time per reply relative to its median."""
     rates = np.array(rates_per_s)
     low, high = bootstrap(
         lambda drawn: [SECOND_NS / float(np.median(rates[drawn]))],
@@ -231,12 +231,12 @@ def _spread_ns(rates_per_s: Sequence[float], how: FitSettings) -> tuple[float, f
 
 
 def solve_request_ns(throughput_per_s: Callable[[int], float], target_per_s: float) -> RequestFit:
-    """Return the whole request_ns >= 0 at which *throughput_per_s* comes closest to its target.
+    """Return the integer request_ns >= 0 whose *throughput_per_s* is closest to the target.
 
-    Each step corrects by the difference in time per reply, which is right for a saturated server,
-    and halves the bracket where that leads out of it.
+    Each step corrects by the difference in time per reply, which is exact for a saturated server. A
+    step outside the bracket halves it instead.
     """
-    low, high = 0, None  # simulated too fast at low; too slow at high
+    low, high = 0, None  # too fast at low; too slow at high
     request_ns, best = 0, RequestFit(0, math.inf)
     for _ in range(_TRIES_MAX):
         rate_per_s = throughput_per_s(request_ns)
@@ -261,7 +261,7 @@ def solve_request_ns(throughput_per_s: Callable[[int], float], target_per_s: flo
 def simulated_rate_per_s(
     point: Point, costs: Costs, machine: CostSource, expected_per_s: float, simulated_ns: int
 ) -> float:
-    """Return the simulated replies a second of a closed-loop *point* on a profile's *machine*."""
+    """Return the simulated replies/s of a closed-loop *point* on a profile's *machine*."""
     duration_ns = _WARM_UP_NS + simulated_ns
     asked = point.lasting(_WARM_UP_NS, simulated_ns)
     settings = settings_at(asked, machine.network_delay_ns, kernel=machine.kernel)
@@ -273,13 +273,13 @@ def simulated_rate_per_s(
         if outcome.intended_ns.size < n:
             summary = summarise(outcome)
             if point.load.requests == 1:
-                return summary.throughput_per_s  # as the clients count
-            return summary.calls["replies"] * SECOND_NS / summary.window_ns  # as the server counts
-        n *= 2  # the trace ran out before the time did
+                return summary.throughput_per_s  # counted by clients
+            return summary.calls["replies"] * SECOND_NS / summary.window_ns  # counted by the server
+        n *= 2  # the trace ended before the run
 
 
 def whole_cost(value: float, low: float, high: float, residual: float, source: str) -> Cost:
-    """Return a cost of one value, of whole nanoseconds and none below 0."""
+    """Return a constant cost in whole nanoseconds, at least 0."""
     low, high = max(0.0, float(round(low))), float(round(high))
     return Cost(
         at=(0,),

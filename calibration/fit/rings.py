@@ -1,10 +1,10 @@
-"""The costs of mechanisms that answer by a ring in the server's memory: io_uring, and polls by AIO.
+"""The costs of mechanisms that report through a ring in memory: io_uring, and polls by AIO.
 
-io_uring, beside the work that it does, by batches of B:
+io_uring, without the work of its operations, in batches of B:
 
     ring_enter          nothing to do                  call_ns
     ring_close          B closes                       call_ns + B x (submit_ns + the close)
-    ring_receive        B receives of what is there    call_ns + B x (submit_ns + the read
+    ring_receive        B receives of waiting data     call_ns + B x (submit_ns + the read
                                                        + complete_ns)
     ring_accept         B connections                  call_ns + retry_ns + B x (the accept
                                                        + complete_ns), and before Linux 6.10 an
@@ -15,11 +15,11 @@ io_uring, beside the work that it does, by batches of B:
     ring_reply          B sends, a close linked        call_ns + B x (2 x submit_ns + link_ns
                                                        + the write + the close)
 
-The work in a ring costs what the call costs, less its crossing, with as many connections at once;
-the rest is in the costs above. A connection is accepted and received of once each, so complete_ns
-is the mean of the two. Where the ring takes less for its work than the calls do, the difference
-counts as 0 in this equation and in those that follow from it. Of accepts two batches are compared,
-where there are two: then it does not matter whether the kernel looks for one more.
+Work in a ring costs as much as the call without its crossing, with equally many connections; the
+rest is in the costs above. A connection is accepted once and received from once, so complete_ns is
+the mean of the two. If the ring takes less for its work than the calls do, the difference counts as
+0 in this equation and in those that follow from it. Accepts are compared in two batches if there
+are two, so an extra accept by the kernel does not matter.
 
 On hardware, compared with epoll_block, which sleeps, too:
 
@@ -29,8 +29,8 @@ On hardware, compared with epoll_block, which sleeps, too:
                         epoll watches
     serve_close         less close_ended               ended_saved_ns
 
-The reset of a connection that ended before it was closed is not priced apart there.
-On the counted target, beside calls of as few connections:
+The reset of a connection that ended before it was closed has no cost of its own there.
+On the counted target, compared with calls of equally few connections:
 
     ring_sleeps         stolen, less unarmed           post_ns
                         busy time                      interrupt + call_ns + submit_ns + add_ns
@@ -66,7 +66,7 @@ from .threads import beside_the_sleep_ns
 
 
 class Work(NamedTuple):
-    """What calls do beyond their crossings, in ns."""
+    """The work of calls without their crossings, in ns."""
 
     accept_again_ns: float
     accept_ns: float
@@ -76,11 +76,11 @@ class Work(NamedTuple):
 
 
 CALLS = tuple(field.removesuffix("_ns") for field in Work._fields)
-"""Their names, in the order of `Work`."""
+"""The names of the calls, in the order of `Work`."""
 
 
 class Ring(NamedTuple):
-    """What a ring takes beside the work, in ns."""
+    """The costs of a ring without the work, in ns."""
 
     call_ns: float
     submit_ns: float
@@ -93,12 +93,12 @@ class Ring(NamedTuple):
 
     @property
     def awake_ns(self) -> float:
-        """What a receive takes that had to be waited for, but the sleep itself."""
+        """The cost of a receive that waits, without the sleep itself."""
         own_ns = self.call_ns + self.submit_ns + self.add_ns + self.retry_ns
         return own_ns + self.read_ns + self.received_ns
 
     def costs(self, *others: tuple[str, float, str]) -> Known:
-        """Return these costs and *others*, (name, ns, source) each."""
+        """Return the ring's costs and *others*, each as (name, ns, source)."""
         complete_ns = (self.received_ns + self.accepted_ns) / 2
         found = (
             ("call_ns", self.call_ns, "ring_enter"),
@@ -113,12 +113,12 @@ class Ring(NamedTuple):
 
 
 def ring_batch(medians: Medians) -> int:
-    """Return how many operations each step of the benches had, the fewest."""
+    """Return the least number of operations in a step of the benches."""
     return int(medians.values_of("ring_enter", "batch")[0])
 
 
 def solve_ring(medians: Medians, work: Work) -> Ring:
-    """Return what the ring takes, given what the calls do without it.
+    """Return the costs of the ring, given the work of the calls without it.
 
     Raises
     ------
@@ -147,7 +147,7 @@ def solve_ring(medians: Medians, work: Work) -> Ring:
 
 
 def _accept_ns(medians: Medians, once_ns: float, work: Work) -> float:
-    """Return what each connection takes of ring_accept, its completion included."""
+    """Return the cost of each connection in ring_accept, with its completion."""
     (n, ns), *more = medians.points("ring_accept", "batch")
     if more:
         return (more[-1][1] - ns) / (more[-1][0] - n)
@@ -155,12 +155,12 @@ def _accept_ns(medians: Medians, once_ns: float, work: Work) -> float:
 
 
 def micro_ring_costs(medians: Medians, costs: Known) -> Known:
-    """Return the costs of io_uring, where a machine measured them.
+    """Return the costs of io_uring, if a machine measured them.
 
     Raises
     ------
     FitError
-        If a part of the benches is missing.
+        If some of the benches are missing.
     """
     if not medians.values_of("ring_enter", "batch"):
         return {}
@@ -181,7 +181,7 @@ def micro_ring_costs(medians: Medians, costs: Known) -> Known:
 
 
 def counted_ring_costs(medians: Medians, costs: Known) -> Known:
-    """Return the costs of those of these mechanisms that were measured."""
+    """Return the costs of the measured mechanisms of this file."""
     found: Known = {}
     if medians.values_of("polls_ready", "batch"):
         found |= _aio_poll(medians, costs)
@@ -226,7 +226,7 @@ def _aio_poll(medians: Medians, costs: Known) -> Known:
 
 
 def _ended_saved_ns(medians: Medians) -> float:
-    """Return what a connection takes less that was reset before it was closed."""
+    """Return the saving of a connection that was reset before it was closed."""
     bursts = medians.points("interrupt_reset_open", "burst")
     closed_ns = served(medians, "close", "epoll", FEW) - medians.one("close_ended")
     reset_ns = dict(medians.points("interrupt_reset", "burst"))

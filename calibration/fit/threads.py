@@ -20,15 +20,14 @@ On the counted target, by busy time:
                                                       + sleep_ns + wake_ns + block_ns
     accept_sleeps       busy time of the call         interrupt + the accept + the same
 
-block_ns, the time that a call takes beyond a sleep and beyond the same call awake, is one for both
-calls, so it is the mean of read and accept. The CPU is handed over straight where another thread is
-runnable: it does not become idle, which is what saved_ns saves. On the counted target, where n is
-above 2, the scheduler preempts the thread that wakes the next one before it sleeps itself, so a hop
-has two switches: n = 2 has one, and is taken. There are no caches there, so no switch costs more
-for its number of threads, and one between threads costs no more than waking does: they share their
-address space. fork() takes what a process as large as the bench takes, on hardware with its second
-thread.
-Sources: models/threads/blocking.py, models/programs/thread_per_connection.py, micro/handover.c,
+block_ns is the time of a call beyond a sleep and beyond the same call awake. Both calls share it,
+so it is the mean of read and accept. If another thread is runnable, the CPU switches to it without
+becoming idle; saved_ns is this saving. On the counted target with n above 2, the scheduler preempts
+the waking thread before it sleeps, so a hop has two switches; n = 2 has one, and is used. There are
+no caches on the counted target, so a switch does not cost more with more threads. A switch between
+threads costs no more than waking, as they share their address space. fork() is measured for a
+process as large as the bench, on hardware with its second thread. Sources:
+models/threads/blocking.py, models/programs/thread_per_connection.py, micro/handover.c,
 micro/spawned.c, micro/sleepers.c; Linux kernel/sched/core.c __schedule(), kernel/fork.c
 copy_process().
 """
@@ -41,7 +40,7 @@ from .medians import Known, Medians, constant, first
 
 
 def micro_blocking_costs(medians: Medians, costs: Known) -> Known:
-    """Return the costs of threads that block, where a machine measured them.
+    """Return the costs of threads that block, if a machine measured them.
 
     Raises
     ------
@@ -63,7 +62,7 @@ def micro_blocking_costs(medians: Medians, costs: Known) -> Known:
 
 
 def counted_blocking_costs(medians: Medians, costs: Known) -> Known:
-    """Return the costs of threads that block, where a guest measured them.
+    """Return the costs of threads that block, if a guest measured them.
 
     Raises
     ------
@@ -90,9 +89,9 @@ def _blocking_costs(
     Parameters
     ----------
     slept_ns
-        What falling asleep and waking up take where the CPU becomes idle.
+        Cost of falling asleep and waking up if the CPU becomes idle.
     blocked_ns, blocked
-        What each of the calls takes beyond that, and the benches that say so.
+        Cost of each call beyond that, and the names of its benches.
 
     Raises
     ------
@@ -125,13 +124,13 @@ def _blocking_costs(
 
 
 def beside_the_sleep_ns(medians: Medians, costs: Known, bench: str) -> float:
-    """Return what a call that sleeps takes beside the sleep, by CPU time."""
+    """Return the CPU time of a sleeping call without the sleep."""
     n = medians.points("epoll_block", "n")[0][0]
     awake_ns = first(costs, "epoll_level.call_ns", "epoll_level.event_ns", "call.read_ns")
     return medians.one(bench) - medians.one("epoll_block", {"n": n}) + awake_ns
 
 
 def _beyond_the_call(medians: Medians, bench: str) -> float:
-    """Return what a call that sleeps takes beyond its interrupt, and beyond one that need not."""
+    """Return the time of a sleeping call beyond its interrupt and beyond the same call awake."""
     own = (medians.one(bench, field=name) for name in ("stolen_ns", "awake_ns"))
     return medians.one(bench) - sum(own)

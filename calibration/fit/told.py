@@ -1,32 +1,32 @@
-"""The costs of servers that are notified of changes, each once: by epoll, or by queued signals.
+"""The costs of servers that are notified once of each change: by epoll, or by queued signals.
 
-Waits, whatever the machine:
+Waits, on every machine:
 
                       median                         is in the model
-    wait_told         R have news                    call_ns + R x (notice_ns + give)
-    wait_pending      R are pending, none has news   call_ns + R x give
-    wait_after        R leave the list, 1 has news   call_ns + R x leave + notice_ns + give
+    wait_told         R have changed                 call_ns + R x (notice_ns + give)
+    wait_pending      R are pending, none changed    call_ns + R x give
+    wait_after        R leave the list, 1 changed    call_ns + R x leave + notice_ns + give
     wait_blocked      of each of R                   block
                       event_ns                       give + leave + block
-    wait_ready once   n can be written, 1 is ready   call_ns + n x notice_ns
+    wait_ready once   n are writable, 1 is ready     call_ns + n x notice_ns
     wait_vain         the listener is on the list    recheck_ns
 
-The work of the server for an event in its own lists (give, leave, block) is the same whatever
-notified it, so all these mechanisms share the equations. A call that may block and finds something
-is not the call that may not and finds nothing; call_ns is the mean of the two, as servers make
-about as many of each.
+The server's work for an event in its own lists (give, leave, block) does not depend on the
+notification, so all these mechanisms share the equations. A blocking call that finds an event and a
+non-blocking call that finds none differ. call_ns is their mean, because servers make about equally
+many of each.
 
-A recovery with Q queued signals, others lost, n descriptors watched, whatever the machine:
+A recovery with Q queued signals, others lost, n descriptors watched, on every machine:
 
     wait_recovers = call_ns + k x signal_ns + E x (give + leave)
                     + flush_ns + (Q + 1 - k) x discard_ns + poll(n)
 
-k is how many signals the call takes, SIGIO first, and E how many connections have news: those with
-a signal in the queue, and those whose signal was lost.
+k is the number of signals that the call takes, SIGIO first. E is the number of changed connections:
+those with a signal in the queue, and those whose signal was lost.
 
 On hardware:
 
-    wait_listed           n listed, K told of          of epoll_once: call_ns + K x notice_ns(n)
+    wait_listed           n listed, K reported        of epoll_once: call_ns + K x notice_ns(n)
     signals_flushed       Q signals                    flush_ns + Q x discard_ns
     descriptor_sent       one message                  send_fd_ns
     descriptor_received   one message                  receive_fd_ns
@@ -35,9 +35,9 @@ On hardware:
     interrupt_signal      less one watched by epoll    queue_ns
     interrupt_signal_lost the same, a full queue       lost_ns
 
-Any request interrupts for data_ns in the model, epoll's wake-up callback included. A socket that
-signals has none, so queue_ns is what a signal takes more than that. To a full queue nothing at all
-is added: a signal of the bench's own fills it, and SIGIO waits already.
+In the model every request interrupts for data_ns, which includes epoll's wake-up callback. A socket
+that signals has no callback, so queue_ns is the extra cost of a signal over it. Nothing is added to
+a full queue: a signal of the bench fills it, and SIGIO already waits.
 
 On the counted target:
 
@@ -55,13 +55,12 @@ On both, of signals:
     serve_watch           a connection                 } together arm_ns
     serve_unwatch, serve_close, less an unarmed one's  }
 
-An armed socket is taken off a list when it is closed, which the model has no name for: it is paid
-when it is armed. Signals do not differ by what they report, so queue_ns is that of data, and holds
-for the listener's, too.
-Sources: models/remembering/readiness.py, models/epoll/epoll_edge.py, models/epoll/epoll_once.py,
-models/signals/signalled.py, models/signals/signal_queue.py, models/signals/overflow_recovery.py,
-models/signals/sibling.py, micro/told.c, micro/wait.c, micro/interrupt.c, micro/passed.c,
-servers/readiness.c, servers/signal_queue.c.
+Closing an armed socket removes it from a list. The model has no cost for that, so arming includes
+it. Signals do not differ by their event, so queue_ns is that of data, and also holds for the
+listener. Sources: models/remembering/readiness.py, models/epoll/epoll_edge.py,
+models/epoll/epoll_once.py, models/signals/signalled.py, models/signals/signal_queue.py,
+models/signals/overflow_recovery.py, models/signals/sibling.py, micro/told.c, micro/wait.c,
+micro/interrupt.c, micro/passed.c, servers/readiness.c, servers/signal_queue.c.
 """
 
 from __future__ import annotations
@@ -89,17 +88,17 @@ from .medians import (
 
 
 class Told(NamedTuple):
-    """What the waits of a server cost that is told of changes and remembers them, in ns."""
+    """The costs of waits in a server that is notified of changes and remembers them, in ns."""
 
     call_ns: float
-    blocking_ns: float  # a call that may block, and need not
+    blocking_ns: float  # a blocking call that finds an event
     notice_ns: float
-    listed_ns: float  # an event given, and off the list again
+    listed_ns: float  # an event returned and removed from the list
     event_ns: float
     residual: float
 
     def costs(self, table: str, notice: str) -> Known:
-        """Return the costs of *table*, in which *notice* is the cost of a notice."""
+        """Return the costs of *table*; *notice* is the name of a notification's cost."""
         waits = "wait_told, wait_pending"
         own = "wait_pending, wait_after, wait_blocked"
         return {
@@ -110,7 +109,7 @@ class Told(NamedTuple):
 
 
 def solve_told(medians: Medians, name: str, *, one_a_call: bool) -> Told:
-    """Solve the waits of mechanism *name*, whose calls bring one notice each, or all.
+    """Solve the waits of mechanism *name*, whose calls return one notification each, or all.
 
     Raises
     ------
@@ -126,7 +125,7 @@ def solve_told(medians: Medians, name: str, *, one_a_call: bool) -> Told:
     leave_ns = left.unknowns[1]
     block_ns = medians.points("wait_blocked", "ready", own)[-1][1]
     if one_a_call:
-        # the last of several calls does not block, so a notice is all that it takes more
+        # the last of several calls does not block, so its only extra is a notification
         notice_ns, residual = float(np.mean(np.subtract(heard, pending)[1:])), asked.residual
         blocking_ns = heard[0] - notice_ns - give_ns - leave_ns
     else:
@@ -144,7 +143,7 @@ def solve_told(medians: Medians, name: str, *, one_a_call: bool) -> Told:
 
 
 def once_costs(medians: Medians) -> Known:
-    """Return what the waits cost of a server that is told of all that can be written.
+    """Return the costs of waits in a server that is notified of all writable descriptors.
 
     Raises
     ------
@@ -160,7 +159,7 @@ def once_costs(medians: Medians) -> Known:
 
 
 def vain_cost(medians: Medians, name: str) -> Fitted:
-    """Return what a look in vain costs in the waits of mechanism *name*.
+    """Return the cost of a check that finds nothing, in the waits of mechanism *name*.
 
     Raises
     ------
@@ -171,12 +170,12 @@ def vain_cost(medians: Medians, name: str) -> Fitted:
 
 
 A_CALL = {"rt_signals": 1, "signal_per_fd": 1, "signalfd": 500, "sigtimedwait4": 500}
-"""How many signals a call takes at most: servers/*.c."""
-_LOST = 8  # signals, beyond those that the queue holds: micro/told.c
+"""The most signals that a call takes: servers/*.c."""
+_LOST = 8  # signals beyond the capacity of the queue: micro/told.c
 
 
 def recovery_ns(medians: Medians, name: str, told: Told, queue: int) -> dict[int, float]:
-    """Return what a recovery with *queue* signals takes besides hearing and giving, by descriptors.
+    """Return the time of a recovery beyond taking *queue* signals and events, by descriptors.
 
     Raises
     ------
@@ -190,12 +189,12 @@ def recovery_ns(medians: Medians, name: str, told: Told, queue: int) -> dict[int
 
 
 def n_discarded(name: str, queue: int) -> int:
-    """Return how many of *queue* signals and SIGIO are left to be thrown away."""
+    """Return how many of *queue* signals and SIGIO are left to be discarded."""
     return queue + 1 - min(A_CALL[name], queue + 1)
 
 
 TOLD_MAX = 1024
-"""Of how many descriptors one wait tells, in the benches as in the server."""
+"""The most descriptors that one wait returns, in the benches as in the server."""
 
 
 def micro_told_costs(medians: Medians, _costs: Known) -> Known:
@@ -204,7 +203,7 @@ def micro_told_costs(medians: Medians, _costs: Known) -> Known:
     Raises
     ------
     FitError
-        If a part of the benches of one is missing.
+        If some of the benches of a mechanism are missing.
     """
     found: Known = {}
     watching = medians.values_of("watch_add", "mechanism")
@@ -239,7 +238,7 @@ def _watching(medians: Medians, name: str) -> Known:
 
 
 def _telling(medians: Medians, call_ns: float) -> Fitted:
-    """Price what a listed descriptor takes by their number: told of in turn, they are cold."""
+    """Return the cost of a listed descriptor by their number: returned in turn, they are cold."""
     counts, totals = columns(medians.points("wait_listed", "n", {"mechanism": "epoll_once"}))
     each_ns = [
         max(0.0, ns - call_ns) / min(n, TOLD_MAX) for n, ns in zip(counts, totals, strict=True)
@@ -249,7 +248,7 @@ def _telling(medians: Medians, call_ns: float) -> Fitted:
 
 
 def _arming(medians: Medians, name: str, batch: int, unarmed: str) -> Fitted:
-    """Price the signals of a connection by its calls, in batches, beside one of *unarmed*."""
+    """Return the cost of arming: a connection's calls in batches, less those of *unarmed*."""
 
     def takes_ns(call: str, mechanism: str) -> float:
         return served(medians, call, mechanism, batch)
@@ -277,7 +276,7 @@ def _recovering(medians: Medians, name: str, told: Told) -> Known:
 
 
 def _passing(medians: Medians, name: str) -> Known:
-    """Price a descriptor that is handed over to another thread; nothing if it was not measured."""
+    """Return the cost of passing a descriptor to another thread; empty if not measured."""
     return {
         f"{name}.{cost}": constant(medians.one(bench), 0.0, bench)
         for cost, bench in (
@@ -304,7 +303,7 @@ def counted_told_costs(medians: Medians, costs: Known) -> Known:
 
 
 def _counted_watching(medians: Medians, costs: Known, name: str) -> Known:
-    """Price the tree, as the server's own calls change it, and a look in vain."""
+    """Return the costs of the server's own calls on the tree, and of a check that finds nothing."""
     found: Known = {}
     for cost, bench, raw in (("add_ns", "watch", "add"), ("delete_ns", "unwatch", "del")):
         few_ns = served(medians, f"epoll_{raw}", "epoll", FEW)
@@ -330,9 +329,9 @@ def counted_signal_costs(medians: Medians, _costs: Known) -> Known:
 
 
 def _queueing(medians: Medians, name: str) -> Known:
-    """Price what a signal adds to its packet, by whether there is room for it.
+    """Return the extra cost of a signal for its packet, with and without room in the queue.
 
-    Medians over the bursts: now and then a timer is programmed in one of them.
+    Medians over the bursts, because the kernel sometimes programs a timer in one of them.
     """
     queue_ns, _ = _added(medians, "interrupt_data", name, {})
     full_ns, bursts = _added(medians, "interrupt_data_more", name, {"queue": 1})
@@ -356,18 +355,18 @@ def _queueing(medians: Medians, name: str) -> Known:
 def _added(
     medians: Medians, bench: str, name: str, where: dict[str, int | str]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return what being armed adds to a packet, and of how many at once, shapes (bursts,)."""
+    """Return the extra cost of an armed packet, and the bursts, shapes (bursts,)."""
     free = {burst: ns for burst, ns, _ in undisturbed(medians, bench, {"mechanism": "none"})}
     armed = undisturbed(medians, bench, {**where, "mechanism": name})
     common = [(burst, ns - free[burst]) for burst, ns, _ in armed if burst in free]
     if not common:
-        raise FitError(f"micro.jsonl: {bench} {name}: a burst without a tick must be there")
+        raise FitError(f"micro.jsonl: {bench} {name}: must have a burst without a tick")
     bursts, added = np.array(common).T
     return added, bursts
 
 
 def _counted_recovering(medians: Medians, name: str, told: Told) -> Known:
-    """Price a flush, what it throws away, and the poll of all."""
+    """Return the costs of a flush, of each discarded signal, and of the poll of all."""
     own: dict[str, int | str] = {"mechanism": name}
     shortest, *_, longest = columns(medians.points("wait_recovers", "queue", own, least=2))[0]
     short, long = (recovery_ns(medians, name, told, queue) for queue in (shortest, longest))
