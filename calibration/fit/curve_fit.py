@@ -6,9 +6,9 @@
        └───┴─────┴────┴─► count
 
 Errors count relative to the value, down to a floor: a microbenchmark is accurate to a few per cent,
-but not to a nanosecond. Sources: Lawson and Hanson 1974, "Solving Least Squares Problems", ch. 23
-(NNLS); Efron and Tibshirani 1993, "An Introduction to the Bootstrap", ch. 13 (percentile
-intervals).
+but not to a nanosecond.
+Sources: Lawson and Hanson 1974, "Solving Least Squares Problems", ch. 23 (NNLS); Efron and
+Tibshirani 1993, "An Introduction to the Bootstrap", ch. 13 (percentile intervals).
 """
 
 from __future__ import annotations

@@ -36,7 +36,8 @@ A negative difference counts as 0. On the machine under test one softirq handles
 (SYN, SYN-ACK and ACK on one CPU). The client's connect() returns during this softirq, so
 handshake_spin ends before it does; its remaining work is ack_ns. A request or a reset on a socket
 watched by epoll also runs the wake-up callback, which is in data_ns and reset_ns if it was measured
-(packets.py). Sources: sim/cpu/interrupts.py, models/*.py, calibration/c/micro/README.md.
+(packets.py).
+Sources: sim/cpu/interrupts.py, models/*.py, calibration/c/micro/README.md.
 """
 
 from __future__ import annotations

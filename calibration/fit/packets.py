@@ -8,8 +8,8 @@ CPU time of packets, the interrupt benches solved together:
 
 They share entry_ns, so they are one system of equations. A connection that comes alone finds the
 caches cold, and is omitted: its extra cost is cold_ns (micro_costs.py). The bench pauses before
-each burst, so only the first entry follows a pause. Sources: sim/cpu/interrupts.py,
-micro/interrupt.c.
+each burst, so only the first entry follows a pause.
+Sources: sim/cpu/interrupts.py, micro/interrupt.c.
 
 The way of an interrupt to the server's CPU, and the writes that make it unnecessary:
 
@@ -57,8 +57,8 @@ one for about ten. acked_ns refers to the model's count, so the total is right. 
 replies, write_kib_ns is that of short replies, which is lower because they fit the caches.
 
 In cache_refill the other threads read memory line by line, and the server's round is a wait and 64
-reads. Threads that only compute cost less. Sources: sim/tcp/windows.py, sim/cpu/scheduling.py,
-micro/flights.c, micro/refill.c.
+reads. Threads that only compute cost less.
+Sources: sim/tcp/windows.py, sim/cpu/scheduling.py, micro/flights.c, micro/refill.c.
 
 Floods: datagrams, and entries that cost more after a longer pause.
 

@@ -57,10 +57,11 @@ On both, of signals:
 
 Closing an armed socket removes it from a list. The model has no cost for that, so arming includes
 it. Signals do not differ by their event, so queue_ns is that of data, and also holds for the
-listener. Sources: models/remembering/readiness.py, models/epoll/epoll_edge.py,
-models/epoll/epoll_once.py, models/signals/signalled.py, models/signals/signal_queue.py,
-models/signals/overflow_recovery.py, models/signals/sibling.py, micro/told.c, micro/wait.c,
-micro/interrupt.c, micro/passed.c, servers/readiness.c, servers/signal_queue.c.
+listener.
+Sources: models/remembering/readiness.py, models/epoll/epoll_edge.py, models/epoll/epoll_once.py,
+models/signals/signalled.py, models/signals/signal_queue.py, models/signals/overflow_recovery.py,
+models/signals/sibling.py, micro/told.c, micro/wait.c, micro/interrupt.c, micro/passed.c,
+servers/readiness.c, servers/signal_queue.c.
 """
 
 from __future__ import annotations

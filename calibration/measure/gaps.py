@@ -51,10 +51,7 @@ def measure_gaps(
     The spinning programs have the nice value of a load generator. They have no real-time priority,
     because Linux takes 50 ms of every second from real-time programs.
 
-    Parameters
-    ----------
-    telling:
-        Called with each case before it begins.
+    Calls `telling` with each case before it begins.
 
     Raises
     ------

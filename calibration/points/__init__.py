@@ -1,1 +1,1 @@
-"""Operating points and grids: what a campaign measures, and how the simulator runs it."""
+"""Operating points and grids: what a campaign measures and the simulator runs."""

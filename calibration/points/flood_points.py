@@ -1,12 +1,12 @@
-"""Floods: which datagrams arrive when, and which of them a fit of prices may see.
+"""Floods: the arrival times of datagrams, and the floods that a fit of costs may use.
 
-    calibration   trains that come alone: one packet, two at a distance, n in one go, with
-                  pauses after which nothing is left of them        ──► the only input of the fit
-    held out      rates from 1,000/s to all that can be sent, evenly and at random, packets of one
-                  datagram and of several                           ──► what the prices must predict
+    calibration   trains that come alone: one packet, two at a distance, n at once, with pauses
+                  long enough for all their work                    ──► the only input of the fit
+    held out      rates from 1,000/s to the sender's maximum, even and random, packets of one
+                  datagram and of several                           ──► what the costs must predict
 
-A packet of several datagrams is taken apart by the receiver (UDP_SEGMENT): a sender is no faster
-than a receiver of packets of one, and only so can it send more than is received.
+The receiver splits a packet of several datagrams (UDP_SEGMENT). With one datagram a packet, a
+sender is no faster than a receiver; only with several can it send more than the receiver handles.
 
 Source: Mogul and Ramakrishnan 1997, "Eliminating receive livelock in an interrupt-driven kernel".
 """
@@ -29,18 +29,18 @@ US_NS = 1_000
 
 Use = Literal["calibration", "heldout"]
 ALL_IT_CAN_PER_S = 1_000_000.0
-"""More than any sender here can send: its calls follow each other without a pause."""
+"""More than any sender can send: its calls follow each other without a pause."""
 
 PERIODS_US = (25, 40, 60, 100, 200, 400, 1000, 4000)
-"""Between packets that come alone."""
+"""Times between packets that come alone."""
 DISTANCES_US = (10, 12, 14, 16, 18, 20, 25)
-"""Between the two packets of a pair: from when on is the second one an interrupt of its own?"""
+"""Times between the packets of a pair, to find when the second has its own interrupt."""
 PAIR_PERIODS_US = (50, 1000)
-"""Between the begins of pairs."""
+"""Time between the starts of pairs."""
 TRAINS = (4, 8, 16, 32, 64, 128)
 SEGMENTS = (2, 4, 8, 16)
 PAUSE_US = 3000
-"""After a train; long enough for all of it to have been handled."""
+"""Time after a train, long enough to handle all of it."""
 SEGMENTS_PERIODS_US = (100, 1000)
 UNSTEERED_PER_S = (20_000.0, 250_000.0)
 HELD_OUT_PER_S = (
@@ -51,21 +51,21 @@ ALSO_NICE_0_PER_S = (7000.0, 30_000.0, 120_000.0)
 BURSTS_PER_S = (15_000.0, 75_000.0)
 OF_SEGMENTS_PER_S = ((8, 3000.0), (8, 12_000.0), (8, 30_000.0), (16, 6000.0))
 OVERLOADS = (8, 16, 32)
-"""Datagrams a packet of floods that send all they can."""
+"""Datagrams per packet in floods at full speed."""
 HIGH = -20
-"""Interrupts ask for nobody's nice value, other programs do: a process at this one is let alone."""
+"""A nice value at which other programs do not delay the process; interrupts ignore it."""
 
 
 class FloodPoint(BaseModel):
     """One flood: *rate_per_s* packets a second of *segments* datagrams each, *train* at a time.
 
-    Trains begin evenly or as a Poisson process; the packets of one are due *spacing_ns* apart.
-    *nice* is that of the process that computes beside it. A flood that is not *steered* is
-    received by the sender's CPU: what it does to the process is no interrupt.
+    Trains begin evenly or as a Poisson process; packets of a train are due *spacing_ns* apart.
+    *nice* is the nice value of the process that computes. If a flood is not *steered*, the sender's
+    CPU receives it, so it does not interrupt the process.
 
-    It is no scenario: that has a server and connections, and a flood has neither. The section
-    [flood] of a scenario draws its packets, while these come when a sender has called, which is
-    late by what calls cost; how long an interrupt waits for more of them is a price, too.
+    A flood is not a scenario, because it has no server and no connections. In the section [flood]
+    of a scenario packets arrive at random times. Here they arrive at the end of a sender's call,
+    late by the cost of calls. The time that an interrupt waits for more packets is a cost, too.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -90,11 +90,11 @@ class FloodPoint(BaseModel):
         return f"{self.rate_per_s:,.0f}/s {self.law}{train}{spacing}{segments}{nice}{steered}"
 
     def seed(self, repeat: int) -> int:
-        """Return the seed of one repeat, which depends on nothing else."""
+        """Return the seed of one repeat, which depends only on point and repeat."""
         return seed_of(f"{self.model_dump_json()} {repeat}")
 
     def due_ns(self, repeat: int, length_ns: int) -> NDArray[np.int64]:
-        """Return when each packet of a flood of *length_ns* is due, from its start."""
+        """Return the due times of the packets of a flood of *length_ns*, from its start."""
         period_ns = self.train / self.rate_per_s * SECOND_NS
         n_trains = max(1, int(length_ns / period_ns))
         if self.law == "constant":
@@ -111,12 +111,12 @@ class FloodPoint(BaseModel):
 
 
 def flood_points() -> Sequence[FloodPoint]:
-    """Return all floods of a campaign, those for the fit first."""
+    """Return all floods of a campaign, calibration floods first."""
     return [*_calibration(), *_held_out()]
 
 
 def _calibration() -> list[FloodPoint]:
-    """Return the floods whose trains come alone, and those that interrupt nobody."""
+    """Return the floods whose trains come alone, and floods that cause no interrupts."""
 
     def alone(
         period_us: float, train: int = 1, spacing_ns: int = 0, segments: int = 1
@@ -145,7 +145,7 @@ def _calibration() -> list[FloodPoint]:
 
 
 def _held_out() -> list[FloodPoint]:
-    """Return the floods that a fit must not see."""
+    """Return the floods that a fit must not use."""
 
     def flood(rate_per_s: float, nice: int = HIGH, segments: int = 1, train: int = 1) -> FloodPoint:
         return FloodPoint(

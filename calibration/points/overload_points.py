@@ -1,12 +1,12 @@
-"""Operating points of overload: a load beyond what the server can do, and queues that overflow.
+"""Operating points of overload: loads beyond the server's capacity, and overflowing queues.
 
-    backlog     loads of a half to 1.4 of the capacity with small and large backlogs: who finds the
-                queue full repeats its SYN after 1 s and 3 s
-    storm       clients with little patience that try again, at once or with back-off, and a surge
-                that is over soon: does the server recover?
+    backlog     loads of 0.5 to 1.4 of the capacity with small and large backlogs: a client that
+                finds the queue full repeats its SYN after 1 s and 3 s
+    storm       clients with short time-outs that retry, at once or with back-off, and a brief
+                surge: does the server recover?
 
-A load is given as a share of the capacity, which is measured before and after each run with a
-closed loop against the same server: a shared machine is now faster, now slower.
+A load is a share of the capacity. The capacity is measured before and after each run with a closed
+loop against the same server, because the speed of a shared machine varies.
 
 Sources: Banga and Druschel 1999, "Measuring the capacity of a web server under realistic loads";
 Brecht, Pariag and Gammo 2004, "accept()able strategies for improving web server performance";
@@ -34,29 +34,29 @@ from .points import FIT_WORKERS
 BACKLOGS = (16, 128, 4096)
 LOADS = (0.8, 1.2, 1.4)
 LOADS_BETWEEN = (0.5, 1.0)
-"""Of the backlog in the middle."""
+"""Further loads for the middle backlog."""
 BACKLOG_BETWEEN = 128
 LINEAR_LOAD = 1.2
 CAPACITY_USERS = 64
 CAPACITY_BACKLOG = 4096
-"""No queue overflows while the capacity is measured."""
+"""Large enough that no queue overflows while the capacity is measured."""
 REQUESTS = 4
-"""Of a connection. With one request, connections that wait for their next SYN would be more than
-the descriptors a load generator may have."""
+"""Requests per connection. With one request, too many connections would wait for their next SYN:
+the load generator would run out of descriptors."""
 PATIENCE_NS = 3_500_000_000
-"""Longer than two time-outs of a SYN, 1 s and 2 s."""
+"""A client's time-out, longer than two time-outs of a SYN (1 s and 2 s)."""
 STORM_LOAD = 0.7
 STORM_SURGE = 0.8
-"""Added to the load while a surge lasts."""
+"""Load added during a surge."""
 STORM_PATIENCE_NS = 200_000_000
 STORM_RETRIES = 3
-"""If all fail, 2.8 times the capacity are asked for: more is beyond what the generator can do."""
+"""If all fail, the load is 2.8 times the capacity; the generator cannot offer more."""
 SURGE_BEGIN_NS = 2 * SECOND_NS
 SURGE_END_NS = 3 * SECOND_NS
 
 
 _ENDLESS_NS = 3600 * SECOND_NS
-"""A bound that pauses which double do not reach."""
+"""A limit that doubling pauses do not reach."""
 OVERLOAD_STORED = {
     "mechanism": STORED["mechanism"],
     "backlog": StoredField("server.backlog", None),
@@ -76,16 +76,16 @@ OVERLOAD_STORED = {
         "load.retry_pause_max", False, DURATION, words={True: _ENDLESS_NS}
     ),
 }
-"""Fields of rows in overload.jsonl, and what seeds are made of."""
+"""The fields of rows in overload.jsonl, from which seeds are made."""
 _OF_A_CAPACITY = "1000/s"
-"""Until it has been measured; see `OverloadPoint.at_rate`."""
+"""A placeholder until the capacity is measured; see `OverloadPoint.at_rate`."""
 
 
 class OverloadPoint(Point):
-    """One operating point of overload: a point whose rate is known when the capacity is.
+    """One operating point of overload: a point whose rate is a share of the measured capacity.
 
-    A client that has no whole reply `load.timeout` after its intended start leaves, and tries again
-    as `load.retries` and `load.retry_pause` say.
+    A client without a whole reply `load.timeout` after its intended start gives up, and retries
+    according to `load.retries` and `load.retry_pause`.
 
     >>> overload_point_at(mechanism="epoll_level", backlog=16, load=1.2).label
     'epoll_level backlog 16 load 1.2'
@@ -104,21 +104,21 @@ class OverloadPoint(Point):
     stored_as: ClassVar[Mapping[str, StoredField]] = OVERLOAD_STORED
 
     share: Annotated[float, Field(gt=0)]
-    """The load, over the capacity."""
+    """The load relative to the capacity."""
     surge: Annotated[float, Field(ge=0)] = 0.0
     """Added to `share` from SURGE_BEGIN_NS to SURGE_END_NS."""
     shares_cpu: bool = True
-    """Whether the clients' kernel receives on the server's CPU. Clients that are packets have none.
-    A run's record says this by its steering, so it is not stored with the point."""
+    """Whether the clients' kernel receives on the server's CPU. Packet clients have no kernel. The
+    steering of a run's record shows this, so it is not stored with the point."""
 
     @property
     def kind(self) -> Literal["backlog", "storm"]:
-        """What the point is to show."""
+        """The experiment to which the point belongs."""
         return "storm" if self.surge > 0 else "backlog"
 
     @property
     def server_name(self) -> str:
-        """The server's name for people."""
+        """The server's name in labels."""
         accept = " accept 1" if self.server.accept_limit == 1 else ""
         return f"{self.server.mechanism}{accept}"
 
@@ -129,7 +129,7 @@ class OverloadPoint(Point):
 
     @property
     def retry_doubles(self) -> bool:
-        """Whether each pause before another try is twice as long as the one before."""
+        """Whether the pause before a retry doubles each time."""
         return self.load.retry_pause_max is not None
 
     @property
@@ -149,7 +149,7 @@ class OverloadPoint(Point):
         return " ".join(parts)
 
     def capacity_point(self) -> Point:
-        """Return the closed loop that measures the capacity of this server."""
+        """Return the closed loop that measures the server's capacity."""
         fields = stored(self)
         same = ("mechanism", "accept_limit", "requests", "workers", "request_work_ns")
         return point_at(
@@ -157,7 +157,7 @@ class OverloadPoint(Point):
         )
 
     def at_rate(self, rate_per_s: float) -> Self:
-        """Return the point with what `share` is on a machine, in connections a second."""
+        """Return the point with its rate in connections/s, which `share` is on a machine."""
         return self.with_values(load={"rate": RATE.format(rate_per_s)})
 
     def seed(self, repeat: int) -> int:
@@ -189,7 +189,7 @@ class OverloadPoint(Point):
         return settings._replace(network=settings.network._replace(one_machine=self.shares_cpu))
 
     def load_options(self) -> tuple[str, ...]:
-        """Return the options of the load generator that say who tries again."""
+        """Return the load generator's options for retries."""
         load = self.load
         if not load.retries:
             return ()
@@ -201,12 +201,12 @@ class OverloadPoint(Point):
 
 
 def overload_point_at(base: OverloadPoint | None = None, /, **fields: Any) -> OverloadPoint:
-    """Return the point of stored *fields*, those that are absent as in *base* or as usual.
+    """Return the point of stored *fields*; absent ones are as in *base* or the default.
 
     Raises
     ------
     ScenarioError
-        If there is no such field, one is missing, or a rule is broken.
+        If a field is unknown or missing, or a rule is broken.
     """
     return of_stored(OverloadPoint, fields if base is None else stored(base) | fields)
 
@@ -220,7 +220,7 @@ StoredOverloadPoint = Annotated[
 
 
 SERVERS = (("epoll_level", 0), (BLOCKING, FIT_WORKERS))
-"""Mechanisms, and how many threads: events against a pool."""
+"""Mechanisms and numbers of threads: events against a pool."""
 
 
 def backlog_points() -> list[OverloadPoint]:

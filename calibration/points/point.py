@@ -1,6 +1,6 @@
 """A measured point: a scenario on a testbed, a row on disk, the options of a program.
 
-Which points a campaign measures is in points.py: a grid decides no result.
+points.py chooses the points of a campaign; a grid does not affect results.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from ...sim.load.workload import Trace
 from ...sim.state.units import MICROSECOND_NS, SECOND_NS
 
 BLOCKING = "blocking"
-"""The mechanism that is none: threads sleep in their calls."""
+"""No mechanism of waiting: threads sleep in their calls."""
 
 Steering = Literal["namespaces", "far_end", "loopback", "emulated"]
-"""Who processes what the server receives: its CPU, the sender's CPU, the only CPU there is. With
-far_end it is the server's CPU, and the clients are packets of a program without a TCP stack."""
+"""The CPU that receives the server's packets: its own CPU, the sender's, or the only one. With
+far_end it is the server's CPU, and clients are packets of a program without a TCP stack."""
 FDS_MAX = 19_900
-"""Descriptors that server and clients ask for, each, unless a point says otherwise."""
+"""The default limit of descriptors of the server, and of the clients."""
 TIMEOUT_NS = 4_000_000_000
-"""From the intended start of a connection until its client gives up, unless a point says more."""
+"""The default time-out of a client, from the intended start of its connection."""
 WINDOW = 10
-"""Segments that may be under way at first (Linux TCP_INIT_CWND, RFC 6928)."""
+"""The initial congestion window in segments (Linux TCP_INIT_CWND, RFC 6928)."""
 _THINK_ROWS = 100_000
 _ON_A_TESTBED: dict[str, dict[str, Any]] = {
-    # Testbeds set net.ipv4.tcp_syncookies to 0; queues of signals have the kernel's own bound.
+    # Testbeds set net.ipv4.tcp_syncookies to 0; signal queues have the kernel's limit.
     "server": {"syn_cookies": False, "descriptors": FDS_MAX, "signal_queue": FDS_MAX},
     "load": {"descriptors": FDS_MAX, "timeout": DURATION.format(TIMEOUT_NS)},
     "network": {"window": WINDOW},
@@ -43,14 +43,14 @@ _ON_A_TESTBED: dict[str, dict[str, Any]] = {
 
 
 class StoredField(NamedTuple):
-    """A field of points on disk: which key of a scenario it is, and what it is where absent."""
+    """A field of points on disk: its key in a scenario, and its value if absent."""
 
     key: str
     usual: Any
-    """None: there is always one."""
+    """None: the field is never absent."""
     unit: Unit | None = None
     words: Mapping[Any, Any] | None = None
-    """Value on disk -> that of the key, where they are not the same."""
+    """Values on disk -> values of the key, if they differ."""
 
 
 STORED = {
@@ -80,27 +80,27 @@ STORED = {
     "connections": StoredField("load.connections", 0),
     "arrivals": StoredField("load.arrivals", "poisson"),
 }
-"""Of rows on disk, whose points are flat: what measured files say from before there were scenarios
-below the front door, and what seeds are made of."""
+"""The flat fields of points on disk. Measured files are older than scenarios, and seeds are made
+from these fields."""
 
 
 class Point(Scenario):
-    """One operating point of a server on a testbed: a scenario, and what no scenario says.
+    """One operating point of a server on a testbed: a scenario with additional fields.
 
-    Keys that it leaves out are as testbeds have them. Threads of `blocking` are the one that
-    accepts among them; of all others workers are event loops on the server's one CPU.
+    Omitted keys have the values of a testbed. The threads of `blocking` include the accepting one.
+    For other mechanisms `workers` are event loops on the server's one CPU.
 
     >>> Point.of(server={"mechanism": "poll"}, load={"loop": "closed", "users": 64}).label
     'poll idle 0 closed 64'
     """
 
     on_testbeds: ClassVar[Mapping[str, Mapping[str, Any]]] = _ON_A_TESTBED
-    """Keys that are not as in scenarios where they are left out."""
+    """Keys whose default differs from that in scenarios."""
     stored_as: ClassVar[Mapping[str, StoredField]] = STORED
-    """Fields on disk."""
+    """The fields on disk."""
 
     burst: Annotated[StrictInt, Field(ge=1)] = 1
-    """Connections of an open loop that come at an instant, at equal distances."""
+    """The number of connections that arrive at once; bursts come at equal distances."""
 
     @model_validator(mode="before")
     @classmethod
@@ -117,7 +117,7 @@ class Point(Scenario):
         if self.load.loop == "closed" and self.burst != 1:
             raise ValueError(f"burst: must be 1 in a closed loop, got {self.burst}")
         if self.keeps and self.burst != 1:
-            raise ValueError(f"burst: must be 1 where connections are kept, got {self.burst}")
+            raise ValueError(f"burst: must be 1 with kept connections, got {self.burst}")
         if self.server.request_cpu % MICROSECOND_NS:
             raise ValueError(
                 "server.request_cpu: must be whole microseconds on a testbed, "
@@ -125,33 +125,33 @@ class Point(Scenario):
             )
         if self.blocks and "workers" not in self.server.model_fields_set:
             raise ValueError(
-                'server.workers: is missing, and server.mechanism = "blocking" needs it'
+                'server.workers: must be given with server.mechanism = "blocking", got none'
             )
         return self
 
     @property
     def users(self) -> int:
-        """Users of a closed loop; 0 in an open one."""
+        """The users of a closed loop; 0 in an open one."""
         return self.load.users or 0
 
     @property
     def rate_per_s(self) -> float:
-        """Connections a second that an open loop offers; 0 in a closed one.
+        """Connections/s that an open loop offers; 0 in a closed one.
 
-        Requests, where connections are kept.
+        Requests/s with kept connections.
         """
         return self.load.rate or 0
 
     @property
     def keeps(self) -> bool:
-        """Whether clients keep their connections, and requests come over them at a rate."""
+        """Whether clients keep their connections and send requests over them at a rate."""
         return self.load.connections is not None
 
     @property
     def replies_each(self) -> int:
-        """Replies that a record of a run stands for: those of a connection, or of a request.
+        """The replies in a record of a run: those of a connection, or of a request.
 
-        Where connections are kept it is of a request.
+        With kept connections a record is a request.
         """
         return 1 if self.keeps else self.load.requests
 
@@ -167,7 +167,7 @@ class Point(Scenario):
 
     @property
     def label(self) -> str:
-        """A short name for people, with what differs from the usual."""
+        """A short name with the values that differ from the default."""
         server, load = self.server, self.load
         parts = [f"{server.mechanism} idle {self.idle.connections} {self._load_label}"]
         if server.accept_limit:
@@ -204,17 +204,17 @@ class Point(Scenario):
         return f"{kept}open {load.rate:.0f}/s{arrivals}"
 
     def seed(self, repeat: int) -> int:
-        """Return the seed of the arrivals of one repeat, which depends on nothing else."""
+        """Return the seed of the arrivals of one repeat, which depends only on point and repeat."""
         return seed_of_fields(stored(self), repeat)
 
     def lasting(self, warm_up_ns: int, window_ns: int) -> Self:
-        """Return the point with runs that end with their window."""
+        """Return the point with runs that end at the end of their window."""
         duration, warm_up = map(DURATION.format, (warm_up_ns + window_ns, warm_up_ns))
         return self.with_values(run={"duration": duration, "warm_up": warm_up})
 
     @property
     def pause_law(self) -> None:
-        """Pauses are as the trace has them, which the load generator replays."""
+        """None: pauses are in the trace, which the load generator replays."""
         return None
 
     def trace(self, seed: int, seconds: float, rows: int = 0) -> Trace:
@@ -225,7 +225,7 @@ class Point(Scenario):
         every = self.load.workload._replace(
             rate_per_s=self.load.rate / self.burst, process="constant"
         )
-        # Arrivals at equal distances end with the last whole one, and a burst begins one.
+        # Equally spaced arrivals end with the last whole distance, which begins with a burst.
         firsts = every.trace(seed, seconds + self.burst / self.load.rate, rows)
         in_time = firsts.at_ns < seconds * SECOND_NS
         columns = (np.repeat(getattr(firsts, name)[in_time], self.burst) for name in COLUMNS)
@@ -236,7 +236,7 @@ _LATER_FIELDS = {
     "fd_limit", "signal_queue", "burst", "threads", "workers", "share", "wake", "request_work_ns",
     "connections", "arrivals",
 }  # fmt: skip
-"""Points had seeds before they had these fields, and keep them where these are as usual."""
+"""Fields newer than seeds; at their default they do not change the seed."""
 
 
 def point_at(base: Point | None = None, /, **fields: Any) -> Point:
@@ -245,7 +245,7 @@ def point_at(base: Point | None = None, /, **fields: Any) -> Point:
     Raises
     ------
     ScenarioError
-        If there is no such field, or a rule is broken.
+        If a field is unknown, or a rule is broken.
 
     >>> point_at(mechanism="poll", idle=6000, users=64).label
     'poll idle 6000 closed 64'
@@ -258,12 +258,12 @@ AnyPoint = TypeVar("AnyPoint", bound=Point)
 
 
 def of_stored(kind: type[AnyPoint], fields: Mapping[str, Any], **sections: Any) -> AnyPoint:
-    """Return the point of that *kind* with these *fields* on disk, which go over *sections*.
+    """Return the point of *kind* with *fields* on disk, which override *sections*.
 
     Raises
     ------
     ScenarioError
-        If there is no such field, one is missing, or a rule is broken.
+        If a field is unknown or missing, or a rule is broken.
     """
     content = dict(sections)
     for name, value in fields.items():
@@ -282,7 +282,7 @@ def of_stored(kind: type[AnyPoint], fields: Mapping[str, Any], **sections: Any) 
 
 
 def _written(name: str, value: Any, stored_field: StoredField) -> Any:
-    """Return what a scenario file would say for the *value* on disk."""
+    """Return the value in a scenario file for the *value* on disk."""
     words, unit = stored_field.words, stored_field.unit
     if words is not None:
         if value not in words:
@@ -294,7 +294,7 @@ def _written(name: str, value: Any, stored_field: StoredField) -> Any:
 
 
 def stored(point: Point) -> dict[str, Any]:
-    """Return the fields of *point* as they stand on disk."""
+    """Return the fields of *point* on disk."""
     fields = {name: _value(point, each) for name, each in point.stored_as.items()}
     if not point.blocks and fields["workers"] == 1:
         fields["workers"] = 0
@@ -321,7 +321,7 @@ StoredPoint = Annotated[
 
 
 def seed_of(text: str) -> int:
-    """Return a seed of 31 bits that depends on *text* and on nothing else."""
+    """Return a seed of 31 bits that depends only on *text*."""
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big") >> 1
 
 
@@ -341,12 +341,12 @@ def _canonical(value: object) -> object:
 
 
 def server_options(point: Point) -> list[str]:
-    """Return the options of the real server at *point*: all but where it listens and its limits.
+    """Return the options of the real server at *point*, without its address and limits.
 
     Raises
     ------
     ValueError
-        For several event loops, which are for servers of others.
+        If the point has several event loops, which our server lacks.
     """
     server = point.server
     if point.has_loops:
@@ -368,9 +368,9 @@ def server_options(point: Point) -> list[str]:
 
 
 def trace_to_replay(point: Point, seed: int, seconds: float) -> Trace:
-    """Return the arrivals of a run of *seconds* on a machine, which begins again with the first.
+    """Return the arrivals of a run of *seconds* on a machine; the trace repeats from its start.
 
-    Without think times all rows are equal, and one a user does.
+    Without think times all rows are equal, so one row for each user suffices.
     """
     if point.load.loop == "open":
         return point.trace(seed, seconds)

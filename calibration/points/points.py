@@ -1,8 +1,8 @@
-"""Grids as data: which points the campaigns of each target measure, and which a fit may see.
+"""Grids as data: the points that the campaigns of each target measure, and that a fit may use.
 
     hardware.toml, emulated.toml ──► Grids ──points("fit")──────► the only input of a fit
                                            ──points("held_out")─► what a profile must predict
-    impatient.toml ────────────────► Grids ──points("capacity")─► what its loads are shares of
+    impatient.toml ────────────────► Grids ──points("capacity")─► the capacity for its loads
                                            ──points("open")─────► clients that give up
     kept.toml ─────────────────────► Grids ──points("open")─────► connections that are kept
 
@@ -15,16 +15,16 @@ A file has stages, a stage has grids, and a grid has the keys of scenarios:
         { load.of_capacity = [0.5, 1.1] },  # an open loop at these shares of the capacity
     ]
 
-    [of]                                    # what a mechanism has unless a grid says another
+    [of]                                    # defaults of a mechanism, unless a grid overrides
     rt_signals.server.signal_queue = 1024
 
-A share is one of requests: connections with several requests come at so much smaller a rate. Bursts
-come at distances of whole hundredths of a second, so that a window holds as many as whole ones.
-`load.of_application` is a share of what is left where an application takes `server.request_cpu` for
-each request besides; where connections are kept, of the requests of kept ones.
+A share counts requests: connections with several requests come at a lower rate. Bursts come at
+multiples of 10 ms, so that a window holds whole distances. `load.of_application` is a share of the
+capacity with an application that takes `server.request_cpu` per request; with kept connections, of
+the capacity over kept connections.
 
-On hardware fit points of one mechanism are for all: what user code takes for a request is the same,
-and what they differ in has prices.
+On hardware, fit points of one mechanism serve all: user code takes equal time per request, and
+differences between mechanisms have costs.
 """
 
 from __future__ import annotations
@@ -43,31 +43,31 @@ from .point import BLOCKING, Point, Steering, point_at, stored
 
 IO_URING = "io_uring"
 RINGS = ("aio_poll", IO_URING)
-"""Mechanisms that tell by a ring in the server's memory."""
+"""Mechanisms that report through a ring in the server's memory."""
 MECHANISMS = ("select", "poll", "epoll_level")
 FURTHER_MECHANISMS = (
     "rt_signals", "signalfd", "epoll_edge", "epoll_once", "epoll_oneshot", "epoll_close",
     IO_URING, BLOCKING,
 )  # fmt: skip
 STOCK_MECHANISMS = (*MECHANISMS, *FURTHER_MECHANISMS)
-"""What a stock Linux runs, io_uring where that is allowed, and a campaign on hardware measures: of
-the further ones a small grid."""
+"""Mechanisms of a stock Linux (io_uring if allowed), which campaigns on hardware measure: the
+further ones on a small grid."""
 SIGNALS = ("rt_signals", "signal_per_fd", "sigtimedwait4", "signalfd")
-"""Mechanisms whose servers are told by signals."""
+"""Mechanisms whose servers are notified by signals."""
 SIGNALS_QUEUE = 1_024
-"""What a queue of signals holds in the literature: Provos and Lever 2000, section 5."""
+"""The size of a signal queue in the literature: Provos and Lever 2000, section 5."""
 FIT_WORKERS = 64
-"""Of a server that blocks: a thread for each user of the fit point."""
+"""Threads of a blocking server: one for each user of the fit point."""
 
 _BURST_GRAIN_S = 0.01
 _SHARE, _APPLICATION_SHARE = _SHARES = ("load.of_capacity", "load.of_application")
 
 Keys = Mapping[str, Any]
-"""Values of a point by key, as in `load.users`."""
+"""Values of a point by key, such as `load.users`."""
 
 
 class Grids(NamedTuple):
-    """The grids of a file; `usual` are the keys that points of a mechanism have besides."""
+    """The grids of a file; `usual` holds the default keys of each mechanism."""
 
     file: str
     stages: Mapping[str, Any]
@@ -80,7 +80,7 @@ class Grids(NamedTuple):
         Raises
         ------
         ScenarioError
-            If it is not TOML, or what a mechanism usually has breaks a rule.
+            If the file is not TOML, or a mechanism's defaults break a rule.
         """
         try:
             stages = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -107,15 +107,15 @@ class Grids(NamedTuple):
         capacity_per_s: float = 1,
         kept_per_s: float | None = None,
     ) -> list[Point]:
-        """Return the points of a stage, or of its grids of one name, in their order, none twice.
+        """Return the distinct points of a stage, or of its grids of one name, in their order.
 
-        Rates are shares of *capacity_per_s*, what the first fit point has served, and with an
-        application of *kept_per_s* where connections are kept; None: as much.
+        Rates are shares of *capacity_per_s*, the throughput of the first fit point. With an
+        application and kept connections they are shares of *kept_per_s*; None: *capacity_per_s*.
 
         Raises
         ------
         ScenarioError
-            With file, grid, key, rule and value.
+            If a key breaks a rule; with file, grid, key, rule and value.
         ValueError
             If the capacity is not above 0.
         """
@@ -143,7 +143,7 @@ class Grids(NamedTuple):
         *,
         kept_per_s: float | None = None,
     ) -> Point:
-        """Return the point of *keys*, with what its mechanism usually has; errors as of `points`.
+        """Return the point of *keys* with its mechanism's defaults; errors as of `points`.
 
         >>> EMULATED.point({"server.mechanism": "signalfd", "load.of_capacity": 0.5}, 20_000).label
         'signalfd idle 0 open 10000/s queue 1024'
@@ -163,7 +163,7 @@ class Grids(NamedTuple):
             section, _, field = key.rpartition(".")
             if key not in _SHARES:
                 (content.setdefault(section, {}) if section else content)[field] = value
-        # Points of grids equal those of measured rows, which leave out what is as usual.
+        # Points of grids equal those of measured rows, which omit defaults.
         return point_at(**stored(Point.check(content, source)))
 
 
@@ -190,7 +190,7 @@ def _levels(key: str, value: Any) -> list[Keys]:
 
 
 def _beside_application(keys: Keys, base_per_s: float, source: str) -> float:
-    """Return what is left of *base_per_s* where each request takes `server.request_cpu` besides."""
+    """Return the capacity if each request of *base_per_s* also takes `server.request_cpu`."""
     text = str(keys.get("server.request_cpu", "0 us"))
     try:
         application_ns = DURATION.parse(text)
@@ -200,7 +200,7 @@ def _beside_application(keys: Keys, base_per_s: float, source: str) -> float:
 
 
 def _rate(keys: Keys, share_key: str, capacity_per_s: float, source: str) -> str:
-    """Return the connections a second of an open loop at a share of the capacity."""
+    """Return the connections/s of an open loop at a share of the capacity."""
     share, n_requests, burst = keys[share_key], keys.get("load.requests", 1), keys.get("burst", 1)
     for key, value in ((share_key, share), ("load.requests", n_requests), ("burst", burst)):
         if not isinstance(value, int | float) or value <= 0:
@@ -216,11 +216,10 @@ HARDWARE = Grids.read(Path(__file__).with_name("hardware.toml"))
 IMPATIENT = Grids.read(Path(__file__).with_name("impatient.toml"))
 KEPT = Grids.read(Path(__file__).with_name("kept.toml"))
 EMULATED = Grids.read(Path(__file__).with_name("emulated.toml"))
-"""Of the kernel as it is, and of the one with mechanisms that were never merged."""
+"""Points of the released kernel, and of the kernel with mechanisms that were never merged."""
 
 FIT_POINT, KEPT_FIT_POINT = FIT_POINTS = tuple(HARDWARE.points("fit"))
-"""The connections of the second are kept for several requests: what it answers says what a
-connection takes."""
+"""The second has several requests per connection, so its throughput gives the connection's cost."""
 EMULATED_FIT_POINTS = EMULATED.points("fit", "merged")
 FIT_POINTS_OF: dict[Steering, Sequence[Point]] = {
     "namespaces": FIT_POINTS,
@@ -228,12 +227,12 @@ FIT_POINTS_OF: dict[Steering, Sequence[Point]] = {
     "loopback": FIT_POINTS,
     "emulated": EMULATED.points("fit"),
 }
-"""The points that a fit may see of each kind of target; the first gives what all share.
+"""The points that a fit may use, by kind of target; the first gives the cost that all share.
 
-Those of mechanisms that a target lacks have no runs.
+Points of mechanisms that a target lacks have no runs.
 """
 RATE_POINTS = (FIT_POINT,)
-"""Points whose runs only say what the rates of held-out points are fractions of."""
+"""Points whose runs only measure the capacity for the rates of held-out points."""
 
 
 def held_out_points(
@@ -243,7 +242,7 @@ def held_out_points(
     quick: bool = False,
     mechanisms: Sequence[str] = STOCK_MECHANISMS,
 ) -> list[Point]:
-    """Return every point on hardware that a fit may not see; *quick* keeps one in about eight.
+    """Return all points on hardware that a fit must not use; *quick* keeps about one in eight.
 
     *capacity_per_s* and *kept_per_s* are as in `Grids.points`.
 

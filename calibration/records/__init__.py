@@ -1,1 +1,1 @@
-"""What a measured run leaves on disk, and whether noise spoiled it."""
+"""Records of measured runs on disk, and the gates that reject disturbed runs."""

@@ -1,4 +1,4 @@
-"""Floods on disk, `flood.jsonl`, one FloodRecord a line; and the arithmetic of what one took.
+"""Floods on disk, `flood.jsonl`, one FloodRecord a line; and the arithmetic of their costs.
 
 samples ──── quiet ──┬──── window ────┬── quiet ──      chunks of work by time
 records              └ send send send ┘                 calls of the sender, from its start
@@ -23,14 +23,14 @@ FLOOD_FILE = "flood.jsonl"
 Times = NDArray[np.int64]
 ROW_BYTES, RECORD_BYTES = 32, 16
 EDGE_NS = 5_000_000
-"""Left out at both ends of each part: the flood begins and ends there, and so do other programs."""
+"""Omitted at both ends of each part, where the flood and other programs begin and end."""
 
 SETTLED_NS = 100_000
-"""After a datagram was sent: by then it has been handled, if it found nothing before it."""
+"""Time after sending by which a datagram is handled, unless others were before it."""
 
 
 class Quantiles(Frozen):
-    """Three quantiles and the mean of *n* values, in ns; 0 where there is none."""
+    """Three quantiles and the mean of *n* values, in ns; 0 if there are no values."""
 
     n: int
     p10: float
@@ -40,7 +40,7 @@ class Quantiles(Frozen):
 
 
 class Sender(Frozen):
-    """What the sender did: how many, how late, and how long its calls took.
+    """The sender's packets, their lateness, and the length of its calls.
 
     `elapsed_ns` runs from the start to the end of the last call.
     """
@@ -54,11 +54,11 @@ class Sender(Frozen):
 
 
 class Victim(Frozen):
-    """What the process got: chunks of work, per second, in the window and without a flood.
+    """The process's progress: chunks of work per second, in the window and without a flood.
 
-    `progress` is the ratio of the two, `cpu_share` its CPU time by its own clock over the window.
-    `taken_ns` are the times for which its CPU was taken away within the window (chunks that took
-    longer by a microsecond and more), `taken_quiet_ns` those without a flood: timer ticks.
+    `progress` is the ratio of the two, `cpu_share` the process's CPU time over the window.
+    `taken_ns` are interruptions within the window (chunks longer by a microsecond or more),
+    `taken_quiet_ns` interruptions without a flood: timer ticks.
     """
 
     quiet_per_s: float
@@ -71,10 +71,10 @@ class Victim(Frozen):
 
 
 class Train(Frozen):
-    """What a train that comes alone takes from the process, all its interrupts together.
+    """The time that a train that comes alone takes from the process, all its interrupts together.
 
-    `delay_ns` runs from the begin of the call that sent its first datagram to the begin of the
-    chunk of work that took long: it is up to one chunk too short.
+    `delay_ns` is the time from the start of the call that sent the first datagram to the start of
+    the long chunk of work: it is too short by up to one chunk.
     """
 
     taken_ns: Quantiles
@@ -82,11 +82,11 @@ class Train(Frozen):
 
 
 class Kernel(Frozen):
-    """What the kernel counted on the process's CPU over the whole run.
+    """The kernel's counts on the process's CPU over the whole run.
 
-    The times of `/proc/stat` are sampled at its ticks. `processed`, `dropped` and `squeezed` are of
-    `/proc/net/softnet_stat`, `socket_drops` of the socket that nobody reads, `calls` interrupts by
-    which another CPU called this one, `ksoftirqd_ns` the time that its thread ran.
+    The times of `/proc/stat` are sampled at its ticks. `processed`, `dropped` and `squeezed` are
+    from `/proc/net/softnet_stat`, `socket_drops` from the socket that no program reads. `calls`
+    counts interrupts from other CPUs, `ksoftirqd_ns` is the CPU time of the thread.
     """
 
     softirq_ns: int
@@ -100,7 +100,7 @@ class Kernel(Frozen):
 
 
 class FloodRecord(MeasuredRun[FloodPoint]):
-    """One flood: which, what was measured, and whether the gate let it through."""
+    """One flood: its point, its measurements, and whether it was accepted."""
 
     format: Literal["dispatchsim-flood/1"] = "dispatchsim-flood/1"
     sender: Sender
@@ -111,7 +111,7 @@ class FloodRecord(MeasuredRun[FloodPoint]):
 
 @dataclass(frozen=True)
 class Samples:
-    """The rows of `progress`: chunks of work that took long, and one every 5 ms."""
+    """The rows of `progress`: long chunks of work, and one every 5 ms."""
 
     at_ns: Times
     length_ns: Times
@@ -119,19 +119,19 @@ class Samples:
     cpu_ns: Times
 
     def chunks_by(self, time_ns: float) -> float:
-        """Return how many chunks were done by *time_ns*; work goes on evenly between rows."""
-        # A chunk that took long was begun evenly: rows tell of its begin and of its end.
+        """Return the number of chunks done by *time_ns*, interpolated between rows."""
+        # Work is even until a long chunk begins: its row gives its start and its end.
         times = np.column_stack((self.at_ns, self.at_ns + self.length_ns)).ravel()
         chunks = np.column_stack((self.n_chunks - 1, self.n_chunks)).ravel()
         return float(np.interp(time_ns, times, chunks))
 
     def per_s(self, begin_ns: int, end_ns: int) -> float:
-        """Return the chunks a second between two times."""
+        """Return the chunks per second between two times."""
         done = self.chunks_by(end_ns) - self.chunks_by(begin_ns)
         return done * SECOND_NS / (end_ns - begin_ns)
 
     def cpu_share(self, begin_ns: int, end_ns: int) -> float:
-        """Return the share of CPU time by the process's own clock between two times."""
+        """Return the process's share of CPU time between two times."""
         regular = self.cpu_ns > 0
         ends_ns = (self.at_ns + self.length_ns)[regular]
         at_begin, at_end = np.interp((begin_ns, end_ns), ends_ns, self.cpu_ns[regular])
@@ -140,13 +140,13 @@ class Samples:
 
 @dataclass(frozen=True)
 class Gaps:
-    """Times for which the CPU was taken away: when each began and how long it was."""
+    """Interruptions of the process: start and length of each."""
 
     at_ns: Times
     taken_ns: Times
 
     def between(self, begin_ns: int, end_ns: int) -> Gaps:
-        """Return those that began between two times."""
+        """Return the gaps that began between two times."""
         chosen = (self.at_ns >= begin_ns) & (self.at_ns < end_ns)
         return Gaps(self.at_ns[chosen], self.taken_ns[chosen])
 
@@ -173,14 +173,14 @@ def _table(path: Path, program: str, what: str, row_bytes: int) -> NDArray[np.in
 
 
 def gaps_of(samples: Samples, chunk_ns: float) -> Gaps:
-    """Return what chunks took beyond *chunk_ns*, of those that were noted for their length."""
+    """Return the time beyond *chunk_ns* of the chunks recorded as long."""
     long = samples.length_ns >= chunk_ns + 1000
     taken_ns = np.maximum(samples.length_ns[long] - round(chunk_ns), 0)
     return Gaps(samples.at_ns[long], taken_ns)
 
 
 def sender_of(due_ns: Times, calls: tuple[Times, Times], counted: dict[str, int]) -> Sender:
-    """Return what the sender did, from its schedule, its calls and its own counts."""
+    """Return the sender's record from its schedule, its calls and its own counts."""
     at_ns, took_ns = calls
     return Sender(
         due=counted["due"],
@@ -193,12 +193,12 @@ def sender_of(due_ns: Times, calls: tuple[Times, Times], counted: dict[str, int]
 
 
 def victim_of(samples: Samples, start_ns: int, end_ns: int, quiet_ns: int) -> Victim:
-    """Return what the process got of a flood between two times, and of *quiet_ns* around it."""
+    """Return the process's progress in a flood between two times, and in *quiet_ns* around it."""
     window = start_ns + EDGE_NS, end_ns - EDGE_NS
     before = start_ns - quiet_ns + EDGE_NS, start_ns - EDGE_NS
     after = end_ns + 2 * EDGE_NS, end_ns + quiet_ns - EDGE_NS
     if samples.at_ns[0] > before[0] or samples.at_ns[-1] < after[1]:
-        raise RunError("the samples of progress do not reach over the whole flood")
+        raise RunError("the samples of progress do not cover the whole flood")
     quiet, quiet_after = samples.per_s(*before), samples.per_s(*after)
     flood = samples.per_s(*window)
     gaps = gaps_of(samples, SECOND_NS / quiet)
@@ -216,10 +216,10 @@ def victim_of(samples: Samples, start_ns: int, end_ns: int, quiet_ns: int) -> Vi
 def train_of(
     point: FloodPoint, samples: Samples, sent_ns: Times, quiet_per_s: float
 ) -> Train | None:
-    """Return what a train of *point* takes, if trains come alone; *sent_ns* is of each datagram.
+    """Return the time that a train of *point* takes if trains come alone; *sent_ns* by datagram.
 
-    All is its own that is taken from the begin of its first call until SETTLED_NS after the begin
-    of its last one; what is taken later are timer ticks, and other programs' interrupts.
+    Interruptions from the start of the train's first call until SETTLED_NS after the start of its
+    last call belong to the train. Later ones are timer ticks and other programs' interrupts.
     """
     if point.use != "calibration" or not point.steered:
         return None
@@ -227,7 +227,7 @@ def train_of(
     gaps = gaps_of(samples, chunk_ns)
     n_trains = len(sent_ns) // point.train
     trains_ns = sent_ns[: n_trains * point.train].reshape(n_trains, point.train)
-    # A chunk that was interrupted had begun before the datagram was sent, if by one chunk at most.
+    # An interrupted chunk began at most one chunk before the datagram was sent.
     begins_ns, ends_ns = trains_ns[:, 0] - chunk_ns, trains_ns[:, -1] + SETTLED_NS
     owner = np.searchsorted(begins_ns, gaps.at_ns, side="right") - 1
     ours = (owner >= 0) & (gaps.at_ns < ends_ns[owner])

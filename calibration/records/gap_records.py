@@ -1,10 +1,10 @@
-"""Recordings of gaps: when a program that spins on a CPU did not run, in gaps.jsonl of a machine.
+"""Recordings of gaps: times at which a spinning program did not run, in a machine's gaps.jsonl.
 
     spins ████████   ███████████████████  ████████
                   gap                   gap
 
-A recording keeps the long gaps with their times, so that trains of them are kept. What the timer
-tick of the guest takes is a gap as any other.
+A recording keeps the long gaps with their times, so trains of gaps remain visible. The guest's
+timer tick is a gap like any other.
 
 See also: cyclictest, hwlatdetect, Linux Documentation/trace/osnoise-tracer.rst.
 """
@@ -27,20 +27,20 @@ GAPS_FILE = "gaps.jsonl"
 Side = Literal["server", "client"]
 Beside = Literal["nothing", "spinning", "packets"]
 LOST_MOST = 0.05
-"""Share of a CPU's time in gaps above which nothing else that is measured there means much."""
+"""The largest share of a CPU's time in gaps at which other measurements are meaningful."""
 
 _TICKS_NS = tuple(SECOND_NS // hz for hz in (1000, 300, 250, 100))  # CONFIG_HZ
-_NEAR_NS = 50 * MICROSECOND_NS  # that a tick comes too early or too late
+_NEAR_NS = 50 * MICROSECOND_NS  # tolerance of a tick's time
 _COUNTED_ABOVE_NS = tuple(us * MICROSECOND_NS for us in (20, 50, 100, 300, 1000))
-_PART_NS = 100 * MILLISECOND_NS  # in which gaps are counted
+_PART_NS = 100 * MILLISECOND_NS  # parts in which gaps are counted
 
 
 class CpuRecord(Unjudged):
     """One CPU on which a program spun for `elapsed_ns`.
 
-    `machine` is the id of its machine.json, `cpu` whose CPU of the testbed it was, and `beside`
-    what went on meanwhile: nothing, a program that spins on the other CPU, too, or packets that
-    came to the server's CPU.
+    `machine` is the id in machine.json, `cpu` the side of the testbed to which the CPU belongs.
+    `beside` is the work meanwhile: nothing, a spinning program on the other CPU, or packets to the
+    server's CPU.
     """
 
     format: str
@@ -53,12 +53,12 @@ class CpuRecord(Unjudged):
 
     @property
     def name(self) -> str:
-        """The name by which a scenario takes it, such as "client beside packets"."""
+        """The recording's name in a scenario, such as "client beside packets"."""
         return recording_name(self.cpu, self.beside)
 
     @property
     def of_task(self) -> tuple[int, str]:
-        """One recording each: which one."""
+        """A key that is unique for each recording."""
         return 0, self.name
 
 
@@ -66,26 +66,26 @@ Recorded = TypeVar("Recorded", bound=CpuRecord)
 
 
 def latest_of(path: Path, kind: type[Recorded], machine: str) -> list[Recorded]:
-    """Return the last row of each name in *path*; all must be of *machine*, unless it is empty.
+    """Return the last row of each name in *path*; all must be of *machine*, if that is not empty.
 
     Raises
     ------
     DataError
-        If one is of another machine.
+        If a row is of another machine.
     """
     latest: dict[str, Recorded] = {}
     for row in read_rows(path, kind).rows:
         if machine and row.machine != machine:
             raise DataError(
                 f'{path.name}: field machine must be that of machine.json, "{machine}", '
-                f'got "{row.machine}": take the recording out of {path.parent}'
+                f'got "{row.machine}": remove the recording from {path.parent}'
             )
         latest[row.name] = row
     return list(latest.values())
 
 
 class GapsRecord(CpuRecord):
-    """The gaps of one CPU. Lengths of the quantiles are over all gaps above 1 us."""
+    """The gaps of one CPU. The quantiles are over all gaps above 1 us."""
 
     format: Literal["dispatchsim-gaps/1"] = "dispatchsim-gaps/1"
     median_ns: float
@@ -95,28 +95,28 @@ class GapsRecord(CpuRecord):
 
     @property
     def lost_share(self) -> float:
-        """Share of the CPU's time that gaps took."""
+        """The share of the CPU's time in gaps."""
         return self.gaps.lost_ns / self.elapsed_ns
 
     @property
     def p99_ns(self) -> float:
-        """The length that a hundredth of all gaps exceed, or NaN where such were not kept."""
+        """The 99% quantile of the lengths of all gaps, or NaN if such gaps were not kept."""
         n_longer = self.gaps.n // 100
         longest = sorted(self.gaps.length_ns, reverse=True)
         return float(longest[n_longer]) if n_longer < len(longest) else float("nan")
 
     def per_second_above(self, length_ns: int) -> float:
-        """Return how many gaps longer than *length_ns* there were a second."""
+        """Return the number of gaps per second longer than *length_ns*."""
         n = sum(length > length_ns for length in self.gaps.length_ns)
         return n * SECOND_NS / self.elapsed_ns
 
 
 def periodic(gaps: Gaps) -> tuple[int, NDArray[np.bool_]]:
-    """Return the period of the timer tick in ns, and which of the recorded gaps come with it.
+    """Return the period of the timer tick in ns, and which recorded gaps are ticks.
 
-    Such a gap has another one a period before or behind it, to 50 us. The period is that of the
-    usual CONFIG_HZ with most such gaps, the shortest of those within a tenth of it; 0 where fewer
-    than half of all gaps have a neighbour. Few gaps have one by chance: of 280 a second some 5%.
+    A tick has another gap one period before or after it, within 50 us. The period is that of the
+    usual CONFIG_HZ with the most ticks, or the shortest within a tenth of that number. It is 0 if
+    fewer than half of all gaps have a neighbour. About 5% of 280 gaps a second have one by chance.
     """
     at_ns = np.array(gaps.at_ns, np.int64)
     found = {period_ns: _has_neighbour(at_ns, period_ns) for period_ns in _TICKS_NS}
@@ -135,9 +135,9 @@ def _has_neighbour(at_ns: NDArray[np.int64], period_ns: int) -> NDArray[np.bool_
 
 
 def clustering(at_ns: Iterable[int], elapsed_ns: int) -> float:
-    """Return variance over mean of the numbers of gaps in 100 ms: 1 if they are independent.
+    """Return the variance over the mean of gap counts in 100 ms: 1 if gaps are independent.
 
-    It is above 1 where they come in trains, below where they are regular; NaN without two parts or
+    It is above 1 if gaps come in trains, below 1 if they are regular; NaN without two parts or
     without a gap.
     """
     n_parts = elapsed_ns // _PART_NS
@@ -149,7 +149,7 @@ def clustering(at_ns: Iterable[int], elapsed_ns: int) -> float:
 
 
 def gaps_table(records: Iterable[GapsRecord]) -> Table:
-    """Return a row a recording: how many gaps, how long, which of them are the timer tick's."""
+    """Return a row for each recording: number of gaps, lengths, share of timer ticks."""
     columns = [
         Column("CPU", lambda r: r.name, words=True, whole=True),
         Column("gaps / s", lambda r: r.gaps.n * SECOND_NS / r.elapsed_ns, "{:.0f}".format),
@@ -166,13 +166,13 @@ def gaps_table(records: Iterable[GapsRecord]) -> Table:
             "tick",
             lambda r: periodic(r.gaps)[1].mean() if r.gaps.at_ns else float("nan"),
             "{:.0%}".format,
-            means="share of recorded gaps (above 5 us) that come with the timer tick",
+            means="share of recorded gaps (above 5 us) that are timer ticks",
         ),
         Column(
             "trains",
             _trains,
             "{:.1f}".format,
-            means="variance over mean of the numbers of the others in 100 ms; 1: independent",
+            means="variance over mean of the counts of other gaps in 100 ms; 1: independent",
         ),
     ]
     return Table.of("Gaps of each CPU", list(records), columns)
@@ -193,24 +193,24 @@ def _trains(record: GapsRecord) -> float:
 
 
 def noise_problem(records: Iterable[GapsRecord]) -> str:
-    """Return the sentence about a machine too noisy to measure; empty if it is quiet enough."""
+    """Return a sentence if the machine is too noisy to measure, else an empty string."""
     worst = max(records, key=lambda record: record.lost_share, default=None)
     if worst is None or worst.lost_share <= LOST_MOST:
         return ""
     return (
-        f"the machine is too noisy to measure: of the {worst.cpu}'s CPU {worst.lost_share:.1%} are "
-        f"lost in {worst.gaps.n} gaps above 1 us "
-        f"(worst {worst.worst_ns / MILLISECOND_NS:.1f} ms), at most {LOST_MOST:.0%} may be: end "
-        "other programs, on the host too, or measure at another hour"
+        f"the machine is too noisy to measure: the {worst.cpu}'s CPU loses {worst.lost_share:.1%} "
+        f"of its time in {worst.gaps.n} gaps above 1 us "
+        f"(worst {worst.worst_ns / MILLISECOND_NS:.1f} ms), the limit is {LOST_MOST:.0%}: end "
+        "other programs, on the host too, or measure at another time"
     )
 
 
 def lost_text(records: Iterable[GapsRecord]) -> str:
-    """Return in words what was lost of each CPU while nothing else ran on the machine."""
+    """Return a sentence on the lost time of each CPU while nothing else ran on the machine."""
     return "; ".join(
-        f"the {record.cpu}'s CPU is lost for {record.lost_share:.1%} of the time, timer ticks "
-        f"included, in gaps of {record.median_ns / MICROSECOND_NS:.0f} us in the median and "
-        f"{record.worst_ns / MILLISECOND_NS:.1f} ms at worst"
+        f"the {record.cpu}'s CPU loses {record.lost_share:.1%} of its time in gaps, timer ticks "
+        f"included (median {record.median_ns / MICROSECOND_NS:.0f} us, "
+        f"worst {record.worst_ns / MILLISECOND_NS:.1f} ms)"
         for record in records
         if record.beside == "nothing"
     )

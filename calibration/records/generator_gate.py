@@ -1,11 +1,11 @@
-"""The gate of the load generator: a run counts if all was offered that was asked for, in time.
+"""The gate of the load generator: a run counts if its whole load was offered, in time.
 
-    connections (or requests) begun / asked for    >= 0.97   else the run shows a smaller load
-    lateness of the generator at p99               <= p99 of the response times / 10
+    connections (or requests) begun / requested    >= 0.97   else the run shows a smaller load
+    p99 of the generator's lateness                <= p99 of the response times / 10
                                                              else the run shows the generator's p99
 
-Loads of closed loops are what comes of them, and so are those of clients that try again: only open
-loops without retries and kept connections are judged.
+The load of a closed loop, and of clients that retry, depends on the server. So only open loops
+without retries and kept connections are judged.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from ..points.point import Point, StoredPoint, trace_to_replay
 from .measured_runs import RunRecord, Unjudged
 
 OFFERED_LEAST = 0.97
-"""Share of the connections asked for that the load generator must have begun."""
+"""The share of the requested connections that the load generator must begin."""
 LAG_SHARE_MOST = 0.1
-"""Lateness of the generator at p99, over the p99 that a run reports, at most."""
+"""The largest p99 of the generator's lateness, relative to the p99 of response times."""
 
 
 GENERATOR_FILE = "generator.jsonl"
 
 
 class GeneratorRecord(Unjudged):
-    """Which share of the load of a point the load generator began in brief runs, at best.
+    """The best share of a point's load that the load generator began in brief runs.
 
     `machine` is the id of the folder's machine.json.
     """
@@ -39,7 +39,7 @@ class GeneratorRecord(Unjudged):
 
 
 def judged(run: RunRecord) -> RunRecord:
-    """Return *run*, rejected if its load generator offered too little or was too late."""
+    """Return *run*, rejected if its load generator offered too little or began too late."""
     if not is_timed(run.point):
         return run
     latency = run.result.latency_ns
@@ -52,23 +52,23 @@ def judged(run: RunRecord) -> RunRecord:
 
 
 def is_timed(point: Point) -> bool:
-    """Return whether a load generator begins things at times of its own at *point*."""
+    """Return whether the load generator has a schedule at *point*."""
     return (point.load.loop == "open" or point.keeps) and not point.load.retries
 
 
 def generator_fault(
     n_asked: int, n_begun: int, *, lag_p99_ns: int | None, p99_ns: float | None
 ) -> str:
-    """Return the reason to reject a run because of its load generator, or an empty string.
+    """Return why a run is rejected because of its load generator, or an empty string.
 
     Parameters
     ----------
     n_asked, n_begun:
-        Connections (or requests) of the window that were asked for, and that were begun.
+        Connections (or requests) of the window that were requested, and that were begun.
     lag_p99_ns:
-        Lateness of the generator; None where it was not recorded.
+        Lateness of the generator; None if not recorded.
     p99_ns:
-        Response time that the run reports; None where nothing was replied to.
+        Response time of the run; None without replies.
     """
     share = _share(n_asked, n_begun)
     if share < OFFERED_LEAST:
@@ -82,9 +82,10 @@ def generator_fault(
 
 
 def offered_share(run: RunRecord) -> float:
-    """Return which share of the connections asked for in the window were begun.
+    """Return the share of the connections requested in the window that were begun.
 
-    One that found no descriptor was not. Where connections are kept, it is a share of requests.
+    A connection without a free descriptor counts as not begun. With kept connections it is a share
+    of requests.
     """
     return _share(*_asked_and_begun(run))
 
@@ -95,7 +96,7 @@ def _share(n_asked: int, n_begun: int) -> float:
 
 def _asked_and_begun(run: RunRecord) -> tuple[int, int]:
     end_ns = run.warm_up_ns + run.window_ns
-    # Arrivals at equal distances end with the last whole one.
+    # Equally spaced arrivals end with the last whole distance.
     gap_s = run.point.burst / run.point.rate_per_s
     trace = trace_to_replay(run.point, run.seed, end_ns / SECOND_NS + gap_s)
     at_ns = trace.arrival_ns if run.point.keeps else trace.at_ns

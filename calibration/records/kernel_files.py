@@ -1,8 +1,8 @@
-"""Files of what a kernel answered: one for each release, in a folder for each kind of question.
+"""Results of tests of a kernel: one file for each release, in a folder for each kind of test.
 
-    answers, prices ──► write_kept ──► linux-<release>.json ──► read_kept ──► answers, prices
+    answers, costs ──► write_kept ──► linux-<release>.json ──► read_kept ──► answers, costs
 
-Files of a checkout come with the library; an installed library keeps nothing in itself.
+Files of a checkout are shipped with the library. An installed library does not write into itself.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from ...sim.files.whole_files import write_whole
 
 
 def is_checkout(folder: Path) -> bool:
-    """Return whether *folder*, one of calibration/, is of a checkout and can be written to."""
+    """Return whether *folder*, a folder of calibration/, belongs to a checkout and is writable."""
     return (folder.parents[1] / "pyproject.toml").is_file() and os.access(folder, os.W_OK)
 
 
 def write_kept(folder: Path, release: str, content: Mapping[str, Any]) -> Path:
     """Write *content* to the file of a kernel's *release* in *folder*; return the file.
 
-    The last value of *content* is a mapping. Each of its entries has a line: what differs between
-    kernels is a line of a diff.
+    The last value of *content* is a mapping. Each of its entries has a line, so that a diff shows
+    the differences between kernels.
     """
     *head, (name, entries) = content.items()
     lines = ",\n".join(f" {json.dumps(key)}: {json.dumps(value)}" for key, value in entries.items())
@@ -41,7 +41,7 @@ def read_kept(path: Path, its_format: str) -> dict[str, Any]:
     Raises
     ------
     ValueError
-        If it is no such file.
+        If *path* has another format.
     """
     content = json.loads(path.read_text(encoding="utf-8"))
     if not isinstance(content, dict) or content.get("format") != its_format:

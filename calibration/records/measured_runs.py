@@ -1,4 +1,4 @@
-"""Raw results on disk: one JSON object a line, appended once and never edited.
+"""Raw results on disk: one JSON object a line, appended and never edited.
 
     micro.jsonl              MicroResult      "dispatchsim-micro/1"
     fit.jsonl heldout.jsonl  RunRecord        "dispatchsim-run/1"
@@ -26,32 +26,32 @@ from ..points.point import Steering, StoredPoint
 
 
 class DataError(ValueError):
-    """A file of raw results cannot be read; the message names file, line, field and value."""
+    """A file of raw results cannot be read. The message names file, line, field and value."""
 
 
 class Measured(Protocol):
-    """A row that a task of a campaign leaves, and whether it may be used."""
+    """A row written by a task of a campaign, and whether it may be used."""
 
     @property
     def accepted(self) -> bool:
-        """Whether the gate let it through."""
+        """Whether the gate accepted the row."""
 
     @property
     def reason(self) -> str:
-        """Why not, else empty."""
+        """The reason for rejection, else empty."""
 
     def model_dump_json(self) -> str:
         """Return the row as JSON."""
 
 
 class Frozen(BaseModel):
-    """A record, or a part of one; it has no other fields than those declared."""
+    """A record, or a part of one, without undeclared fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class Unjudged(Frozen):
-    """A row that always counts: it is noise, or has its own quantiles of it."""
+    """A row that always counts: it records noise, or has quantiles that show it."""
 
     @property
     def accepted(self) -> bool:
@@ -60,18 +60,18 @@ class Unjudged(Frozen):
 
     @property
     def reason(self) -> str:
-        """Empty, as it is accepted."""
+        """Empty, because the row is accepted."""
         return ""
 
 
 QUICK = " --milliseconds 50"
-"""What makes a bench brief: its length without its preparation."""
+"""The option of a brief bench: its length without preparation."""
 
 
 class MicroResult(Unjudged):
-    """The price of one operation as one microbenchmark saw it in one round.
+    """The cost of one operation, measured by one microbenchmark in one round.
 
-    `command` is what the bench was started with; a bench may print more fields than these.
+    `command` is the command line of the bench. A bench may print further fields.
     `floor_ns` and `floor_ratio` are those of `Noise`.
     """
 
@@ -99,7 +99,7 @@ class MicroResult(Unjudged):
 
     @property
     def steering(self) -> str:
-        """Where the clients were, of benches that have recorded it, else empty."""
+        """The steering of the bench's clients if recorded, else empty."""
         return str((self.model_extra or {}).get("steering", ""))
 
     @property
@@ -109,12 +109,12 @@ class MicroResult(Unjudged):
 
     @property
     def in_full(self) -> str:
-        """The command line of the bench where it is not brief."""
+        """The command line of the bench without its brief option."""
         return self.command.removesuffix(QUICK)
 
 
 class ErrorCounts(Frozen):
-    """Connections of the window that failed, by the client's reason."""
+    """Failed connections of the window, by the client's reason."""
 
     timeout: int = 0
     refused: int = 0
@@ -125,7 +125,7 @@ class ErrorCounts(Frozen):
 class Latency(Frozen):
     """Quantiles of intended send time to last byte, in ns, over the replied connections.
 
-    p999 is there only where 10,000 or more were replied to.
+    p999 needs 10,000 or more replies, otherwise it is None.
     """
 
     mean: float
@@ -137,7 +137,7 @@ class Latency(Frozen):
 
 
 class ReplyRate(Frozen):
-    """Replies a second over the intervals of the window (`interval_ns` long)."""
+    """Replies/s over the intervals of the window (`interval_ns` long)."""
 
     min: float
     mean: float
@@ -147,9 +147,9 @@ class ReplyRate(Frozen):
 
 
 class CpuTimes(Frozen):
-    """CPU time of the window: the server process by its own clock, its CPU by `/proc/stat`.
+    """CPU time in the window: of the server process by its own clock, of its CPU by `/proc/stat`.
 
-    n_calls counts the interrupts by which the client's CPU called the server's.
+    n_calls counts the interrupts from the client's CPU to the server's.
     """
 
     process_ns: int
@@ -159,9 +159,9 @@ class CpuTimes(Frozen):
 
 
 class ClientTimes(Frozen):
-    """CPU time of the load generator, and how late it started connections, or sent requests.
+    """CPU time of the load generator, and its lateness in starting connections or requests.
 
-    Records from before lag_p99_ns and lag_p999_ns were there lack them.
+    Older records lack lag_p99_ns and lag_p999_ns.
     """
 
     cpu_ns: int
@@ -172,11 +172,11 @@ class ClientTimes(Frozen):
 
 
 class Gaps(Frozen):
-    """Times at which a program that spins on a CPU did not run, from the start of the run.
+    """Times at which a spinning program did not run, from the start of the run.
 
-    All gaps above 1 us count in `n` and `lost_ns`; `at_ns` and `length_ns` hold those longer than
-    `above_ns`, in order of time. `at_ns` is where a gap begins. Older records also hold gaps of
-    before the run (`of_run`).
+    All gaps above 1 us count in `n` and `lost_ns`; `at_ns` (start) and `length_ns` hold the gaps
+    longer than `above_ns`, in order of time. Older records also hold gaps before the run
+    (`of_run`).
     """
 
     above_ns: int
@@ -187,12 +187,12 @@ class Gaps(Frozen):
 
     @property
     def of_run(self) -> Self:
-        """The gaps of the run itself, without those that a load generator had before it.
+        """The gaps of the run itself, without gaps of the load generator before it.
 
-        Until 2026-11-26 a generator also recorded its own sleep while it held connections. The run
-        set its clock back, so these rows lie before a step back of `at_ns`. `n` and `lost_ns`
-        counted them, too, and become those of the rows that are left. Rows of before stay where
-        the first gap of the run has a later time than all of them: no step shows them.
+        Until 2026-11-26 a generator also recorded its own sleep while it held connections. The
+        start of the run reset its clock, so these rows are before a step back of `at_ns`. `n` and
+        `lost_ns` also counted them; here they count the remaining rows. If the first gap of the run
+        has a later time than all earlier rows, there is no step, and the earlier rows stay.
 
         >>> Gaps(above_ns=4, n=9, lost_ns=99, at_ns=[30, 40, 10], length_ns=[9, 9, 5]).of_run
         Gaps(above_ns=4, n=1, lost_ns=5, at_ns=[10], length_ns=[5])
@@ -213,14 +213,14 @@ class Gaps(Frozen):
 
 
 class RunResult(Frozen):
-    """What one run measured within its window.
+    """The result of one run within its window.
 
-    `unfinished` connections were offered in the window and were still open at the end of the run.
-    Where connections are kept, requests are what is offered, replied to and unfinished, and errors
-    and latency are theirs; `connections_failed` were lost or did not come to be, None elsewhere.
-    Counted on the emulated target only, None elsewhere: the network's interrupts and polls, packets
-    to and from the server, and how often the server gave the CPU away: by itself, to fall asleep
-    (`switches`), or to another task (`switches_involuntary`).
+    `unfinished` connections were offered in the window and still open at the end of the run. With
+    kept connections, `offered`, `replied`, `unfinished`, `errors` and `latency_ns` count requests.
+    `connections_failed` were lost or not established; None without kept connections. Counted on the
+    emulated target only, None elsewhere: the network's interrupts and polls, packets to and from
+    the server, and the server's context switches: voluntary, to sleep (`switches`), and to another
+    task (`switches_involuntary`).
     """
 
     offered: int
@@ -243,12 +243,12 @@ class RunResult(Frozen):
 
 
 class Noise(Frozen):
-    """What others took from the run; the calibrations as measured and against quiet ones.
+    """The disturbances of a run; its calibrations, measured and relative to quiet ones.
 
-    `foreign_share` is the part of the window in which other programs computed on the server's
-    CPU: at low load they only fill its idle time, delay nobody, and yet spoil `busy_ns`.
-    `floor_ns` is what a cheap system call took before or after the run, whichever was longer, and
-    `floor_ratio` is that over a call of a calm moment; 0 where nobody has looked.
+    `foreign_share` is the share of the window in which other programs computed on the server's CPU.
+    At low load they only fill its idle time without delaying it, but they spoil `busy_ns`.
+    `floor_ns` is the time of a cheap system call before or after the run, the longer of the two.
+    `floor_ratio` is its ratio to a call in a calm moment. Both are 0 if not measured.
     """
 
     server_delay_share: float
@@ -267,9 +267,9 @@ AnyPoint = TypeVar("AnyPoint")
 
 
 class MeasuredRun(Frozen, Generic[AnyPoint]):
-    """One run: which point, in which round, from which seed, and whether noise spoiled it.
+    """One run: its point, round and seed, and whether it was accepted.
 
-    What was measured is for those that derive from this.
+    Derived classes add the measurements.
     """
 
     format: str
@@ -289,17 +289,17 @@ class MeasuredRun(Frozen, Generic[AnyPoint]):
         return self.repeat, self.point
 
     def rejected(self, reason: str) -> Self:
-        """Return this run, which does not count for that *reason*, unless it has one already."""
+        """Return this run rejected for *reason*, unless it is already rejected."""
         return self.model_copy(update={"accepted": False, "reason": self.reason or reason})
 
 
 class RunRecord(MeasuredRun[StoredPoint]):
     """One run at a point, of a closed or an open loop.
 
-    `client_gaps` are those of the CPU of the load generator, `around` the prices of short benches
-    before and after the run, in ns by the name of the bench, and `resolved` the limits of the
-    kernel as they were in force, by name. Records from before these were there lack them. Response
-    times and lateness are of what was due in the window but for its first `untimed_ns`.
+    `client_gaps` are the gaps of the load generator's CPU. `around` holds the costs of short
+    benches before and after the run, in ns by bench. `resolved` holds the kernel's limits in force,
+    by name. Older records lack these fields. Response times and lateness exclude the first
+    `untimed_ns` of the window.
     """
 
     format: Literal["dispatchsim-run/1"] = "dispatchsim-run/1"
@@ -317,14 +317,14 @@ Row = TypeVar("Row", bound=BaseModel)
 
 @dataclass(frozen=True)
 class Loaded(Generic[Row]):
-    """The rows of a file, and what to tell the user about it."""
+    """The rows of a file, and notices for the user."""
 
     rows: list[Row] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
 
 
 def append(path: Path, *rows: Measured) -> None:
-    """Append a line a row to *path*, in one write, and see it onto the disk before returning."""
+    """Append a line for each row to *path* in one write, and flush it to the disk."""
     lines = b"".join(row.model_dump_json().encode() + b"\n" for row in rows)
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     try:
@@ -337,7 +337,7 @@ def append(path: Path, *rows: Measured) -> None:
 
 
 def drop_torn_line(path: Path) -> str:
-    """Cut an unfinished last line off *path*; return what was done, or an empty string."""
+    """Cut an unfinished last line off *path*; return a notice, or an empty string."""
     if not path.exists():
         return ""
     content = path.read_bytes()
@@ -352,12 +352,12 @@ def drop_torn_line(path: Path) -> str:
 
 
 def read_rows(path: Path, model: type[Row]) -> Loaded[Row]:
-    """Return the rows of *path*, all of the format of *model*; a missing file holds none.
+    """Return the rows of *path*, all in the format of *model*; none if the file is missing.
 
     Raises
     ------
     DataError
-        If a line is none; the message names line, field and value.
+        If a line has another format; the message names line, field and value.
     """
     if not path.exists():
         return Loaded()
@@ -374,14 +374,14 @@ def read_rows(path: Path, model: type[Row]) -> Loaded[Row]:
 
 
 def _parse(line: bytes, where: str, model: type[Row]) -> Row:
-    """Return the row in *line*; *where* begins the message of any error."""
+    """Return the row in *line*; error messages begin with *where*."""
     expected = model.model_fields["format"].default
     try:
         content = json.loads(line)
     except ValueError as error:
         raise DataError(f"{where}: not JSON ({error})") from error
     if not isinstance(content, dict):
-        raise DataError(f"{where}: a JSON object expected, got {_short(content)}")
+        raise DataError(f"{where}: must be a JSON object, got {_short(content)}")
     if content.get("format") != expected:
         raise DataError(
             f'{where}: format is {_short(content.get("format"))}, this version reads "{expected}"'
@@ -399,6 +399,6 @@ def _parse(line: bytes, where: str, model: type[Row]) -> Row:
 
 
 def _short(value: object) -> str:
-    """Return *value* as JSON, cut to what fits a message."""
+    """Return *value* as JSON, cut to fit a message."""
     text = json.dumps(value, default=str)
     return text if len(text) <= 60 else text[:57] + "..."

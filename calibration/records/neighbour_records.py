@@ -1,7 +1,7 @@
-"""How often a CPU shared its core, in neighbour.jsonl of a machine.
+"""The share of time in which a CPU shared its core, in neighbour.jsonl of a machine.
 
-A core has two hardware threads, and a guest is not told who has the other one. `micro calm` watches
-a cheap system call: while the other thread is busy, it and all else takes longer.
+A core has two hardware threads. A guest cannot see which program uses the other one. `micro calm`
+watches a cheap system call, which takes longer while the other thread is busy.
 """
 
 from __future__ import annotations
@@ -13,16 +13,15 @@ from .gap_records import CpuRecord
 
 NEIGHBOUR_FILE = "neighbour.jsonl"
 BUSY_SHARE_MOST = 0.5
-"""Share of the time in which a CPU has no core to itself, with the other CPU busy, as in a run.
-
-Above it most runs find no calm moment: they wait for one, 10 s at most, and are rejected."""
+"""The largest share of time in which a CPU shares its core, with the other CPU busy, as in a run.
+Above it most runs find no calm moment within 10 s and are rejected."""
 
 
 class NeighbourRecord(CpuRecord):
     """The time of a cheap system call on one CPU, in parts of a millisecond.
 
-    `calm_ns` is the call in the calmest tenth of the parts. In a `busy_share` of them it took more
-    than 1.15 times as long, and `busy_ratio` times as long in their median.
+    `calm_ns` is the call in the calmest tenth of the parts. In a `busy_share` of the parts it took
+    more than 1.15 times as long, with a median of `busy_ratio` times as long.
     """
 
     format: Literal["dispatchsim-neighbour/1"] = "dispatchsim-neighbour/1"
@@ -32,20 +31,20 @@ class NeighbourRecord(CpuRecord):
 
 
 def neighbour_text(records: Iterable[NeighbourRecord]) -> str:
-    """Return in words how often the CPUs shared a core, and how much longer calls then took.
+    """Return a sentence on the share of time on a shared core, and the longer calls then.
 
     >>> neighbour_text([])
     ''
     """
     return "; ".join(
-        f"{_shared(record)}, as it then most likely shares a core"
+        f"{_shared(record)}, most likely on a shared core"
         for record in records
         if record.busy_share
     )
 
 
 def busy_problem(records: Iterable[NeighbourRecord]) -> str:
-    """Return the sentence about cores too busy to measure; empty if they are calm enough.
+    """Return a sentence if the cores are too busy to measure, else an empty string.
 
     >>> busy_problem([])
     ''
@@ -55,9 +54,9 @@ def busy_problem(records: Iterable[NeighbourRecord]) -> str:
     if worst is None or worst.busy_share <= BUSY_SHARE_MOST:
         return ""
     return (
-        f"the machine's cores are too busy to measure: {_shared(worst)}, and at most "
-        f"{BUSY_SHARE_MOST:.0%} of the time may be such, as runs in it are rejected: end other "
-        "guests of the host, ask for cores of your own, or measure at another hour"
+        f"the machine's cores are too busy to measure: {_shared(worst)}; the limit is "
+        f"{BUSY_SHARE_MOST:.0%} of the time, because such runs are rejected: end other "
+        "guests of the host, reserve whole cores, or measure at another time"
     )
 
 

@@ -1,15 +1,15 @@
-"""The gate: which runs others disturbed, judged against the quiet ones of the same series.
+"""The gate: reject disturbed runs by comparison with the quiet runs of the same series.
 
-    server in the run queue / server on its CPU  < 0.05   somebody else ran on CPU 0
-    client in the run queue / window             < 0.03   somebody else ran on CPU 1
-    stolen by the hypervisor / window            < 0.02   somebody else had the core
-    other programs' user time on CPU 0 / window  < 0.05   they fill what the server leaves idle
-    spin, memory / the quiet ones of the series  < limit  a slow clock, a busy shared cache
-    a system call / one in a calm moment        <= 1.15   one of our CPUs had no core to itself
-    median lateness of an open loop's starts     < 1 ms   the open loop was open
-    what the load generator offered, and when             generator_gate.py
+    server in the run queue / server on its CPU  < 0.05   else other programs ran on CPU 0
+    client in the run queue / window             < 0.03   else other programs ran on CPU 1
+    stolen by the hypervisor / window            < 0.02   else another guest had the core
+    other programs' user time on CPU 0 / window  < 0.05   else they filled the server's idle time
+    spin, memory / the quiet ones of the series  < limit  else a slow clock, a busy shared cache
+    a system call / one in a calm moment        <= 1.15   else one of our CPUs shared its core
+    median lateness of an open loop's starts     < 1 ms   else the loop was not open
+    the load generator's load and lateness                generator_gate.py
 
-An absolute calibration limit would belong to one machine, so both calibrations are ratios.
+An absolute limit would hold for one machine only, so both calibrations are ratios.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ from ..points.point import Point
 from ..points.points import FIT_POINTS
 from .measured_runs import MeasuredRun, MicroResult, Noise
 
-QUIET_QUANTILE = 0.25  # of the calibrations of a series; 0 is the quietest ever seen
+QUIET_QUANTILE = 0.25  # of the calibrations of a series; 0 is the quietest
 
 FLOOR_RATIO_MOST = 1.15
-"""Of a cheap system call beside a run over one in a calm moment."""
+"""The largest ratio of a cheap system call beside a run to one in a calm moment."""
 CALM_QUANTILE = 0.1
-"""Of the calls seen: one of a calm moment. A rare clock is faster yet."""
+"""The quantile of calls that counts as a calm moment. A rare boost of the clock is faster yet."""
 
 QUIET = Noise(
     server_delay_share=0, client_delay_share=0, steal_share=0, spin_ratio=1, memory_ratio=1
 )
-"""Where nobody else runs, as in a guest that is emulated."""
+"""The noise if nothing else runs, as in an emulated guest."""
 
 SCANNING = ("select", "poll", "epoll_once")
-"""Of each wait, what idle connections there are: epoll_once, as all of them can be written."""
+"""Mechanisms whose waits check idle connections: epoll_once, because all are writable."""
 SCAN_FILLS_CACHE = 500
-"""Idle or kept connections; each has some 2 KB of the kernel's to be looked at in a scan."""
+"""Idle or kept connections; a scan reads some 2 KB of kernel memory for each."""
 
 
 @dataclass(frozen=True)
 class NoiseLimits:
-    """The largest values that the gate lets through."""
+    """The largest values that the gate accepts."""
 
     server_delay_share_max: float = 0.05
     client_delay_share_max: float = 0.03
@@ -57,12 +57,12 @@ class NoiseLimits:
 
 @dataclass
 class Series:
-    """The calibrations seen so far; a run is judged against the quiet ones, itself included.
+    """The calibrations so far; a run is judged against the quiet ones, its own included.
 
-    A gate against the very quietest lets one rare calibration condemn all the others: on a
-    shared machine a step of the walk through 16 MB took between 20 and 155 ns within an hour,
-    mostly over 100. So a run is compared with the lower quartile. What this cannot see is a
-    cache that was busy during the whole series; `memory_ns` in the records tells.
+    A comparison with the quietest would let one rare calibration reject all others: on a shared
+    machine a step of the walk through 16 MB took 20 to 155 ns within an hour, mostly over 100. So a
+    run is compared with the lower quartile. A cache that is busy during the whole series is not
+    detected, but `memory_ns` in the records shows it.
     """
 
     spin_ns: list[float] = field(default_factory=list)
@@ -70,19 +70,19 @@ class Series:
 
     @classmethod
     def of(cls, records: Iterable[MeasuredRun[Any]]) -> Series:
-        """Return the series that earlier runs, accepted or not, belong to."""
+        """Return the series of earlier runs, accepted or not."""
         series = cls()
         for record in records:
             series.include(record.noise.spin_ns, record.noise.memory_ns)
         return series
 
     def include(self, spin_ns: float, memory_ns: float) -> tuple[float, float]:
-        """Add a pair of calibrations and return their ratios to the quiet ones; 1 if unknown."""
+        """Add a pair of calibrations, and return their ratios to the quiet ones; 1 if unknown."""
         return _ratio(self.spin_ns, spin_ns), _ratio(self.memory_ns, memory_ns)
 
 
 def _ratio(values_ns: list[float], new_ns: float) -> float:
-    """Put *new_ns* into its place in the sorted *values_ns*, return its ratio to the quartile."""
+    """Insert *new_ns* into the sorted *values_ns*, and return its ratio to the quartile."""
     if new_ns <= 0:
         return 1.0
     insort(values_ns, new_ns)
@@ -90,14 +90,14 @@ def _ratio(values_ns: list[float], new_ns: float) -> float:
 
 
 def floor_fault(floor_ratio: float) -> str:
-    """Return the reason to reject a run beside which calls took *floor_ratio* times as long."""
+    """Return why a run is rejected whose calls took *floor_ratio* times as long."""
     if floor_ratio <= FLOOR_RATIO_MOST:
         return ""
     return f"floor_ratio must be at most {FLOOR_RATIO_MOST}, got {floor_ratio:.2f}"
 
 
 def calm_level(sorted_ns: Sequence[float]) -> float:
-    """Return what a call takes in a calm moment, by those that were seen: at least one.
+    """Return the time of a call in a calm moment, from at least one measured call.
 
     >>> calm_level([180.0, *[200.0] * 10, *[300.0] * 10])
     200.0
@@ -106,7 +106,7 @@ def calm_level(sorted_ns: Sequence[float]) -> float:
 
 
 class WithFloor(Protocol):
-    """What was measured, and a cheap system call beside it; 0 where nobody has looked."""
+    """A measurement with a cheap system call beside it; 0 if not measured."""
 
     @property
     def floor_ns(self) -> float:
@@ -114,14 +114,14 @@ class WithFloor(Protocol):
 
     @property
     def floor_ratio(self) -> float:
-        """That over a call of a calm moment, as far as one had been seen then."""
+        """The ratio of the call to one in a calm moment, of those measured by then."""
 
 
 def floor_ratios(rows: Sequence[WithFloor]) -> list[float]:
-    """Return the call beside each of the *rows* of a file over one in a calm moment.
+    """Return the ratio of the call beside each of *rows* to one in a calm moment.
 
-    It is the larger of what was stored and the ratio to the calls beside all *rows*: the first of
-    a campaign may have been compared with a core that was busy from the beginning.
+    It is the larger of the stored ratio and the ratio to the calls beside all *rows* of the file.
+    The first rows of a campaign may have been compared with a core that was busy from the start.
     """
     seen_ns = sorted(row.floor_ns for row in rows if row.floor_ns > 0)
     if not seen_ns:
@@ -133,19 +133,19 @@ AnyRun = TypeVar("AnyRun", bound=MeasuredRun[Any])
 
 
 def judged_by_file(runs: Sequence[AnyRun]) -> list[AnyRun]:
-    """Return the *runs* of a file, those rejected beside which `floor_ratios` is too large."""
+    """Return the *runs* of a file; runs with too large `floor_ratios` are rejected."""
     ratios = floor_ratios([run.noise for run in runs])
     faults = map(floor_fault, ratios)
     return [run.rejected(fault) if fault else run for run, fault in zip(runs, faults, strict=True)]
 
 
 def in_calm(rows: Sequence[MicroResult]) -> list[bool]:
-    """Return of each row whether nobody else used the core beside it, by all *rows* of its file."""
+    """Return for each row whether its core was calm, judged by all *rows* of its file."""
     return [not floor_fault(ratio) for ratio in floor_ratios(rows)]
 
 
 def never_calm_text(rows: Sequence[MicroResult]) -> str:
-    """Return the sentence about benches without a calm round; empty if all have one.
+    """Return a sentence on benches without a calm round; empty if all have one.
 
     >>> never_calm_text([])
     ''
@@ -156,16 +156,16 @@ def never_calm_text(rows: Sequence[MicroResult]) -> str:
         return ""
     return (
         f"{len(commands - calm)} of {len(commands)} benches were only measured while another guest "
-        "used the core: their costs are too high; the same `dispatchsim measure` command measures "
-        "them again"
+        "used the core, so their costs are too high: repeat the `dispatchsim measure` command to "
+        "measure them again"
     )
 
 
 def delay_share(delay_ns: int, run_ns: int) -> float:
-    """Return the time in the run queue over the time on the CPU; 0 for a process that never ran.
+    """Return the time in the run queue over the time on the CPU; 0 if the process never ran.
 
-    A wake-up by an interrupt waits 1 to 2 us for it to end. Even at 2000 connections a second
-    that stays below the limit, so nothing is granted for it.
+    A wake-up by an interrupt waits 1 to 2 us for the interrupt's end. Even at 2000 connections/s
+    this stays below the limit, so it is not subtracted.
 
     >>> delay_share(delay_ns=3_000_000, run_ns=20_000_000)
     0.15
@@ -176,13 +176,14 @@ def delay_share(delay_ns: int, run_ns: int) -> float:
 def limits_for(point: Point) -> NoiseLimits:
     """Return the limits for a run of *point*.
 
-    A busy shared cache shows most where more is scanned than the CPU's own cache holds: at 6000
-    idle connections it halved the throughput of select and poll; at none or with epoll it took
-    some 4%, as much as repeats scatter (raw runs of both kinds are kept). Fit points must be
-    quiet all the same, as the microbenchmarks beside them are medians of a quiet machine.
+    A busy shared cache matters most if a scan exceeds the CPU's own cache: at 6000 idle connections
+    it halved the throughput of select and poll. Without idle connections, or with epoll, the loss
+    was some 4%, equal to the scatter of repeats (raw runs of both kinds are kept). Fit points must
+    be quiet anyway, because the microbenchmarks are medians of a quiet machine.
 
-    The run queue's time is that of the thread that began first. On demand it waits for the threads
-    it has begun, and of a pool it sleeps: so of threads that block that time says nothing.
+    The time in the run queue is that of the first thread. With threads on demand it waits for
+    threads that it has begun, and in a pool it sleeps. So this time is not meaningful for blocking
+    threads.
     """
     n_watched = point.idle.connections + (point.load.connections or 0)
     scans = n_watched >= SCAN_FILLS_CACHE and point.server.mechanism in SCANNING
@@ -195,7 +196,7 @@ def limits_for(point: Point) -> NoiseLimits:
 
 
 def judge(noise: Noise, *, lag_p50_ns: int, limits: NoiseLimits | None = None) -> tuple[bool, str]:
-    """Return whether a run may be used, and if not the first reason why."""
+    """Return whether a run may be used, and the first reason if not."""
     limits = limits or NoiseLimits()
     checks = (
         ("server_delay_share", noise.server_delay_share, limits.server_delay_share_max),

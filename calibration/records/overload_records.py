@@ -1,7 +1,7 @@
 """Raw results of overload on disk: `overload.jsonl`, one OverloadRecord a line.
 
-records of the generator ─┬─ connect_bins, reply_bins   how long, in tenths of a second
-                          └─ started, replied           how many in each tenth of the run
+records of the generator ─┬─ connect_bins, reply_bins   durations, in tenths of a second
+                          └─ started, replied           counts in each tenth of a second
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ BIN_NS = 100_000_000
 
 
 class Delays(Frozen):
-    """How long connections took that were intended within `begin_ns` and `end_ns`.
+    """The durations of connections intended within `begin_ns` and `end_ns`.
 
-    `connect_bins[i]` counts those connected after i tenths of a second from their start, and before
-    the next; `reply_bins` those whose last reply came so long after their intended start. Whoever
-    is in none of the bins never got so far; `n` counts all, `n_without_descriptor` those of them
-    that did not even start.
+    `connect_bins[i]` counts connections established in the i-th tenth of a second after their start
+    (from 0). `reply_bins[i]` counts connections with their last reply in the i-th tenth after their
+    intended start. Connections in no bin did not get that far. `n` counts all connections,
+    `n_without_descriptor` those that did not start.
     """
 
     begin_ns: int
@@ -38,13 +38,13 @@ class Delays(Frozen):
 
 
 class KernelCounts(Frozen):
-    """What the kernel counted over the whole run, of either side; what did not change is left out.
+    """The kernel's counts over the whole run, by side; unchanged counters are omitted.
 
-    `server` and `client` are counters by their names in /proc/net/netstat and /proc/net/snmp, of
-    each side's own network namespace: ListenOverflows found the accept queue full, TCPSynRetrans
-    are SYNs sent again, SyncookiesSent SYN-ACKs that left nothing behind. `softnet_drops` are
-    packets that found the queue of the server's CPU full (/proc/net/softnet_stat). A far end has no
-    kernel: its own count of SYNs sent again stands among `client`.
+    `server` and `client` are counters of each side's network namespace, by their names in
+    /proc/net/netstat and /proc/net/snmp. ListenOverflows counts overflows of the accept queue,
+    TCPSynRetrans retransmitted SYNs, SyncookiesSent SYN-ACKs without stored state. `softnet_drops`
+    are packets that found the queue of the server's CPU full (/proc/net/softnet_stat). Packet
+    clients have no kernel: `client` then has their own count of retransmitted SYNs.
     """
 
     server: dict[str, int]
@@ -53,9 +53,9 @@ class KernelCounts(Frozen):
 
 
 class OverloadRecord(MeasuredRun[StoredOverloadPoint]):
-    """One run: which point, the capacity before and after it, what was measured, the gate's word.
+    """One run: its point, the capacity before and after it, its measurements, the gate's verdict.
 
-    Capacities and `rate_per_s`, the point's load times the capacity before, are in connections.
+    Capacities and `rate_per_s` (the point's load times the capacity before) are in connections/s.
     `started` and `replied` are counted in each tenth of a second of the whole run.
     """
 
@@ -74,7 +74,7 @@ class OverloadRecord(MeasuredRun[StoredOverloadPoint]):
 
 
 def delays_of(records: Records, window: Window, run_ns: int) -> Delays:
-    """Return how long connections took that were intended in *window*, of a run of *run_ns*."""
+    """Return the durations of connections intended in *window*, in a run of *run_ns*."""
     chosen = window.contains(records.intended_ns)
     connected = chosen & (records.connected_ns >= 0)
     replied = chosen & (records.status == REPLIED)
@@ -89,12 +89,12 @@ def delays_of(records: Records, window: Window, run_ns: int) -> Delays:
 
 
 def started_bins(records: Records, run_ns: int) -> list[int]:
-    """Return how many connections started in each tenth of a second of the run."""
+    """Return the number of connections started in each tenth of a second of the run."""
     return _bins(records.started_ns[records.started_ns >= 0], run_ns)
 
 
 def replied_bins(records: Records, run_ns: int) -> list[int]:
-    """Return how many connections had their last reply in each tenth of a second of the run."""
+    """Return the number of connections with their last reply in each tenth of a second."""
     return _bins(records.done_ns[records.status == REPLIED], run_ns)
 
 

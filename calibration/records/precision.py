@@ -1,11 +1,11 @@
-"""How well repeats determine a point: how far they lie apart, and whether enough were made.
+"""The precision of a point from its repeats: their scatter, and whether there are enough.
 
-A median is taken because a disturbed repeat that the gate missed moves it least. Up to five runs
-its 95% interval would be wider than all of them: the range of three holds the median in 75% of
-cases, of five in 94%. So the scatter of few is their range. Whether a point is known well is asked
-of Student's t interval, which is of the mean. It holds the mean in 95% of cases for few runs, too,
-where these are about normal and their number is fixed before. A point stops at its first success,
-after some round: of the points that are counted as known somewhat fewer are.
+The median is used because undetected disturbed repeats move it least. With up to five runs its 95%
+interval would exceed their range, which holds the median in 75% of cases for three runs and 94% for
+five. So the scatter of few runs is their range. Student's t interval of the mean decides whether a
+point is known precisely. It holds the mean in 95% of cases for few runs, too, if they are about
+normal and their number is fixed in advance. A point stops at its first success, so somewhat fewer
+points are known than are counted as known.
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ from ..points.point import Point
 from .measured_runs import Gaps, RunRecord
 
 REPEATS_LEAST = 3
-"""Accepted runs that a point needs, however close to each other."""
+"""The least number of accepted runs of a point."""
 WITHIN = 0.03
-"""Half of the interval over its middle, of a point that is known well enough."""
+"""The largest ratio of half the interval to its middle for a point that is known precisely."""
 _RESAMPLES = 1000
-_MEDIAN_LEAST = 6  # of five values even the range is a 94% interval of the median
+_MEDIAN_LEAST = 6  # the range of five values is only a 94% interval of the median
 
 
 class Repeat(Protocol):
-    """One of several runs of the same, of our own server or of somebody else's."""
+    """One of several equal runs, of our own server or of another."""
 
     @property
     def accepted(self) -> bool:
-        """Whether it counts."""
+        """Whether the run counts."""
 
     @property
     def client_gaps(self) -> Gaps | None:
-        """When the load generator's CPU did not run."""
+        """The gaps of the load generator's CPU."""
 
     @property
     def warm_up_ns(self) -> int | None:
-        """What was before the window; None where nobody tells."""
+        """The time before the window; None if unknown."""
 
     @property
     def window_ns(self) -> int:
-        """What of the run was looked at."""
+        """The length of the window."""
 
 
 R = TypeVar("R", bound=Repeat)
@@ -55,14 +55,14 @@ FIGURES: tuple[Callable[[RunRecord], float], ...] = (
     lambda run: run.result.replied / run.window_ns,
     lambda run: run.result.cpu.busy_ns / run.window_ns,
 )
-"""What must be known well: replies a second, and the busy share of the server's CPU."""
+"""The metrics to know precisely: replies/s, and the busy share of the server's CPU."""
 
 
 def range_of_repeats(values: Sequence[float]) -> tuple[float, float]:
-    """Return the range of *values*, from six on the 95% interval of their median.
+    """Return the range of *values*, or with six or more the 95% interval of their median.
 
-    That is by percentile bootstrap (Efron and Tibshirani 1993, §13.3), seeded. NaN for less than
-    two.
+    The interval is a seeded percentile bootstrap (Efron and Tibshirani 1993, §13.3). NaN for fewer
+    than two values.
     """
     known = np.array([value for value in values if not math.isnan(value)])
     if known.size < 2:
@@ -75,7 +75,7 @@ def range_of_repeats(values: Sequence[float]) -> tuple[float, float]:
 
 
 def half_width(values: Sequence[float]) -> float:
-    """Return half of the 95% interval of the mean, by Student's t, over it; NaN for less than two.
+    """Return half of the 95% t interval of the mean, over the mean; NaN for fewer than two.
 
     >>> half_width([100.0, 100.0, 100.0])
     0.0
@@ -87,9 +87,9 @@ def half_width(values: Sequence[float]) -> float:
 
 
 def widest(runs: Iterable[R], figures: Sequence[Callable[[R], float]]) -> float:
-    """Return the `half_width` of the least certain of *figures* over accepted *runs*.
+    """Return the largest `half_width` of the metrics *figures* over accepted *runs*.
 
-    It is infinite with fewer than `REPEATS_LEAST`.
+    It is infinite with fewer than `REPEATS_LEAST` runs.
     """
     accepted = [run for run in runs if run.accepted]
     if len(accepted) < REPEATS_LEAST:
@@ -99,9 +99,9 @@ def widest(runs: Iterable[R], figures: Sequence[Callable[[R], float]]) -> float:
 
 
 class Scatter(NamedTuple):
-    """The coefficient of variation of repeats' replies a second: medians over points.
+    """The coefficient of variation of repeats' replies/s: medians over points.
 
-    They are of points with enough repeats that have neighbours.
+    Only points with enough repeats beside a reference run count.
     """
 
     n_points: int
@@ -110,14 +110,14 @@ class Scatter(NamedTuple):
 
 
 def scatter(repeats: Iterable[Sequence[tuple[float, float]]]) -> Scatter | None:
-    """Return how repeats scatter, raw and relative to what was beside them.
+    """Return the scatter of repeats, raw and relative to the reference runs beside them.
 
     Parameters
     ----------
     repeats:
-        Of each point: replies a second of a run, and the time of a reply at the reference point
-        beside it: twice as long, and the machine was half as fast. None is returned if no point
-        has `REPEATS_LEAST`.
+        For each point: replies/s of a run, and the time of a reply at the reference point beside
+        it. Twice that time means half the machine's speed. The result is None if no point has
+        `REPEATS_LEAST` repeats.
     """
     points = [np.array(own) for own in repeats if len(own) >= REPEATS_LEAST]
     if not points:
@@ -145,10 +145,10 @@ def noise_text(
     figures: Sequence[Callable[[R], float]],
     things: str = "points",
 ) -> str:
-    """Return in words how well *things* are known, how noisy the machine is, and what that costs.
+    """Return a sentence on the precision of *things*, the noise, and the number of runs needed.
 
-    *repeats* are the runs of each. One is known once the 95% interval of the mean is within; each
-    stops at its first success, so that somewhat fewer are.
+    *repeats* are the runs of each. A thing is known once the 95% interval of its mean is within
+    *within*. Each stops at its first success, so somewhat fewer are known than counted.
     """
     repeats = list(repeats)
     widths = [widest(own, figures) for own in repeats]
@@ -167,7 +167,7 @@ def noise_text(
         parts.append(f"the client's CPU was lost for {np.median(lost):.1%} of the time")
     rest = [width for width in widths if within < width < math.inf]
     if rest:
-        # An interval shrinks with the root of the number of runs, and of few runs faster.
+        # An interval shrinks with the root of the number of runs, or faster with few runs.
         factor = (float(np.median(rest)) / within) ** 2
         parts.append(
             f"half of the others with {REPEATS_LEAST} runs need at most {factor:.1f} times as many "
@@ -176,5 +176,5 @@ def noise_text(
     n_few = sum(sum(run.accepted for run in own) < REPEATS_LEAST for own in repeats)
     if n_few:
         have = f"{things.removesuffix('s')} has" if n_few == 1 else f"{things} have"
-        parts.append(f"{n_few} {have} fewer than {REPEATS_LEAST} runs that count")
+        parts.append(f"{n_few} {have} fewer than {REPEATS_LEAST} accepted runs")
     return "; ".join(parts)

@@ -25,16 +25,16 @@ from .measured_runs import (
 )
 
 P999_REPLIES_LEAST = 10_000
-"""Fewer replies leave ten or less beyond p99.9, which is then the luck of a few."""
-INTERVAL_NS = 100_000_000  # of the reply rate's statistics; httperf takes 5 s of much longer runs
+"""The least number of replies for p99.9: fewer leave ten or less beyond it."""
+INTERVAL_NS = 100_000_000  # of the reply rate's statistics; httperf uses 5 s in much longer runs
 _GAP_BYTES = 16
 _GAP_KEPT_NS = 50_000
-"""Of 278 gaps above 20 us a second, 28 are longer than this (client beside spinning in
-measured/epyc-family25-far-end-2cpu-linux-6.18/gaps.jsonl): the others would be nine tenths of all
+"""Limit of stored gaps. 28 of 278 gaps above 20 us a second exceed it (client beside spinning in
+measured/epyc-family25-far-end-2cpu-linux-6.18/gaps.jsonl); the rest would be nine tenths of all
 records."""
 _COLUMNS = ("intended_ns", "started_ns", "connected_ns", "done_ns", "status")
 LEVELS = ("connections_open",)
-"""Counters that are levels: a difference of two means nothing."""
+"""Counters that are levels, whose differences have no meaning."""
 REPLIED, TIMEOUT, REFUSED, RESET, DESCRIPTORS, STILL_OPEN = range(6)
 
 
@@ -42,8 +42,8 @@ REPLIED, TIMEOUT, REFUSED, RESET, DESCRIPTORS, STILL_OPEN = range(6)
 class Window:
     """The measured part of a run, from its start.
 
-    What is due in its first `untimed_ns` counts, but how long that took and how late it began is
-    left out: a harness that reads counters then takes the CPU of the clients for 1 to 2 ms.
+    Connections due in its first `untimed_ns` count, but their response times and lateness are
+    omitted: the harness then reads counters, which takes the clients' CPU for 1 to 2 ms.
     """
 
     begin_ns: int
@@ -56,19 +56,19 @@ class Window:
         return self.end_ns - self.begin_ns
 
     def contains(self, times_ns: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return which of *times_ns* lie in the window, its end excluded."""
+        """Return which of *times_ns* are in the window, its end excluded."""
         return (times_ns >= self.begin_ns) & (times_ns < self.end_ns)
 
     def times(self, due_ns: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Return for which of *due_ns* response times and lateness count."""
+        """Return which of *due_ns* count for response times and lateness."""
         return self.contains(due_ns) & (due_ns >= self.begin_ns + self.untimed_ns)
 
 
 @dataclass(frozen=True)
 class Records:
-    """The columns of a `--records` file, one entry a connection; or of a `--requests` file.
+    """The columns of a `--records` file (connections) or of a `--requests` file (requests).
 
-    There it is one entry a request, which was due, reached by the generator, sent, and replied to.
+    Requests have the times due, reached by the generator, sent, and replied to.
     """
 
     intended_ns: NDArray[np.int64]
@@ -78,7 +78,7 @@ class Records:
     status: NDArray[np.int64]
 
     def until(self, end_ns: int) -> Records:
-        """Return what was known at *end_ns*: what was answered later is still open."""
+        """Return the records at *end_ns*: connections with later replies are still open."""
         later = (self.status == REPLIED) & (self.done_ns >= end_ns)
         return replace(
             self,
@@ -90,7 +90,7 @@ class Records:
 def difference(
     before: dict[str, int], after: dict[str, int], *, levels: Sequence[str] = ()
 ) -> dict[str, int]:
-    """Return what was counted from *before* to *after*; of *levels*, what they are after."""
+    """Return the counts from *before* to *after*; for *levels* the values after."""
     return {
         name: value if name in levels else value - before[name] for name, value in after.items()
     }
@@ -109,12 +109,12 @@ def read_records(path: Path) -> Records:
 
 
 def read_gaps(path: Path, counted: Mapping[str, int]) -> Gaps:
-    """Return the gaps that a generator wrote to *path*; *counted* is what it printed of them.
+    """Return the gaps that a generator wrote to *path*; *counted* are its printed totals.
 
     Raises
     ------
     RunError
-        If the file is not whole.
+        If the file is truncated.
     """
     content = path.read_bytes() if path.is_file() else b"-"
     if len(content) % _GAP_BYTES:
@@ -143,7 +143,7 @@ def result_of(
 ) -> RunResult:
     """Return the result of a run from its records and the counters of its window.
 
-    *requests* are the replies that a record stands for.
+    *requests* is the number of replies in a record.
     """
     in_window = window.contains(records.intended_ns)
     status, n_offered = records.status[in_window], int(in_window.sum())
@@ -155,7 +155,7 @@ def result_of(
     return RunResult(
         offered=n_offered,
         accepted=calls["accepts"],
-        # A record is a connection; only the server has counted the replies of a kept one.
+        # A record is a connection; only the server counts the replies of a kept connection.
         replied=calls["replies"] if requests > 1 else int(replied.sum()),
         unfinished=int((status == STILL_OPEN).sum()),
         errors=ErrorCounts(
@@ -177,19 +177,19 @@ def result_of(
 
 
 def _lags(lag_ns: NDArray[np.int64]) -> dict[str, int]:
-    """Return how late the generator was, as fields of `ClientTimes`; 0 where nothing was due."""
+    """Return the generator's lateness as fields of `ClientTimes`; 0 if nothing was due."""
     names = ("lag_p50_ns", "lag_p99_ns", "lag_p999_ns", "lag_max_ns")
     values = np.quantile(lag_ns, (0.5, 0.99, 0.999, 1)) if lag_ns.size else np.zeros(len(names))
     return {name: int(value) for name, value in zip(names, values, strict=True)}
 
 
 def n_failed(records: Records) -> int:
-    """Return how many of *records* failed by themselves, not by the end of the run."""
+    """Return how many of *records* failed before the end of the run."""
     return int(np.isin(records.status, (TIMEOUT, REFUSED, RESET, DESCRIPTORS)).sum())
 
 
 def _latency(latency_ns: NDArray[np.int64]) -> Latency | None:
-    """Return the quantiles of *latency_ns*, or None where nothing was replied to."""
+    """Return the quantiles of *latency_ns*, or None without replies."""
     if not latency_ns.size:
         return None
     p50, p90, p99 = np.quantile(latency_ns, (0.5, 0.9, 0.99))
@@ -206,7 +206,7 @@ def _latency(latency_ns: NDArray[np.int64]) -> Latency | None:
 
 
 def _reply_rate(done_ns: NDArray[np.int64], window: Window, requests: int) -> ReplyRate:
-    """Return the mean rate of the whole window, and the spread over its whole intervals."""
+    """Return the mean rate of the whole window, and the spread over its intervals."""
     mean = requests * done_ns.size / (window.length_ns / 1e9)
     n_intervals = window.length_ns // INTERVAL_NS
     if n_intervals < 1:

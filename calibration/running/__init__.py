@@ -1,1 +1,1 @@
-"""Runs of the simulator: a scenario at the costs of a profile, and the engines that runs need."""
+"""Runs of the simulator: scenarios with the costs of a profile, and their engines."""

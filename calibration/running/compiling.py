@@ -1,7 +1,7 @@
-"""Compile the fast engines that runs will need, before the first run waits for one.
+"""Compile the fast engines that runs need, before the first run waits for one.
 
-Threads suffice: the compiler is a process of its own. The code is kept on disk, where later
-commands and other processes find it.
+Threads suffice, because the compiler is a separate process. The code is kept on disk for later
+commands and other processes.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from .preparation import settings_at
 
 _SHORT_NS = 1000
 Telling = Callable[[Sequence[str]], AbstractContextManager[object]]
-"""Given mechanisms, tells the user for as long as their engines are being compiled."""
+"""Shows the given mechanisms to the user while their engines are compiled."""
 
 
 class Side(NamedTuple):
-    """What decides which variant of which engine a mechanism needs, besides itself.
+    """The facts besides the mechanism that determine the variant of its engine.
 
     Attributes
     ----------
     settings:
-        Of a run, without what makes it long or large.
+        Settings of a run, shortened and without idle connections.
     users:
-        Of a client; 0: it is a server.
+        Users of a client; 0: a server.
     free_clients:
-        Whether what clients do costs nothing.
+        Whether clients' work costs nothing.
     """
 
     settings: RunSettings = RunSettings(duration_ns=_SHORT_NS)
@@ -52,13 +52,13 @@ class Side(NamedTuple):
 
     @classmethod
     def of_testbed(cls, loops: int = 1) -> Side:
-        """Return that of a server in the testbed, whose settings are never those by default."""
+        """Return the side of a server in the testbed, whose settings differ from the defaults."""
         server = {"mechanism": "epoll_level", "workers": loops}
         return cls.of(Point.of(server=server, load={"loop": "closed", "users": 1}))
 
     @classmethod
     def of(cls, scenario: Scenario) -> Side:
-        """Return that of *scenario*."""
+        """Return the side of *scenario*."""
         is_client = scenario.machine.role == "client"
         settings = settings_at(scenario, 0, 0)
         client = settings.client._replace(idle=0)
@@ -67,7 +67,7 @@ class Side(NamedTuple):
         return cls(short, users, scenario.machine.clients == "free")
 
     def costs_of(self, mechanism: str, profile: CostSource) -> Costs:
-        """Return some costs of *mechanism*; how many connections are open changes no engine."""
+        """Return costs of *mechanism*; the number of open connections does not affect engines."""
         return profile.costs(mechanism, open_connections=0, free_clients=self.free_clients)
 
     def program_with(self, mechanism: str) -> Program:
@@ -76,7 +76,7 @@ class Side(NamedTuple):
 
     @property
     def trace(self) -> Trace:
-        """The shortest trace that there is."""
+        """The shortest possible trace."""
         trace = closed_loop(users=max(1, self.users), connections=max(1, self.users))
         classed = len(self.settings.classes) > 0
         return replace(trace, user_class=np.zeros(trace.users * classed, np.int64))
@@ -86,22 +86,21 @@ _SERVER = Side()
 
 
 def warm(mechanism: str, costs: Costs, side: Side = _SERVER) -> bool:
-    """Have the fast engine of *mechanism* compiled or loaded; return whether there is one.
+    """Compile or load the fast engine of *mechanism*; return whether there is one.
 
-    The engine is the same for all *costs* of the mechanism and for all settings but those of
-    *side*.
+    The engine does not depend on the values of *costs*, and only on the settings in *side*.
     """
     with announced_elsewhere():
         try:
             program = side.program_with(mechanism)
             simulate(program, side.trace, costs, side.settings, engine="fast")
         except CannotCompileError:
-            return False  # a run will say why
+            return False  # a run will report why
     return True
 
 
 def uncompiled(mechanisms: Sequence[str], profile: CostSource, side: Side = _SERVER) -> list[str]:
-    """Return those of *mechanisms* whose engine is neither shipped nor kept by an earlier run."""
+    """Return the *mechanisms* whose engine is neither shipped nor kept by an earlier run."""
 
     def is_at_hand(name: str) -> bool:
         program, costs = side.program_with(name), side.costs_of(name, profile)
@@ -112,7 +111,7 @@ def uncompiled(mechanisms: Sequence[str], profile: CostSource, side: Side = _SER
     try:
         return [name for name in mechanisms if not is_at_hand(name)]
     except CannotCompileError:
-        return []  # a run will say why
+        return []  # a run will report why
 
 
 def compile_engines(
@@ -123,20 +122,19 @@ def compile_engines(
     engine: Engine = "auto",
     telling: Telling | None = None,
 ) -> None:
-    """Compile the engines of *mechanisms* that are not on disk yet, side by side.
+    """Compile the engines of *mechanisms* that are not on disk yet, in parallel.
 
-    Where there is no compiler, or it fails, runs take the reference engine, and a warning says so.
+    Without a compiler, or if it fails, runs use the reference engine, with a warning. If anything
+    is compiled, the context `telling` is entered with the mechanisms meanwhile.
 
     Parameters
     ----------
     mechanisms, profile:
         Names of mechanisms, and a profile that has costs of them.
     side:
-        Of which a run will be.
+        Side of the runs.
     engine:
-        What runs will ask for: "reference" needs nothing, and "fast" takes no other.
-    telling:
-        Entered with the mechanisms while something is being compiled.
+        Engine of the runs: "reference" needs no compiling, and "fast" accepts no other engine.
     """
     if engine == "reference":
         return

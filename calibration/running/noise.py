@@ -1,8 +1,8 @@
-"""Gaps of the host in a simulated run: which recording `machine.noise` stands for.
+"""Gaps of the host in a simulated run: the recordings selected by `machine.noise`.
 
 "none"            a quiet machine
-"as measured"     what the profile's machine had: of server and client, each beside the other
-a name            that recording of the profile, on all CPUs ("client beside packets")
+"as measured"     the gaps of the profile's machine: of server and client, each beside the other
+a name            this recording of the profile, on all CPUs ("client beside packets")
 FILE.jsonl        as "as measured", from recordings of `dispatchsim lab gaps`
 """
 
@@ -33,7 +33,7 @@ def gaps_of(noise: str, profile: CostSource) -> BothSides:
     Raises
     ------
     UserError
-        If there is no such recording.
+        If *noise* names no recording.
     ProfileError
         If the file of recordings cannot be read.
     """
@@ -46,8 +46,8 @@ def gaps_of(noise: str, profile: CostSource) -> BothSides:
     source = noise if from_file else profile.noise_file
     if not source:
         raise UserError(
-            f'machine.noise: must be "{QUIET}" or a file of `dispatchsim lab gaps`: the profile '
-            f'{profile.name} has no recordings, got "{noise}"'
+            f'machine.noise: must be "{QUIET}" or a file of `dispatchsim lab gaps`, because the '
+            f'profile {profile.name} has no recordings, got "{noise}"'
         )
     known = recordings(source)
     if from_file or noise == AS_MEASURED:
@@ -59,7 +59,7 @@ def gaps_of(noise: str, profile: CostSource) -> BothSides:
 
 
 def _regular(noise: str) -> HostGaps:
-    """Return gaps of one length at one distance, as *noise* says: LENGTH every DISTANCE."""
+    """Return equal gaps at equal distances; *noise* is "LENGTH every DISTANCE"."""
     length, _, distance = noise.partition(_EVERY)
     try:
         length_ns, period_ns = whole(DURATION, length), whole(DURATION, distance)
@@ -72,20 +72,20 @@ def _regular(noise: str) -> HostGaps:
 
 
 def noise_warning(noise: str, profile: CostSource) -> str:
-    """Return the sentence about a recording of another machine than the profile's; else nothing."""
+    """Return a warning if a recording is of another machine than the profile, else nothing."""
     if not noise.endswith(".jsonl") or not profile.machine_id:
         return ""
     others = {each.machine for each in recordings(noise).values()} - {profile.machine_id}
     if not others:
         return ""
     return (
-        f"machine.noise: {noise} was recorded on {', '.join(sorted(others))}, the costs are those "
-        f"of {profile.machine_id}"
+        f"machine.noise: {noise} was recorded on {', '.join(sorted(others))}, but the costs are "
+        f"those of {profile.machine_id}"
     )
 
 
 def _first(known: dict[str, Recording], side: str, source: str) -> HostGaps:
-    """Return the gaps of *side* while the other CPU works, or else while it does not."""
+    """Return the gaps of *side* while the other CPU works, or else while it is idle."""
     for name in (f"{side} beside spinning", side):
         if name in known:
             return known[name].gaps

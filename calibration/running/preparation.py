@@ -1,10 +1,10 @@
-"""From a scenario to what an engine takes: mechanisms, trace, settings, costs.
+"""From a scenario to the input of an engine: mechanisms, trace, settings, costs.
 
-Scenario ─┬─ seed ────► Trace          who comes, drawn before the run
+Scenario ─┬─ seed ────► Trace          arrivals, generated before the run
           ├───────────► RunSettings    limits, link, lengths
-          └─ profile ─► Costs          nanoseconds, central or drawn
+          └─ profile ─► Costs          nanoseconds, central or a cost sample
 
-A comparison is made of the mechanisms that can serve the scenario and have a price.
+A comparison includes the mechanisms that can serve the scenario and have costs.
 """
 
 from __future__ import annotations
@@ -42,41 +42,41 @@ from .noise import BothSides, gaps_of, noise_warning
 if TYPE_CHECKING:
     from ..profiles.cost_profile import Profile
 
-_ROWS_PER_S = 20_000  # a first guess of how many connections a closed loop gets through
-_REQUESTS_PER_S = 400_000  # a first guess of how many are due, where connections have several
+_ROWS_PER_S = 20_000  # a first guess of a closed loop's connections/s
+_REQUESTS_PER_S = 400_000  # a first guess, if connections have several requests
 _STREAMED_FROM = 1_000_000
-"""Connections of a run from which on its records become histograms: below, every one is kept."""
+"""Runs with this many connections or more keep histograms; smaller runs keep every record."""
 _CLIENT_ASSUMED = (
-    "a client's connect() is charged as accept(), and what the far end sends at the prices of what "
-    "clients send: neither was measured"
+    "a client's connect() has the cost of accept(), and packets of the client machine have the "
+    "costs of clients' packets: neither was measured"
 )
 _DATAGRAM_ASSUMED = (
-    "a datagram of the flood is charged as the last packet of a handshake: the profile has no "
-    "price of it (`dispatchsim measure flood`, then `calibrate`)"
+    "the profile has no cost for datagrams; the cost of the last packet of a handshake is used "
+    "(to measure: `dispatchsim measure flood`, then `dispatchsim calibrate machine`)"
 )
 _LOOK_NS = 6
 _LOOK_ASSUMED = (
-    f"a look at one connection, in search of those that are late, is charged {_LOOK_NS} ns unless "
-    "the profile has its price: so long it takes each of 10,000 that are in no cache (EPYC)"
+    f"a time-out scan is assumed to take {_LOOK_NS} ns per connection, unless the profile has this "
+    "cost (measured on an EPYC with 10,000 connections out of cache)"
 )
 _CONNECTIONS_PER_S = {"fast": 1_000_000.0, "auto": 1_000_000.0, "reference": 50_000.0}
-"""Simulated per second of wall time, of one request each, within a factor of 3."""
+"""Simulated connections of one request per second of wall time, within a factor of 3."""
 
 
 class Job(NamedTuple):
-    """One run to simulate: everything that decides its outcome."""
+    """One run to simulate: everything that determines its outcome."""
 
     scenario: Scenario
     costs: Costs
     network_delay_ns: int
     kernel: str
     seed: int
-    draw: int | None = None  # of the costs; None: the central ones
+    draw: int | None = None  # number of the cost sample; None: central costs
     gaps: BothSides = BothSides()
 
 
 class Replication(NamedTuple):
-    """The figures of one run, and the engine that made it: "fast" or "reference"."""
+    """The metrics of one run, and its engine: "fast" or "reference"."""
 
     seed: int
     draw: int | None
@@ -90,11 +90,11 @@ class StoppedJob(KeyboardInterrupt):
     Attributes
     ----------
     job:
-        What was being run.
+        The interrupted run.
     stopped_ns:
-        How far it came, in simulated time.
+        Simulated time at the interruption.
     part:
-        The figures of the window until then; None if it had not begun.
+        Metrics of the window until then; None if it had not begun.
     """
 
     def __init__(self, job: Job, stopped_ns: int, part: Replication | None) -> None:
@@ -105,12 +105,12 @@ class StoppedJob(KeyboardInterrupt):
 
 
 def profile_of(scenario: Scenario) -> Profile:
-    """Return the profile that the scenario names: shipped, a file, or the default one.
+    """Return the scenario's profile: shipped, a file, or the default one.
 
     Raises
     ------
     ScenarioError, ProfileError
-        If there is none of that name, or its file breaks a rule.
+        If there is no such profile, or its file breaks a rule.
     """
     from ..profiles.choosing import find_profile
 
@@ -118,13 +118,13 @@ def profile_of(scenario: Scenario) -> Profile:
 
 
 def open_connections(scenario: Scenario) -> int:
-    """Return about how many connections are open at once, by which costs are priced."""
+    """Return the approximate number of open connections, on which costs depend."""
     load = scenario.load
     return scenario.idle.connections + (load.users or 0) + (load.connections or 0)
 
 
 def warnings_of(scenario: Scenario, profile: CostSource) -> list[str]:
-    """Return what to know of the costs before one believes any figure of *scenario*."""
+    """Return warnings about the costs that limit the trust in metrics of *scenario*."""
     server, machine = scenario.server, scenario.machine
     found = []
     for warning in (
@@ -146,29 +146,29 @@ def warnings_of(scenario: Scenario, profile: CostSource) -> list[str]:
         found.append(_LOOK_ASSUMED)
     threads_block = (
         Trait.IN_CALLS in MECHANISMS[server.mechanism].traits
-    )  # several of these were measured
+    )  # several blocking threads were measured
     if machine.cpus > 1 or (server.workers > 1 and not threads_block):
         found.append(
-            "capacity is an upper bound: what CPUs cost each other (locks, caches) is not modelled"
+            "capacity is an upper bound: contention between CPUs (locks, caches) is not modelled"
         )
     return found
 
 
 def _connects_in_window(scenario: Scenario) -> str:
-    """Return the sentence about users who come after the warm-up; empty where most came before."""
+    """Return a warning if many users connect after the warm-up, else an empty string."""
     load, run = scenario.load, scenario.run
     pause_ns = load.think_law.mean if load.trace is None and load.loop == "closed" else 0
     if pause_ns <= run.warm_up:
         return ""
     return (
-        f"run.warm_up: must be some {DURATION.format(round(3 * pause_ns))} (three times "
-        "load.think_time) for users to have connected before what is measured, got "
+        f"run.warm_up: must be about {DURATION.format(round(3 * pause_ns))} (three times "
+        "load.think_time), so that users connect before the measured window, got "
         f"{DURATION.format(run.warm_up)}"
     )
 
 
 def _costs_of_some(server: Server) -> list[str]:
-    """Return the costs that *server* has, and most servers on its mechanism have not."""
+    """Return the costs of *server* that most servers with its mechanism do not have."""
     if Trait.BY_SIGNALS not in MECHANISMS[server.mechanism].traits:
         return ["rebuild"] if server.array == "rebuilt" else []
     kept = ["rebuild", "keep_ns"] if server.recovery_array == "kept" else []
@@ -181,9 +181,9 @@ def _prices_datagrams(scenario: Scenario, profile: CostSource) -> bool:
 
 
 def effort(scenario: Scenario) -> tuple[int, float] | None:
-    """Return how many requests one run of *scenario* has, and about how many seconds it takes.
+    """Return the number of requests in a run of *scenario*, and its approximate time in seconds.
 
-    None where it is the server's speed or a trace that decides.
+    None if the number depends on the server's speed or a trace.
     """
     load = scenario.load
     if load.rate is None:
@@ -197,14 +197,15 @@ def effort(scenario: Scenario) -> tuple[int, float] | None:
 
 
 def with_engine(scenario: Scenario, engine: str | None) -> Scenario:
-    """Return *scenario* with another engine; None: as it is."""
+    """Return *scenario* with another engine; None: unchanged."""
     return scenario if engine is None else scenario.with_values(run={"engine": str(engine)})
 
 
 def job_of(scenario: Scenario, profile: CostSource, seed: int, *, draw: int | None = None) -> Job:
-    """Return the run of *scenario* under *seed*, at central costs or at the draw of that number.
+    """Return the run of *scenario* with *seed*, at central costs or at a cost sample.
 
-    The draw is the same for every scenario and mechanism (common random numbers).
+    *draw* is the number of the cost sample. A cost sample is the same for all scenarios and
+    mechanisms (common random numbers).
     """
     costs = profile.costs(
         scenario.server.mechanism,
@@ -240,26 +241,26 @@ def settings_of_job(job: Job) -> RunSettings:
 def settings_at(
     scenario: Scenario, network_delay_ns: int, seed: int = 1, *, kernel: str = ""
 ) -> RunSettings:
-    """Return the settings of a run, on a testbed with what no scenario says."""
+    """Return the settings of a run, with a testbed's additional settings."""
     settings = settings_of(scenario, network_delay_ns, seed, kernel=kernel)
     return scenario.on_its_testbed(settings)
 
 
 def run_job(job: Job, *, extend: Extension | None = None) -> Replication:
-    """Simulate one run; a process of its own may be where.
+    """Simulate one run, possibly in another process.
 
     Parameters
     ----------
     job:
         The run.
     extend:
-        As for `simulate`. It is called again where a closed loop has to be run anew, with more
+        As in `simulate`. It is called again if a closed loop must be repeated with more
         connections.
 
     Raises
     ------
     StoppedJob
-        On Ctrl-C in the fast engine, with the figures so far.
+        On Ctrl-C in the fast engine, with the metrics so far.
     CannotCompileError
         If the scenario asks for the fast engine and it cannot be had.
     """
@@ -307,7 +308,7 @@ def record_job(job: Job) -> tuple[Trace, Outcome]:
 
 
 def first_rows(scenario: Scenario) -> int:
-    """Return how many connections users of a closed loop, or of kept ones, have at first."""
+    """Return the initial number of connections in a closed loop or with kept connections."""
     load, seconds = scenario.load, scenario.run.duration / SECOND_NS
     if load.connections is not None:
         assert load.rate is not None
@@ -318,16 +319,16 @@ def first_rows(scenario: Scenario) -> int:
 
 
 def first_requests(scenario: Scenario) -> int:
-    """Return for how many requests a run has room at first."""
+    """Return the initial room for requests in a run."""
     load = scenario.load
     guess = round(_REQUESTS_PER_S * scenario.run.duration / SECOND_NS)
     return guess + 2 * (load.users or 0)
 
 
 def _more(trace: Trace, requests_max: int, outcome: Outcome) -> tuple[int, int]:
-    """Return how many connections and requests a run gets that ran out of one or the other.
+    """Return more connections or requests for a run that ran out of them.
 
-    The first ones are equal.
+    The first ones stay equal.
     """
     if outcome.n_silent > 0:
         return len(trace), 2 * requests_max
@@ -335,14 +336,14 @@ def _more(trace: Trace, requests_max: int, outcome: Outcome) -> tuple[int, int]:
 
 
 def _connections(scenario: Scenario) -> float:
-    """Return about how many connections a run makes, with all that may be tried again."""
+    """Return the approximate number of connections of a run, retries included."""
     per_s = _ROWS_PER_S if scenario.load.rate is None else scenario.load.rate
     attempts: int = 1 + scenario.load.retries
     return per_s * scenario.run.duration / SECOND_NS * attempts
 
 
 def _streamed(job: Job, settings: RunSettings) -> Replication | None:
-    """Return the figures of a long run, whose records nobody keeps; None: not on this engine."""
+    """Return the metrics of a long run without keeping records; None: not on this engine."""
     wanted = job.scenario.run.engine
     if wanted == "reference" or job.scenario.machine.role == "client":
         return None
@@ -359,7 +360,7 @@ def _streamed(job: Job, settings: RunSettings) -> Replication | None:
 
 
 def lasted(trace: Trace, outcome: Outcome) -> bool:
-    """Return whether clients had connections and requests to make until the end."""
+    """Return whether clients had enough connections and requests until the end."""
     if outcome.n_silent > 0:
         return False
     return trace.loop == "open" or outcome.intended_ns.size < len(trace)
@@ -372,9 +373,9 @@ def _simulate(
     requests_max: int,
     extend: Extension | None = None,
 ) -> tuple[Outcome, Engine]:
-    """Return the outcome of a run, and the engine that it was made by."""
+    """Return the outcome of a run, and its engine."""
     program, wanted = program_of(job.scenario), job.scenario.run.engine
-    # A client's threads ask as they please: they have room for all.
+    # A client's threads send at their own pace, so they have room for all requests.
     most = None if job.scenario.machine.role == "client" else requests_max
 
     def run(engine: Engine, extend: Extension | None = None) -> Outcome:
@@ -393,7 +394,7 @@ def _simulate(
 
 
 def program_of(scenario: Scenario) -> str | Program:
-    """Return what an engine runs: the mechanism in its server, or the client with it."""
+    """Return the program of an engine: a server with the mechanism, or a client with it."""
     name = scenario.server.mechanism
     return client_with(name) if scenario.machine.role == "client" else name
 
@@ -404,7 +405,7 @@ def trace_of(scenario: Scenario, seed: int, rows: int) -> Trace:
     Raises
     ------
     ScenarioError, TraceError, OSError
-        If the scenario's trace file cannot be read or is of the other loop.
+        If the scenario's trace file cannot be read or has the other kind of loop.
     """
     load = scenario.load
     if load.trace is not None:
@@ -413,7 +414,7 @@ def trace_of(scenario: Scenario, seed: int, rows: int) -> Trace:
 
 
 def blocks_of(scenario: Scenario, seed: int) -> TraceBlocks:
-    """Return the connections of a run, to be drawn as they are needed: no trace from a file."""
+    """Return the connections of a run, generated as needed; not from a trace file."""
     return scenario.workload.blocks(seed, scenario.run.duration / SECOND_NS)
 
 
@@ -430,30 +431,30 @@ def _from_file(path: str, loop: str, rows: int) -> Trace:
 
 
 def rule_of(error: ScenarioError) -> str:
-    """Return what *error* says of keys and values, without the file: that is not at fault."""
+    """Return the keys and values of *error* without the file, which is not at fault."""
     return "; ".join(each.split(": ", 1)[-1] for each in error.mistakes)
 
 
 def check_mechanisms(names: Sequence[str], key: str = "mechanisms") -> list[str]:
-    """Return the mechanisms that people call *names*; *key* is what the user gave them as.
+    """Return the mechanisms with the given *names* or aliases; *key* names the user's option.
 
     Raises
     ------
     UserError
-        If one is unknown or named twice, or there is none.
+        If a name is unknown or repeated, or there is none.
     """
     found = [named(name) for name in names]
     for name in found:
         if name not in CATALOGUE:
             hint = nearest(name, (*CATALOGUE, *ALIASES))
-            raise UserError(f'{key}: must be of {", ".join(CATALOGUE)}{hint}, got "{name}"')
+            raise UserError(f'{key}: must be one of {", ".join(CATALOGUE)}{hint}, got "{name}"')
     if not found or len(set(found)) != len(found):
         raise UserError(f"{key}: must be one or more, each once, got {', '.join(names)}")
     return found
 
 
 def comparable(scenario: Scenario, profile: CostSource) -> tuple[list[str], dict[str, list[str]]]:
-    """Return the mechanisms to compare, the scenario's own first, and those left out by reason."""
+    """Return the mechanisms to compare, the scenario's first, and omitted ones by reason."""
     own = scenario.server.mechanism
     left_out: dict[str, list[str]] = {}
     names = [own]
@@ -469,11 +470,11 @@ def comparable(scenario: Scenario, profile: CostSource) -> tuple[list[str], dict
 
 
 def _hindrance(scenario: Scenario, profile: CostSource, name: str) -> str | None:
-    """Return why *name* cannot serve *scenario* at the prices of *profile*, None if it can."""
+    """Return why *name* cannot serve *scenario* with *profile*, None if it can."""
     try:
         profile.costs(name, open_connections=scenario.idle.connections)
     except ValueError:
-        return f"profile {profile.name} has no prices of them"
+        return f"profile {profile.name} has no costs for them"
     broken = scenario.server.broken_rule(name)
     if broken is not None:
         return f"{broken.key} is {broken.value}: not for those {broken.others}"
@@ -482,5 +483,5 @@ def _hindrance(scenario: Scenario, profile: CostSource, name: str) -> str | None
     except ScenarioError as error:
         return rule_of(error)
     if profile.not_measured(name):
-        return f"profile {profile.name} has only lent prices of them; --mechanisms takes them"
+        return f"profile {profile.name} has only borrowed costs for them; use --mechanisms"
     return None

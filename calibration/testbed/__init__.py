@@ -1,1 +1,1 @@
-"""The machine under measurement: namespaces, processes, the C programs, its facts."""
+"""The machine under test: namespaces, processes, C programs, facts."""

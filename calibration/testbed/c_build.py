@@ -1,10 +1,10 @@
-"""Build the C programs once a source version, into the user's cache.
+"""Build the C programs once for each version of their sources, into the user's cache.
 
     c/Makefile, c/servers/, c/load/, ... ──hash──► ~/.cache/dispatchsim/c-HASH/build/
 
-The folder is named by a hash of the sources, so an edited source can never be measured under
-the name of another, and a raw result can say which sources it came from (its `code` field).
-Programs are run, perhaps by root, only from where nobody else can have put them.
+The folder's name is a hash of the sources, so results of different sources never share a name, and
+a raw result identifies its sources (field `code`). Programs are run, perhaps by root, only from a
+folder that no other user can write to.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ _NOT_WRITABLE = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR)
 
 
 class BuildError(RuntimeError):
-    """The C programs could not be built; the message is one sentence."""
+    """The C programs could not be built. The message is one sentence."""
 
 
 @dataclass(frozen=True)
 class Programs:
-    """Where the built programs are, and the name of the sources they were built from."""
+    """The folder of the built programs, and the name of their sources."""
 
     folder: Path
     code: str
@@ -64,11 +64,11 @@ class Programs:
 
 
 def source_files(folder: Path = SOURCE_FOLDER) -> list[Path]:
-    """Return the files that decide what is built, in a fixed order."""
+    """Return the source files of the build, in a fixed order."""
     sources = [folder / "c/Makefile"]
     for part in ("servers", "load", "far_end", "micro", "flood", "keeper", "rules", "memory"):
         sources += (folder / "c" / part).rglob("*.[ch]")
-    # what the server and modules of the kernel agree on
+    # interfaces between the server and kernel modules
     sources += (folder / "emulated" / "kernel_mechanisms").rglob("*.h")
     return sorted(path for path in sources if path.is_file())
 
@@ -83,23 +83,23 @@ def source_hash(folder: Path = SOURCE_FOLDER) -> str:
 
 
 def cache_folder() -> Path:
-    """Return the per-user folder that holds what can be built again."""
+    """Return the user's cache folder, whose contents can be built again."""
     return cache.user_folder()
 
 
 def missing_tools() -> list[str]:
-    """Return the names of the needed programs that are not installed."""
+    """Return the names of required programs that are not installed."""
     return [tool for tool in _DEBIAN_PACKAGES if shutil.which(tool) is None]
 
 
 def build(folder: Path = SOURCE_FOLDER) -> Programs:
-    """Return the C programs, building them if this version of the sources was not built yet.
+    """Return the C programs; build them if this version of the sources is not built yet.
 
     Raises
     ------
     BuildError
-        If gcc or make is missing, if a source does not compile, or if the cache cannot be written,
-        or others may write to it.
+        If gcc or make is missing, a source does not compile, or the cache is not writable or is
+        writable by other users.
     """
     code = f"c-{source_hash(folder)}"
     try:
@@ -124,7 +124,7 @@ def build(folder: Path = SOURCE_FOLDER) -> Programs:
 
 
 def _is_built(target: Path) -> bool:
-    """Return whether all programs are in *target*, written by nobody else; it is in use then."""
+    """Return whether *target* has all programs, written by this user only; mark it as used."""
     try:
         for name in PROGRAM_NAMES:
             os.close(trust.open_file(target / "build" / name))
@@ -144,11 +144,11 @@ def _build_into(target: Path, folder: Path) -> None:
     """Copy the sources beside *target*, compile them there and move the result into place."""
     for tool in missing_tools():
         raise BuildError(
-            f"{tool} is not installed, and the C programs are built with it: "
+            f"{tool} is not installed, but building the C programs needs it: "
             f"apt-get install {_DEBIAN_PACKAGES[tool]}"
         )
     if not (folder / "c/Makefile").is_file():
-        raise BuildError(f"the C sources are not there: no c/Makefile in {folder}")
+        raise BuildError(f"the C sources are missing: no c/Makefile in {folder}")
     scratch = Path(
         tempfile.mkdtemp(prefix=f"{target.name}.", suffix=cache.BUILDING, dir=target.parent)
     )
@@ -160,7 +160,7 @@ def _build_into(target: Path, folder: Path) -> None:
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, copy)
         _make(whole)
-        # A link is removed, and what it names left alone.
+        # Remove a link, not its target.
         if target.is_symlink() or target.is_file():
             target.unlink()
         shutil.rmtree(target, ignore_errors=True)
@@ -182,5 +182,5 @@ def _make(whole: Path) -> None:
     absent = [name for name in PROGRAM_NAMES if not (whole / "build" / name).is_file()]
     if absent:
         raise BuildError(
-            f"make succeeded but built no {', '.join(absent)}: does `gcc --version` print one?"
+            f"make succeeded but did not build {', '.join(absent)}: does `gcc --version` work?"
         )

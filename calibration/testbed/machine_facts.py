@@ -1,4 +1,4 @@
-"""What a reader must know of a machine to judge a measurement made on it, and nothing private.
+"""The facts of a machine that are needed to judge its measurements, without private data.
 
 No host names, user names or paths: a raw result may be published.
 """
@@ -26,7 +26,7 @@ Fact = str | int | bool | None | dict[str, str]
 
 
 class Cpu(NamedTuple):
-    """What a machine reports of its CPU; empty texts where it reports nothing.
+    """The description of a CPU by its machine; empty texts for unknown facts.
 
     Attributes
     ----------
@@ -35,7 +35,7 @@ class Cpu(NamedTuple):
     family, model:
         Numbers. An AMD family is one to three generations of cores, Intel's 6 nearly all.
     name:
-        Hypervisors often hide the model in it: `AMD EPYC`.
+        Name; hypervisors often hide the model in it: `AMD EPYC`.
     """
 
     vendor: str
@@ -44,14 +44,14 @@ class Cpu(NamedTuple):
     name: str
 
     def __str__(self) -> str:
-        """Return its name and numbers, for people."""
+        """Return the name and the numbers, for messages."""
         named = (("family", self.family), ("model", self.model))
         numbers = [f"{key} {number}" for key, number in named if number]
         return ", ".join([self.name or "unknown", *numbers])
 
 
 def cpu() -> Cpu:
-    """Return what `/proc/cpuinfo` has of the first CPU; on ARM the implementer and the part."""
+    """Return the first CPU of `/proc/cpuinfo`; on ARM its implementer and part."""
     fields = _cpuinfo()
     return Cpu(
         fields.get("vendor_id", fields.get("CPU implementer", "")),
@@ -62,7 +62,7 @@ def cpu() -> Cpu:
 
 
 def machine_facts() -> dict[str, Fact]:
-    """Return the facts of this machine, in the order in which they are read."""
+    """Return the facts of this machine, in reading order."""
     fields = _cpuinfo()
     return {
         "format": "dispatchsim-machine/1",
@@ -92,14 +92,14 @@ def machine_facts() -> dict[str, Fact]:
 
 
 SAME_MACHINE = ("id", "cpu_model", "kernel")
-"""The facts that the runs of a folder share: another kernel is another machine."""
+"""The facts that all runs of a folder share: another kernel counts as another machine."""
 
 
 def machine_id() -> str:
     """Return a short name of the kind of machine, such as `epyc-family26-model2-2cpu-linux-6.18`.
 
-    Hypervisors hide the model of a CPU in its name: on one, calls take twice as long as on another
-    that bears the same name. Then its number stands there.
+    Hypervisors hide the model in a CPU's name, although calls on one model take twice as long as on
+    another of the same name. The id then includes the model's number.
     """
     fields = _cpuinfo()
     model = fields.get("model name", platform.machine())
@@ -125,7 +125,7 @@ def cache_sizes(folder: Path = _CPU_FOLDER / "cpu0/cache") -> dict[str, str]:
 
 
 def mitigations(folder: Path = _CPU_FOLDER / "vulnerabilities") -> dict[str, str]:
-    """Return what the kernel says of each vulnerability; mitigations change system call prices."""
+    """Return the kernel's report on each vulnerability; mitigations change system call costs."""
     return {path.name: _text(path) for path in sorted(folder.glob("*"))}
 
 
@@ -164,7 +164,7 @@ def _cpuinfo() -> dict[str, str]:
 
 
 def _text(path: Path) -> str:
-    """Return the text of a file without its ends, or an empty string."""
+    """Return the text of a file without surrounding blanks, or an empty string."""
     try:
         return path.read_text().strip()
     except OSError:

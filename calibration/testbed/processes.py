@@ -1,4 +1,4 @@
-"""Start, pin, watch and end the processes of one run; never touch anybody else's.
+"""Start, pin, watch and end the processes of one run; leave other processes alone.
 
     start ──► own session ──► CPU, nice -20, autogroup -20 ──► `ready` ──► read counters ──► end
 
@@ -27,11 +27,11 @@ _GRACE_SECONDS = 2.0
 
 
 class RunError(RuntimeError):
-    """A process of a run did not do its part; the message says which and how."""
+    """A process of a run failed. The message names the process and the failure."""
 
 
 class ScheduleTimes(NamedTuple):
-    """What the scheduler knows of a process: time on a CPU, time waiting for one."""
+    """The scheduler's times of a process: on a CPU, and waiting for one."""
 
     run_ns: int
     delay_ns: int
@@ -45,8 +45,8 @@ class ScheduleTimes(NamedTuple):
 class CpuTicks(NamedTuple):
     """Time of one CPU by state, in ns but with the resolution of a `/proc/stat` tick.
 
-    n_calls counts the interrupts by which other CPUs called it ("CAL" of `/proc/interrupts`):
-    packets steered to it arrive so.
+    n_calls counts function call interrupts from other CPUs ("CAL" of `/proc/interrupts`), by which
+    steered packets arrive.
     """
 
     user_ns: int
@@ -61,7 +61,7 @@ class CpuTicks(NamedTuple):
 
 
 class Child:
-    """One process of ours, in its own session, ended when the `with` block is left."""
+    """One child process in its own session, ended at the end of the `with` block."""
 
     def __init__(
         self, name: str, command: list[str], *, cpu: int | tuple[int, ...], priority: int
@@ -112,7 +112,7 @@ class Child:
         Raises
         ------
         RunError
-            If the line is another one, or none comes in time.
+            If the line is different, or none comes in time.
         """
         line = self.read_line(timeout_s)
         words = line.split()
@@ -121,14 +121,14 @@ class Child:
         return int(words[1])
 
     def write_line(self) -> None:
-        """Send an empty line to a process that waits for one, or raise `RunError` if it is gone."""
+        """Send an empty line to a process that waits for one; raise `RunError` if it has ended."""
         try:
             os.write(_pipe(self._process.stdin).fileno(), b"\n")
         except BrokenPipeError as error:
             raise RunError(f"{self.name} ended early: {self._last_words()}") from error
 
     def read_all(self, timeout_s: float) -> list[str]:
-        """Return all the lines of a process that ends by itself, and well, within *timeout_s*."""
+        """Return all lines of a process that ends by itself, without error, within *timeout_s*."""
         try:
             text, errors = self._process.communicate(timeout=timeout_s)
         except subprocess.TimeoutExpired as error:
@@ -141,11 +141,11 @@ class Child:
         return (self._text + text).decode(errors="replace").splitlines()
 
     def is_running(self) -> bool:
-        """Tell whether the process has not ended yet."""
+        """Return whether the process is still running."""
         return self._process.poll() is None
 
     def end(self) -> None:
-        """Ask the process to end, insist after a grace time, and release its pipes."""
+        """Terminate the process, kill it after a grace period, and close its pipes."""
         with contextlib.suppress(OSError):
             _pipe(self._process.stdin).close()
         if self.is_running():
@@ -169,13 +169,13 @@ class Child:
 
 
 def place(pid: int, *, cpu: int | tuple[int, ...], priority: int) -> bool:
-    """Pin a process, set its nice value and its session's; tell whether all of it worked."""
+    """Pin a process, set its nice value and its session's; return whether all of it worked."""
     try:
         os.sched_setaffinity(pid, {cpu} if isinstance(cpu, int) else set(cpu))
         os.setpriority(os.PRIO_PROCESS, pid, priority)
         Path(f"/proc/{pid}/autogroup").write_text(str(priority))
     except ProcessLookupError:
-        return False  # it has already ended: reading its output will say why
+        return False  # it has already ended; its output shows why
     except OSError:
         return False
     return True
@@ -185,7 +185,7 @@ def place(pid: int, *, cpu: int | tuple[int, ...], priority: int) -> bool:
 def punctual(cpu: int) -> Iterator[None]:
     """Let the harness wake on time on *cpu*, even beside a process that spins at nice -20.
 
-    The children started meanwhile do not inherit it. Without the right to do so, nothing changes.
+    Children started meanwhile do not inherit this priority. Without permission nothing changes.
     """
     cpus_before = os.sched_getaffinity(0)
     with contextlib.suppress(OSError):
@@ -200,14 +200,14 @@ def punctual(cpu: int) -> Iterator[None]:
 
 
 def schedule_times(pid: int) -> ScheduleTimes:
-    """Return the CPU time of a process up to this moment, and its time in the run queue."""
-    # The run time of schedstat is brought up to date only at ticks and switches (4 ms late at
-    # 250 Hz); the process's CPU clock is exact, and only needs its number spelt out.
+    """Return the CPU time of a process until now, and its time in the run queue."""
+    # The run time of schedstat is updated only at ticks and switches (up to 4 ms late at 250 Hz).
+    # The process's CPU clock is exact; its number is computed from the pid.
     clock = (~pid << 3) | _CPU_CLOCK_PRECISE
     try:
         run_ns = time.clock_gettime_ns(clock)
         fields = Path(f"/proc/{pid}/schedstat").read_text().split()
-        # The name of the program stands in parentheses and may hold anything, even spaces.
+        # The program's name is in parentheses and may contain any character, even spaces.
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError as error:
         raise RunError(f"process {pid} ended during the run") from error
@@ -219,7 +219,7 @@ def schedule_times(pid: int) -> ScheduleTimes:
 
 
 def cpu_ticks(cpu: int) -> CpuTicks:
-    """Return the time of *cpu* by state from `/proc/stat`; empty where there is none."""
+    """Return the time of *cpu* by state from `/proc/stat`; empty if there is no file."""
     for line in Path("/proc/stat").read_text().splitlines():
         name, *fields = line.split()
         if name == f"cpu{cpu}":

@@ -1,4 +1,4 @@
-"""What the kernel made of what it was asked for: limits in force while a run is measured.
+"""The kernel's limits in force while a run is measured, which may differ from those requested.
 
 Sources: ss(8), of a listener Send-Q is its backlog; Documentation/networking/ip-sysctl.rst;
 proc_pid_limits(5).
@@ -18,8 +18,8 @@ _LIMITS = {"Max open files": "server_nofile", "Max pending signals": "server_sig
 def limits_in_force(testbed: Testbed, pid: int, port: int) -> dict[str, int | str]:
     """Return the limits by name of the server *pid* that listens at *port*.
 
-    What is unknown is left out. `backlog` is that of the listener, `cpu_khz` the frequency of the
-    server's CPU at this moment.
+    Unknown limits are omitted. `backlog` is that of the listener, `cpu_khz` the current frequency
+    of the server's CPU.
     """
     found = {
         "backlog": _backlog(testbed, port),
@@ -31,7 +31,7 @@ def limits_in_force(testbed: Testbed, pid: int, port: int) -> dict[str, int | st
 
 
 def _said(command: list[str]) -> str:
-    """Return what *command* prints, nothing if it fails or takes more than 20 s."""
+    """Return the output of *command*; empty if it fails or takes more than 20 s."""
     try:
         return subprocess.run(
             command, capture_output=True, text=True, timeout=20, check=False
@@ -74,7 +74,7 @@ def _process_limits(path: Path) -> dict[str, int | str | None]:
 
 
 def _cpu_khz(cpu: int) -> int | None:
-    """Return the frequency of *cpu*: by its driver, or as /proc/cpuinfo has it."""
+    """Return the frequency of *cpu* from its driver or from /proc/cpuinfo."""
     try:
         return int(Path(f"/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_cur_freq").read_text())
     except (OSError, ValueError):

@@ -5,10 +5,10 @@
          rps_cpus 1: received on CPU 0              rps_cpus 0: received on the sending CPU
 
 With the steering `far_end` the clients are packets of a program at the client's end of the link,
-from addresses that no kernel owns; all else is as with namespaces.
+from addresses that no kernel owns; everything else is as with namespaces.
 
-On plain loopback the sender's CPU does the receiving, so the client saturates before the server;
-where namespaces cannot be made the testbed falls back to it, and its runs say `loopback`.
+On plain loopback the sender's CPU receives, so the client saturates before the server. If
+namespaces cannot be created, the testbed uses loopback, and its runs have the steering `loopback`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _CLIENT_MAC = "02:d5:00:00:00:02"
 _FAR_MAC = "02:d5:00:00:00:03"
 """Of no interface: the client's kernel drops packets to it at once (ip_rcv, PACKET_OTHERHOST)."""
 _FAR_ADDRESSES = [f"10.213.0.{last}" for last in range(16, 32)]
-"""Of the far end: no kernel owns them, so that none resets what it does not know."""
+"""Addresses of packet clients: no kernel owns them, so none resets their connections."""
 _SYSCTLS = {
     "net/ipv4/tcp_syncookies": "0",
     "net/core/somaxconn": "65535",
@@ -45,14 +45,14 @@ _SYSCTLS = {
 
 
 class TestbedError(RuntimeError):
-    """The namespaces could not be made; the message names the command that failed."""
+    """The namespaces could not be created. The message names the failed command."""
 
-    __test__ = False  # for pytest, which would collect a class of this name
+    __test__ = False  # otherwise pytest collects a class of this name
 
 
 @dataclass(frozen=True)
 class Testbed:
-    """Where the server and the client run, and how to start a program there."""
+    """The places of server and client, and how to start a program there."""
 
     __test__ = False
 
@@ -64,7 +64,7 @@ class Testbed:
     server_cpu: int = SERVER_CPU
     client_cpu: int = field(default=CLIENT_CPU)
     far_end: tuple[str, ...] = ()
-    """How the program `far_end` reaches the server; empty: clients have sockets."""
+    """The options of `far_end` to reach the server; empty: clients have sockets."""
 
     def on_server(self, *command: str) -> list[str]:
         """Return the command line that runs *command* on the server's side."""
@@ -75,7 +75,7 @@ class Testbed:
         return [*self.client_prefix, *command]
 
     def micro_options(self) -> list[str]:
-        """Return the options that tell `micro` where its two threads run."""
+        """Return the options of `micro` for the places of its two threads."""
         options = ["--server-cpu", str(self.server_cpu), "--peer-cpu", str(self.client_cpu)]
         if self.steering == "loopback":
             return options
@@ -89,7 +89,7 @@ class Testbed:
 
 
 def why_no_namespaces() -> str:
-    """Return why namespaces cannot be made here, or an empty string."""
+    """Return why namespaces cannot be created here, or an empty string."""
     if os.geteuid() != 0:
         return "not root"
     if shutil.which("ip") is None:
@@ -99,22 +99,22 @@ def why_no_namespaces() -> str:
 
 @contextlib.contextmanager
 def open_testbed(steering: Steering | None = None) -> Iterator[Testbed]:
-    """Yield a testbed and remove all of it afterwards, whatever happens.
+    """Yield a testbed, and remove all of it afterwards, even after errors.
 
     Parameters
     ----------
     steering
-        `namespaces` and `far_end` fail where they cannot be made, `loopback` does not try;
-        None tries `namespaces` and falls back with a notice.
+        `namespaces` and `far_end` fail if namespaces cannot be created; `loopback` needs none. None
+        tries `namespaces`, then loopback with a notice.
     """
     cpus = sorted(os.sched_getaffinity(0))
     if len(cpus) < 2:
         raise TestbedError(
             f"a testbed needs 2 CPUs, one for the server and one for the client, got {len(cpus)}"
         )
-    reason = "asked for" if steering == "loopback" else why_no_namespaces()
+    reason = "requested" if steering == "loopback" else why_no_namespaces()
     if reason and steering is not None and steering != "loopback":
-        raise TestbedError(f"network namespaces cannot be made: {reason}")
+        raise TestbedError(f"network namespaces cannot be created: {reason}")
     if not reason:
         sweep_stale_namespaces()
         try:
@@ -128,18 +128,18 @@ def open_testbed(steering: Steering | None = None) -> Iterator[Testbed]:
         steering="loopback",
         address="127.0.0.1",
         notice=f"plain loopback ({reason}): the client's CPU receives for the server, "
-        "so these runs say little about its capacity",
+        "so these runs do not show the server's capacity",
         server_cpu=cpus[0],
         client_cpu=cpus[1],
     )
 
 
 class _SetupError(RuntimeError):
-    """A command that makes the namespaces failed."""
+    """A command to create the namespaces failed."""
 
 
 def _namespaces(server_cpu: int, client_cpu: int, *, has_far_end: bool) -> Iterator[Testbed]:
-    """Make the two namespaces and the link between them, yield, remove them."""
+    """Create the two namespaces and the link between them, yield, remove them."""
     server, client = (f"{_PREFIX}{os.getpid()}-{side}" for side in ("server", "client"))
     server_link, client_link = (f"ds{os.getpid()}{side}" for side in "sc")
     try:
@@ -178,7 +178,7 @@ def _namespaces(server_cpu: int, client_cpu: int, *, has_far_end: bool) -> Itera
 
 
 def _set_sysctls(namespace: str) -> None:
-    """Set the network limits of *namespace* so that only the point's own options bind."""
+    """Set the network limits of *namespace*, so that only the point's options limit."""
     script = "\n".join(
         f"[ ! -e /proc/sys/{name} ] || echo '{value}' > /proc/sys/{name}"
         for name, value in _SYSCTLS.items()
@@ -187,15 +187,15 @@ def _set_sysctls(namespace: str) -> None:
 
 
 def _steer(namespace: str, link: str, mask: int) -> None:
-    """Set the CPUs that process what *link* receives; 0 leaves it to the CPU that sent it."""
-    # `ip netns exec` mounts the namespace's own sysfs, without which the link is not to be seen.
+    """Set the CPUs that process packets received on *link*; 0: the sending CPU."""
+    # `ip netns exec` mounts the namespace's own sysfs; without it the link is not visible.
     files = f"/sys/class/net/{link}/queues/rx-*/rps_cpus"
     script = f"for file in {files}; do echo {mask:x} > $file; done"
     _ip("netns", "exec", namespace, "sh", "-ec", script)
 
 
 def _ip(*arguments: str) -> None:
-    """Run `ip` and raise with its own words if it fails."""
+    """Run `ip`; raise an error with its message if it fails."""
     finished = subprocess.run(
         ["ip", *arguments], capture_output=True, text=True, timeout=20, check=False
     )
@@ -205,7 +205,7 @@ def _ip(*arguments: str) -> None:
 
 
 def _remove(namespace: str) -> None:
-    """Remove a namespace of ours and with it its end of the link, which removes the other."""
+    """Remove one of our namespaces with its end of the link, which also removes the other end."""
     if Path("/run/netns", namespace).exists():
         subprocess.run(
             ["ip", "netns", "del", namespace], capture_output=True, timeout=20, check=False
@@ -213,7 +213,7 @@ def _remove(namespace: str) -> None:
 
 
 def sweep_stale_namespaces(folder: Path = Path("/run/netns")) -> list[str]:
-    """Remove what a killed harness left behind: namespaces named by a process that is no more."""
+    """Remove namespaces of killed campaigns, named by processes that no longer exist."""
     swept = []
     for path in sorted(folder.glob(f"{_PREFIX}*-*")):
         pid_text = path.name.removeprefix(_PREFIX).partition("-")[0]
