@@ -70,7 +70,7 @@ def with_requests(
         Throughputs of the repeats of each fit point. The first point is for all mechanisms. A later
         point with several requests a connection gives the connection's share. Others are for their
         own mechanisms.
-    simulated_ns, replicates, seed, say:
+    simulated_ns, replicates, seed, `say`:
         As in `fit_profile`.
     """
     tables = {name: dict(costs) for name, costs in profile.cost.items()}

@@ -125,7 +125,7 @@ class Point(Scenario):
             )
         if self.blocks and "workers" not in self.server.model_fields_set:
             raise ValueError(
-                'server.workers: must be given with server.mechanism = "blocking", got none'
+                'server.workers: is missing, and server.mechanism = "blocking" needs it'
             )
         return self
 

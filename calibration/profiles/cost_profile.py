@@ -217,7 +217,7 @@ class Profile(Frozen):
         )
 
     def prices(self, mechanism: str) -> Prices:
-        """Return the origin of the costs of *mechanism*: measured, borrowed ("lent"), or none."""
+        """Return the origin of the costs of *mechanism*: measured, borrowed (`lent`), or none."""
         if self.missing_for(mechanism):
             return "none"
         return "measured" if mechanism in self.cost else "lent"
@@ -233,10 +233,10 @@ class Profile(Frozen):
             missing = [name for name in uses if name not in self.cost[mechanism]]
             given = self.table(mechanism)
             how = [
-                f"{mechanism}.{name}: {given[name].source if name in given else '0 is used'}"
+                f"{mechanism}.{name} ({given[name].source if name in given else '0 is used'})"
                 for name in missing
             ]
-            return f"{self.name} has not measured {'; '.join(how)}" if missing else None
+            return f"{self.name} has no measured cost for {'; '.join(how)}" if missing else None
         if self.prices(mechanism) == "none":
             return None
         lenders = dict.fromkeys(

@@ -87,7 +87,7 @@ def half_width(values: Sequence[float]) -> float:
 
 
 def widest(runs: Iterable[R], figures: Sequence[Callable[[R], float]]) -> float:
-    """Return the largest `half_width` of the metrics *figures* over accepted *runs*.
+    """Return the largest `half_width` of the metrics `figures` over accepted *runs*.
 
     It is infinite with fewer than `REPEATS_LEAST` runs.
     """

@@ -174,6 +174,6 @@ def test_users_who_come_only_after_the_warm_up_are_a_warning(profile: Profile) -
 
     assert warnings_of(asked("500 ms"), profile) == []
     assert warnings_of(asked("1 s"), profile) == [
-        "run.warm_up: must be some 3 s (three times load.think_time) for users to have connected "
-        "before what is measured, got 500 ms"
+        "run.warm_up: must be about 3 s (three times load.think_time), so that users connect "
+        "before the measured window, got 500 ms"
     ]

@@ -171,7 +171,8 @@ def test_who_builds_its_array_anew_is_told_where_the_price_comes_from() -> None:
     profile = shipped()["counted-linux-6.1"]
     told = warnings_of(Scenario.of(server={"program": "thttpd"}, load=LOAD), profile)
     assert told == [
-        "counted-linux-6.1 has not measured poll.rebuild: lent: rt_signals.poll - poll.scan"
+        "counted-linux-6.1 has no measured cost for poll.rebuild "
+        "(borrowed: rt_signals.poll - poll.scan)"
     ]
     assert warnings_of(Scenario.of(server={"mechanism": "poll"}, load=LOAD), profile) == []
 

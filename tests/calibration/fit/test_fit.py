@@ -194,8 +194,8 @@ def test_clients_that_differ_between_benches_and_runs_are_said() -> None:
     )
     (sentence,) = (line for line in said if "steering" in line)
     assert sentence == (
-        "microbenchmarks with steering namespaces, fit points with far_end: costs of packets hold "
-        "another work of the clients' kernel than the runs had"
+        "microbenchmarks with steering namespaces, fit points with far_end: their clients differ "
+        "in kernel work, so the costs of packets do not fit the runs"
     )
     assert mixture_of_clients("far_end", [fit_run(1, steering="far_end")]) == []
     assert mixture_of_clients("", [fit_run(1, steering="far_end")]) == []
@@ -203,7 +203,7 @@ def test_clients_that_differ_between_benches_and_runs_are_said() -> None:
 
 def test_benches_of_both_kinds_of_clients_are_no_table() -> None:
     rows = [*micro_rounds(), *micro_rounds(steering="far_end")]
-    with pytest.raises(FitError, match="one of namespaces and far_end, got both"):
+    with pytest.raises(FitError, match="must be namespaces or far_end, got both"):
         profile_of([20_000], rows)
 
 
@@ -251,7 +251,7 @@ def test_a_fit_takes_the_fit_points_of_the_mechanisms_that_are_priced() -> None:
     # The first gives what all share, in whatever order they were measured.
     assert [point.server.mechanism for point in rates] == ["epoll_level", "poll"]
     with pytest.raises(
-        FitError, match=r"^fit\.jsonl: select idle 0 closed 64: at least 1 accepted"
+        FitError, match=r"^fit\.jsonl: select idle 0 closed 64: must have at least 1 accepted"
     ):
         fit_rates_per_s(runs, mechanisms=("epoll_level", "select"))
 
@@ -284,12 +284,12 @@ def test_the_solver_gets_past_a_bottleneck_at_the_clients() -> None:
 @pytest.mark.parametrize(
     ("runs", "message"),
     [
-        ([], "epoll_level idle 0 closed 64: at least 1 accepted run with replies must be there"),
-        ([fit_run(1, accepted=False)], "must be there, got 0 of 1"),
+        ([], "epoll_level idle 0 closed 64: must have at least 1 accepted run with replies"),
+        ([fit_run(1, accepted=False)], "run with replies, got 0 of 1"),
         (
             [fit_run(1, point=point_at(mechanism="poll", users=64))],
             "fit.jsonl: point: must be epoll_level idle 0 closed 64, epoll_level idle 0 closed 64 "
-            "requests 4, got poll idle 0 closed 64: a",
+            "requests 4, got poll idle 0 closed 64: other points",
         ),
     ],
     ids=["none", "rejected", "held out"],

@@ -198,26 +198,26 @@ def test_what_was_not_measured_is_not_priced() -> None:
     [
         (
             "interrupt_reset",
-            "interrupt_reset mechanism none: at least 2 results that differ in burst",
+            "interrupt_reset mechanism none: must have at least 2 results that differ in burst",
         ),
-        ("serve_calls", "serve_accept batch 64 reply 128 mechanism none: at least 1 result must"),
-        ("poll_first", "poll_first: at least 1 result must be there, got 0"),
-        ("select_sparse", "select_sparse: at least 2 results that differ in span must be there"),
-        ("epoll_block", "epoll_block: at least 1 result must be there, got 0"),
-        ("handshake_spin", "handshake_spin: at least 1 result must be there, got 0"),
-        ("wait_told", "wait_told mechanism epoll_edge: at least 2 results that differ in ready"),
-        ("signals_flushed", "signals_flushed: at least 2 results that differ in queue must be"),
-        ("wait_vain", "wait_vain mechanism epoll_edge: at least 1 result must be there, got 0"),
+        ("serve_calls", "serve_accept batch 64 reply 128 mechanism none: must have at least 1"),
+        ("poll_first", "poll_first: must have at least 1 result, got 0"),
+        ("select_sparse", "select_sparse: must have at least 2 results that differ in span"),
+        ("epoll_block", "epoll_block: must have at least 1 result, got 0"),
+        ("handshake_spin", "handshake_spin: must have at least 1 result, got 0"),
+        ("wait_told", "wait_told mechanism epoll_edge: must have at least 2 results"),
+        ("signals_flushed", "signals_flushed: must have at least 2 results that differ in queue"),
+        ("wait_vain", "wait_vain mechanism epoll_edge: must have at least 1 result, got 0"),
         (
             "wait_recovers",
-            "wait_recovers mechanism rt_signals: at least 1 result must be there, got 0",
+            "wait_recovers mechanism rt_signals: must have at least 1 result, got 0",
         ),
-        ("spawn_process", "spawn_process: at least 1 result must be there, got 0"),
-        ("ring_block", "ring_block: at least 1 result must be there, got 0"),
-        ("interrupt_posted", "interrupt_posted: at least 1 result must be there, got 0"),
+        ("spawn_process", "spawn_process: must have at least 1 result, got 0"),
+        ("ring_block", "ring_block: must have at least 1 result, got 0"),
+        ("interrupt_posted", "interrupt_posted: must have at least 1 result, got 0"),
         (
             "interrupt_signal_lost",
-            "interrupt_signal_lost mechanism rt_signals: at least 1 result must be there",
+            "interrupt_signal_lost mechanism rt_signals: must have at least 1 result",
         ),
     ],
 )
@@ -304,5 +304,5 @@ def test_a_scan_that_registers_nothing_prices_no_registration() -> None:
     rows = [
         row for row in micro_rounds() if row.bench != "poll_first" or row.parameters["first"] == 0
     ]
-    with pytest.raises(FitError, match="poll_first: at least 1 result with first above 0 must be"):
+    with pytest.raises(FitError, match="poll_first: must have at least 1 result with first"):
         fitted(rows)

@@ -224,5 +224,5 @@ def test_the_words_say_whose_core_is_used_how_often_and_what_it_costs() -> None:
     idle = record.model_copy(update={"busy_share": 0.0, "busy_ratio": 1.0})
     assert neighbour_text([record, idle]) == (
         "server's CPU, with the other CPU busy: for 62% of the time calls take 1.4 times as long, "
-        "as it then most likely shares a core"
+        "most likely on a shared core"
     )

@@ -157,7 +157,7 @@ def test_rejected_runs_are_repeated_and_counted_by_their_reason(tmp_path: Path) 
     assert [name for _, name in bench.measured] == ["a", "b", "a", "b", "b"]
     assert (campaign.summary.measured, campaign.summary.given_up) == (1, 1)
     assert campaign.summary.reasons == {"lag_p99_ns": 4}
-    assert "rejected by figure: lag_p99_ns 4" in summary_text(campaign.summary)
+    assert "rejected because of: lag_p99_ns 4" in summary_text(campaign.summary)
 
 
 def test_the_requests_of_kept_connections_follow_from_both_fit_points() -> None:

@@ -105,7 +105,7 @@ def test_progress_is_the_ratio_of_work_with_and_without_the_flood() -> None:
 
 
 def test_samples_that_do_not_reach_over_the_flood_are_an_error() -> None:
-    with pytest.raises(RunError, match="do not reach over the whole flood"):
+    with pytest.raises(RunError, match="do not cover the whole flood"):
         victim_of(evenly(100 * MS_NS, {}), 40 * MS_NS, 140 * MS_NS, 40 * MS_NS)
 
 

@@ -84,7 +84,8 @@ def test_without_a_bound_all_points_have_all_rounds(tmp_path: Path) -> None:
 def test_loads_beyond_the_generator_are_refused_unless_asked_for(tmp_path: Path) -> None:
     slow = MadeUp(offered=0.6)
     message = (
-        r"^held-out points go up to 20000 connections/s, of which the load generator begins 60%"
+        r"^the load generator of this machine begins 60% of the highest held-out load "
+        r"\(20000 connections/s\)"
     )
     with pytest.raises(CampaignError, match=message):
         run_campaign(slow, kind="heldout", output=tmp_path, repeats=1)
@@ -110,7 +111,7 @@ def test_loads_over_kept_connections_are_asked_for_and_refused_too(tmp_path: Pat
     assert [point.rate_per_s for point in able.asked] == [20_000, 50_000]
     run_campaign(able, kind="heldout", output=tmp_path / "able", repeats=2)
     assert len(able.asked) == 2
-    message = r"^held-out points go up to 50000 requests over kept connections/s, of which .* 50%"
+    message = r"^the load .* begins 50% of .* \(50000 requests over kept connections/s\)"
     with pytest.raises(CampaignError, match=message):
         run_campaign(unable, kind="heldout", output=tmp_path / "unable", repeats=1)
 
@@ -133,7 +134,7 @@ def test_runs_of_a_busy_begin_are_measured_again(tmp_path: Path) -> None:
     assert not any("another guest" in notice for notice in first.notices)
     second = run_campaign(calm, kind="heldout", output=tmp_path, repeats=2)
     assert second.measured == 2
-    shared = [notice for notice in second.notices if "another guest used the core" in notice]
+    shared = [notice for notice in second.notices if "shared their core" in notice]
     assert [notice.partition(" accepted")[0] for notice in shared] == ["2 of 10"]
     again = run_campaign(calm, kind="heldout", output=tmp_path, repeats=2)
     assert again.measured == 2
@@ -165,7 +166,7 @@ def test_a_budget_that_ends_before_the_capacity_is_known_is_no_noise(tmp_path: P
 def test_benches_with_other_clients_are_not_mixed(tmp_path: Path) -> None:
     row = micro("floor", 1.0, round_number=0).model_dump() | {"steering": "far_end"}
     append(tmp_path / "micro.jsonl", MicroResult.model_validate(row))
-    refused = "^the folder holds runs with steering far_end, this one would be loopback: "
+    refused = "^the folder holds runs with steering far_end, but this run would have loopback: "
     with pytest.raises(CampaignError, match=refused):
         run_campaign(MadeUp(), kind="micro", output=tmp_path, repeats=1)
     run_campaign(MadeUp(), kind="heldout", output=tmp_path, repeats=1)
@@ -179,7 +180,7 @@ def test_gaps_are_recorded_once_and_said(tmp_path: Path) -> None:
     )
     assert first.quickly
     assert any(
-        "the server's CPU is lost for 0.2% of the time, timer ticks included" in p.note
+        "the server's CPU loses 0.2% of its time in gaps, timer ticks included" in p.note
         for p in said
     )
     assert len(read_rows(tmp_path / GAPS_FILE, GapsRecord).rows) == 2
@@ -193,7 +194,7 @@ def test_a_machine_that_its_host_keeps_is_refused_unless_asked_for(
 ) -> None:
     slow = MadeUp()
     slow.lost_ns = 80_000_000
-    message = r"^the machine is too noisy to measure: of the server's CPU 8.0% are lost .*--anyway"
+    message = r"^the machine is too noisy to measure: the server's CPU loses 8.0% .*--anyway"
     with pytest.raises(CampaignError, match=message):
         run_campaign(slow, kind=kind, output=tmp_path, repeats=1)
     assert [path.name for path in tmp_path.iterdir()] == ["machine.json"]

@@ -172,7 +172,7 @@ def test_what_the_kernel_refuses_is_left_out_and_said(monkeypatch: pytest.Monkey
     with hardware.hardware_target(steering="loopback", mechanisms=mechanisms) as target:
         points = target.held_out(0, 20_000, quick=False)
         assert {point.server.mechanism for point in points} == {"poll", "blocking"}
-        assert target.notices[-1].startswith("io_uring is left out: micro ring_block ended")
+        assert target.notices[-1].startswith("io_uring is not measured: micro ring_block ended")
     with hardware.hardware_target(steering="loopback", mechanisms=("poll",)):
         pass  # not even tried
 

@@ -127,7 +127,7 @@ def of_some_tries(measure: Callable[[], OverloadRecord]) -> OverloadRecord:
         try:
             record = measure()
         except RunError as error:
-            if "nothing was replied" not in str(error):
+            if "sent no reply" not in str(error):
                 raise
         else:
             if record.result.offered:
@@ -161,7 +161,7 @@ def test_clients_of_the_far_end_leave_the_records_of_any(
 def test_runs_of_two_steerings_are_not_mixed(tmp_path: Path) -> None:
     append(tmp_path / OVERLOAD_FILE, record_of(POINT, 0))
     refused = (
-        "^the folder holds runs with steering namespaces, this one would be far_end: "
+        "^the folder holds runs with steering namespaces, but this run would have far_end: "
         "choose another folder$"
     )
     with pytest.raises(CampaignError, match=refused):

@@ -54,7 +54,7 @@ def test_a_quiet_machine_is_recorded_once_and_reported_each_time(tmp_path: Path)
     again.check(tmp_path)
     assert (first.recorded, again.recorded) == (["gaps, quick", "neighbours, quick"], [])
     for each in (first, again):
-        assert any(note.startswith("the server's CPU is lost for 0.2%") for note in each.said)
+        assert any(note.startswith("the server's CPU loses 0.2%") for note in each.said)
         assert any("server's CPU, with the other CPU busy: for 10%" in note for note in each.said)
         assert each.notices == []
 
@@ -63,8 +63,8 @@ def test_cores_that_are_shared_over_half_of_the_time_are_refused(tmp_path: Path)
     busy = MadeUp(busy_share=0.62)
     message = (
         "^the machine's cores are too busy to measure: server's CPU, with the other CPU busy: for "
-        "62% of the time calls take 1.4 times as long, and at most 50% of the time may be such, .*"
-        "or measure at another hour; --anyway measures it all the same$"
+        "62% of the time calls take 1.4 times as long; the limit is 50% of the time, .*"
+        "or measure at another time; use --anyway to measure it anyway$"
     )
     with pytest.raises(CampaignError, match=message):
         busy.check(tmp_path)

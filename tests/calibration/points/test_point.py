@@ -125,7 +125,7 @@ def test_several_event_loops_are_threads_on_one_cpu() -> None:
         ({"mechanism": "blocking", "users": 4}, "server.workers: is missing.*"),
         (
             {"loop": "open", "rate_per_s": 5_000, "connections": 4, "burst": 2},
-            "burst: must be 1 where connections are kept, got 2",
+            "burst: must be 1 with kept connections, got 2",
         ),
         ({"loop": "open"}, 'load.rate: is missing, and load.loop = "open" needs it'),
         ({"users": 4, "queue": 3}, "has no field queue, got 3"),

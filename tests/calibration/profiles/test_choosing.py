@@ -73,7 +73,7 @@ def test_the_family_of_the_cpu_decides(cpu: Cpu, name: str) -> None:
     ],
 )
 def test_without_a_match_it_is_the_quiet_one_with_most_mechanisms(cpu: Cpu, said: str) -> None:
-    why = f"no profile matches this CPU, {said}: this one has most mechanisms measured"
+    why = f"no profile matches this CPU, {said}: this one has the most measured mechanisms"
     assert chosen(cpu, shipped()) == Choice(FAMILY_25, why)
 
 

@@ -85,5 +85,5 @@ def test_what_cannot_be_is_said() -> None:
         changed(profile, HardwareChange(crossing_ns=2e6))
     call = {k: v for k, v in profile.cost["call"].items() if k != "crossing_ns"}
     ignorant = profile.model_copy(update={"cost": {**profile.cost, "call": call}})
-    with pytest.raises(ProfileError, match=r"call\.crossing_ns: must be known"):
+    with pytest.raises(ProfileError, match=r"call\.crossing_ns: must be in the profile"):
         changed(ignorant, HardwareChange(crossing_ns=100))

@@ -1,4 +1,4 @@
-"""Prices that a profile has not measured: lent by others, and said to be."""
+"""Costs that a profile has not measured: borrowed from others, with a notice."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_price_is_the_first_sum_that_the_profile_can_answer() -> None:
     assert (added.at, added.value) == ((0, 1000), (600, 800))
     assert added.low == pytest.approx((0.9 * 700 - 110, 0.9 * 900 - 110))
     assert added.high == pytest.approx((1.1 * 700 - 90, 1.1 * 900 - 90))
-    assert added.source == "lent: epoll_level.add_ns - call.crossing_ns"
+    assert added.source == "borrowed: epoll_level.add_ns - call.crossing_ns"
     changed = lent("kqueue", tables)["modify_ns"]  # a filter away, another added
     assert changed.value == (500 - 100 + 700 - 100,)
     vector = tables | {"epoll_ctlv": {"add_ns": cost(620)}}
@@ -68,7 +68,7 @@ def test_every_shipped_profile_lends_and_says_so(profile: Profile) -> None:
         if mechanism in profile.cost:
             continue
         notice = profile.not_measured(mechanism) or ""
-        assert f"{profile.name} has measured no prices of {mechanism}" in notice
+        assert f"{profile.name} has no measured costs for {mechanism}" in notice
         assert profile.costs(mechanism, open_connections=0).mechanism.call_ns > 0
     for mechanism in profile.cost.keys() & CATALOGUE.keys():
         assert profile.not_measured(mechanism) is None
@@ -95,15 +95,15 @@ def test_who_builds_its_array_anew_is_told_what_that_is_taken_to_cost(
     assert profile.not_measured(mechanism) is None
     notice = profile.not_measured(mechanism, ["rebuild"]) or ""
     curve = profile.costs(mechanism, open_connections=0).mechanism.rebuild
-    assert notice.startswith(f"{profile.name} has not measured {mechanism}.rebuild: ")
+    assert notice.startswith(f"{profile.name} has no measured cost for {mechanism}.rebuild (")
     at_more = [curve_ns(curve, n) for n in (1, 1_000, 6_000, 20_000)]
-    if notice.endswith("lent: rt_signals.poll - poll.scan"):
+    if notice.endswith("(borrowed: rt_signals.poll - poll.scan)"):
         assert "rt_signals" in profile.cost
         assert 0 < at_more[1] < at_more[2] < at_more[3]
     else:
         # On hardware the difference of two scans may be less than their noise: then it falls.
         assert not profile.name.startswith("counted-") or "rt_signals" not in profile.cost
-        assert notice.endswith("it is 0 here")
+        assert notice.endswith("(0 is used)")
         assert curve_ns(curve, 1_000) == 0
     assert profile.not_measured(mechanism, ["scan"]) is None
 
@@ -134,10 +134,11 @@ def test_who_keeps_an_array_or_has_a_sibling_is_told_where_the_prices_come_from(
 
     assert told() == []
     assert told(recovery_array="kept", recovery_thread="sibling") == [
-        "counted-linux-6.1 has not measured rt_signals.rebuild: lent: rt_signals.poll - poll.scan; "
-        "rt_signals.keep_ns: lent: rt_signals.event_ns; "
-        "rt_signals.send_fd_ns: lent: call.read_ns + call.read_ns; "
-        "rt_signals.receive_fd_ns: lent: call.accept_ns"
+        "counted-linux-6.1 has no measured cost for "
+        "rt_signals.rebuild (borrowed: rt_signals.poll - poll.scan); "
+        "rt_signals.keep_ns (borrowed: rt_signals.event_ns); "
+        "rt_signals.send_fd_ns (borrowed: call.read_ns + call.read_ns); "
+        "rt_signals.receive_fd_ns (borrowed: call.accept_ns)"
     ]
 
 

@@ -89,7 +89,7 @@ def test_the_profile_says_how_often_somebody_else_had_the_servers_core(measured:
     assert read.noise is not None
     assert (read.noise.core_busy_share, read.noise.core_busy_ratio) == (0.623, 1.41)
     (said,) = read.machine_warnings
-    assert "for 62% of the time most likely it had not, and calls took 1.4 times as long" in said
+    assert "for about 62% of the time the core was shared, and calls took 1.4 times as long" in said
     assert example_profile().machine_warnings == []
     noisy = find_profile("xeon-family6-model207-2cpu-linux-6.18")
     assert "measured on a noisy machine" in noisy.machine_warnings[0]
@@ -137,7 +137,7 @@ def test_a_recording_of_another_machine_is_refused_or_named(tmp_path: Path) -> N
     other = written(tmp_path / "gaps.jsonl", row("server", "nothing", 1, machine="laptop"))
     warning = noise_warning(other, example_profile())
     assert warning == (
-        f"machine.noise: {other} was recorded on laptop, the costs are those of {MACHINE}"
+        f"machine.noise: {other} was recorded on laptop, but the costs are those of {MACHINE}"
     )
     own = written(tmp_path / "own.jsonl", row("server", "nothing", 1))
     assert noise_warning(own, example_profile()) == noise_warning("none", example_profile()) == ""

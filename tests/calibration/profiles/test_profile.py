@@ -301,7 +301,7 @@ def test_a_cost_that_a_file_lacks_is_named_with_the_file(tmp_path: Path) -> None
     path.write_text(text)
     with pytest.raises(ProfileError) as caught:
         Profile.read(path).costs("select", open_connections=0)
-    rule = f"{path}: cost.select.call_ns: select needs it, got none (priced in "
+    rule = f"{path}: cost.select.call_ns: select needs it, got none (profiles with it: "
     assert str(caught.value).startswith(rule)
     assert all(name in str(caught.value) for name in shipped_profiles())
 
@@ -413,8 +413,9 @@ def test_a_profile_names_the_effects_that_it_is_older_than() -> None:
     older = without_costs(*EFFECTS["own-fins"].costs, *EFFECTS["cold-entries"].costs)
     assert older.older_than == ["own-fins", "cold-entries"]
     assert older.missing_effects() == (
-        "a-machine has no costs of own-fins, cold-entries, so runs are without: `dispatchsim "
-        "measure micro` and `dispatchsim measure flood` and `dispatchsim calibrate` would add them"
+        "a-machine has no costs for own-fins, cold-entries; runs omit these effects. To add the "
+        "costs: `dispatchsim measure machine micro` and `dispatchsim measure flood`, then "
+        "`dispatchsim calibrate machine`"
     )
     # One of two costs may be nothing on a machine.
     assert without_costs("call.close_delivery_after_ns").missing_effects() is None

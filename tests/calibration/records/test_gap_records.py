@@ -82,7 +82,7 @@ def test_a_machine_that_loses_more_than_a_twentieth_is_too_noisy() -> None:
     assert noise_problem([quiet]) == ""
     assert noise_problem([]) == ""
     assert noise_problem([quiet, noisy]) == (
-        "the machine is too noisy to measure: of the server's CPU 5.1% are lost in 9 gaps above "
-        "1 us (worst 50.0 ms), at most 5% may be: end other programs, on the host too, or measure "
-        "at another hour"
+        "the machine is too noisy to measure: the server's CPU loses 5.1% of its time in 9 gaps "
+        "above 1 us (worst 50.0 ms), the limit is 5%: end other programs, on the host too, or "
+        "measure at another time"
     )

@@ -125,7 +125,7 @@ def test_a_missing_file_holds_nothing(tmp_path: Path) -> None:
             {name: value for name, value in RUN.items() if name != "seed"},
             "runs.jsonl line 2: field seed is missing",
         ),
-        ([1, 2], "runs.jsonl line 2: a JSON object expected, got [1, 2]"),
+        ([1, 2], "runs.jsonl line 2: must be a JSON object, got [1, 2]"),
     ],
 )
 def test_a_bad_line_is_named(tmp_path: Path, line: object, message: str) -> None:

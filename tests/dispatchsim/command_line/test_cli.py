@@ -105,7 +105,7 @@ def test_mechanisms_that_do_not_exist_are_refused(
         options = ("--mechanisms", names, "--profile", profile_path)
         return sentence(call("compare", scenario_path, *options))
 
-    assert said("poll,kq").startswith("--mechanisms: must be of select, poll, ")
+    assert said("poll,kq").startswith("--mechanisms: must be one of select, poll, ")
     assert said("poll,kq").endswith('got "kq"')
     assert '(did you mean "select"?), got "selct"' in said("selct")
     assert said("poll,poll") == "--mechanisms: must be one or more, each once, got poll, poll"
@@ -173,7 +173,7 @@ def test_namespaces_without_root_are_refused(
     options = ("--steering", "namespaces", "--output", tmp_path / "machine")
     result = call("measure", "machine", "fit", *options)
     assert result.exit_code == 2
-    assert "network namespaces cannot be made: not root" in result.stderr
+    assert "network namespaces cannot be created: not root" in result.stderr
 
 
 # Results
@@ -191,7 +191,7 @@ def test_run_begins_with_its_answer_and_warns_in_lines(
         r"the server's busiest CPU is \d+\.\d% busy epoll_level: stable ",
         " ".join(short.stdout.split()),
     )
-    warning = "warning: capacity is an upper bound: what CPUs cost each other ..."
+    warning = "warning: capacity is an upper bound: contention between CPUs ..."
     assert warning in short.stdout.splitlines()
     assert "--verbose prints warnings in full" in short.stderr
     whole = call("run", scenario_path, *options, "--verbose")
@@ -289,7 +289,7 @@ def test_another_mechanism_may_be_asked_for(
     scenario_path.write_text(text)
     assert json.loads(asked.stdout) == json.loads(call("run", scenario_path, *options).stdout)
     wrong = call("run", scenario_path, "--mechanism", "pol", *options)
-    assert "--mechanism: must be of select, " in wrong.stderr
+    assert "--mechanism: must be one of select, " in wrong.stderr
 
 
 def test_settings_that_a_mechanism_ignores_are_told(

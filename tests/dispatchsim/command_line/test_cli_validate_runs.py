@@ -255,7 +255,7 @@ def test_a_mechanism_that_nobody_knows_is_refused_by_name(
     append(files / "later.jsonl", changed(runs[0], "server", mechanism="epol_level"))
     for command in ("calibrate", "validate"):
         refused = said(call(command, "server", "later.jsonl", "--profile", "machine.toml"))
-        assert refused.startswith("error: server.mechanism: must be of ")
+        assert refused.startswith("error: server.mechanism: must be one of ")
         assert 'got "epol_level"' in refused
 
 

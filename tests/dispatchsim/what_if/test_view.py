@@ -118,7 +118,7 @@ def test_leaving_what_was_measured_is_said() -> None:
     (far,) = cautions(view_of(idle="50000"))
     assert "measured up to 10000" in far
     (lent,) = cautions(view_of(mechanisms="kqueue"))
-    assert "lent by epoll_level" in lent
+    assert "borrowed from epoll_level" in lent
     (old,) = cautions(view_of(profile="pentium3-400-linux-2.4"))
     assert "reconstructed" in old
 
