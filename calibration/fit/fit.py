@@ -65,7 +65,7 @@ def fit_profile(
     name, command:
         Name of the profile (default: the machine's id), and its recorded command.
     replicates, seed:
-        Of the bootstrap.
+        Number of resamples, and seed.
     simulated_ns:
         Length of the simulated window at the fit point.
     report:

@@ -121,12 +121,12 @@ def test_the_words_name_what_is_known_what_was_rejected_and_what_more_runs_it_ta
     assert "fewer than" not in text
     few = [run.model_copy(update={"point": SELECT}) for run in runs(900, 1000)]
     only_few = noise_text(by_point([*known, *few]).values(), 0.03, FIGURES, "loads")
-    assert only_few.endswith("; 1 load has fewer than 3 runs that count")
+    assert only_few.endswith("; 1 load has fewer than 3 accepted runs")
     assert "of the others" not in only_few
     text = noise_text([known, unsure, few, few], 0.03, FIGURES)
     assert text.endswith(
         "; half of the others with 3 runs need at most 68.6 times as many runs; "
-        "2 points have fewer than 3 runs that count"
+        "2 points have fewer than 3 accepted runs"
     )
 
 
