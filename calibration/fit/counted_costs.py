@@ -33,8 +33,8 @@ The guest has one CPU, so work of different CPUs need not be separated. Clients 
 delay to them is a setting of the target. Closing leaves memory to RCU, which a kernel thread frees
 before the CPU may sleep (Linux kernel/rcu/tiny.c, kernel/softirq.c wakeup_softirqd). The model
 charges it at the first sleep after such a call. Mechanisms that only some kernels or servers have
-get costs if a guest measured them: told.py, changes.py, threads.py, rings.py. Sources:
-sim/cpu/interrupts.py, models/*.py, micro/*.c.
+get costs if a guest measured them: told.py, changes.py, threads.py, rings.py.
+Sources: sim/cpu/interrupts.py, models/*.py, micro/*.c.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ _KIB = 1024
 _SINCE = "interrupt.entry_since"
 _SYN_SAVED = "interrupt_connect, less interrupt_dropped"
 _FOREIGN_NS_MAX = 20_000
-"""Limit of a wake-up's busy time over that of its thread and packet: above, others ran, too."""
+"""Busy time of a wake-up, beyond its thread and packet, above which other tasks ran, too."""
 
 
 def micro_costs(medians: Medians, since: Fitted | None = None) -> dict[str, Fitted]:

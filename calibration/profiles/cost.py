@@ -67,9 +67,9 @@ class Cost(Frozen):
     def factor(self, normal: float) -> float:
         """Return a lognormal factor from a standard normal number.
 
-        95% of these factors lie between `low / value` and `high / value`, taken at the middle knot
-        on a logarithmic scale. A value of 0 stays 0. An interval that reaches 0 counts as equally
-        wide below and above the value.
+        95% of these factors lie between `low / value` and `high / value`, both as geometric means
+        over the knots. A value of 0 stays 0. An interval that reaches 0 counts as equally wide
+        below and above the value.
         """
         logs = [
             (math.log(low / value) if low > 0 else -math.log(high / value), math.log(high / value))

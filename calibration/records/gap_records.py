@@ -115,7 +115,7 @@ def periodic(gaps: Gaps) -> tuple[int, NDArray[np.bool_]]:
     """Return the period of the timer tick in ns, and which recorded gaps are ticks.
 
     A tick has another gap one period before or after it, within 50 us. The period is that of the
-    usual CONFIG_HZ with the most ticks, or the shortest within a tenth of that number. It is 0 if
+    usual CONFIG_HZ with the most ticks, or a shorter one with at least 90% of these. It is 0 if
     fewer than half of all gaps have a neighbour. About 5% of 280 gaps a second have one by chance.
     """
     at_ns = np.array(gaps.at_ns, np.int64)
