@@ -26,8 +26,8 @@ becoming idle; saved_ns is this saving. On the counted target with n above 2, th
 the waking thread before it sleeps, so a hop has two switches; n = 2 has one, and is used. There are
 no caches on the counted target, so a switch does not cost more with more threads. A switch between
 threads costs no more than waking, as they share their address space. fork() is measured for a
-process as large as the bench, on hardware with its second thread. Sources:
-models/threads/blocking.py, models/programs/thread_per_connection.py, micro/handover.c,
+process as large as the bench, on hardware with its second thread.
+Sources: models/threads/blocking.py, models/programs/thread_per_connection.py, micro/handover.c,
 micro/spawned.c, micro/sleepers.c; Linux kernel/sched/core.c __schedule(), kernel/fork.c
 copy_process().
 """
