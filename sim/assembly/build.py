@@ -1,4 +1,4 @@
-"""From trace, costs and settings to the state before a run: clients about to come, nothing open."""
+"""From trace, costs and settings to the state before a run: planned clients, nothing open."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ def build_world(
     requests_max: int | None = None,
     has_several: bool = False,
 ) -> World:
-    """Return the state before a run; every random draw besides the trace is made here.
+    """Return the state before a run; all random numbers besides the trace are made here.
 
     Parameters
     ----------
     program, trace, costs, settings:
-        What is run. The trace may be the first rows of a longer one.
+        The run. The trace may be the first rows of a longer one.
     column:
         How columns are held.
     n_connections:
@@ -61,8 +61,8 @@ def build_world(
     n_led:
         Connections of processes that may be open at once besides, at most (`engine/hosted.py`).
     requests_max:
-        Requests that may be due in the run, at most; None: as many as the trace could make. Where
-        they run out clients fall silent.
+        Largest number of requests due in the run; None: as many as the trace could make. Beyond
+        it clients fall silent.
     has_several:
         Whether connections behind those of *trace* may make several requests.
 
@@ -252,7 +252,7 @@ def build_world(
 
 
 def _draws(trace: Trace, settings: RunSettings, costs: Costs) -> dict[str, Any]:
-    """Return the columns that are drawn, or looked up by class, by name."""
+    """Return the columns of random values, and of values by class, by name."""
     seed, client, classes = settings.seed, settings.client, settings.classes
     _check_classes(trace, len(classes))
     return {
@@ -317,7 +317,7 @@ def _check_room(settings: RunSettings, n_before: int, fds_needed: int) -> None:
     kernel, limits = settings.kernel, settings.limits
     if n_before > 0 and fds_needed > limits.fd_limit:
         raise ValueError(
-            f"idle must leave the server a descriptor: {n_before} connections that are open before "
+            f"idle must leave the server a descriptor: {n_before} connections open before "
             f"the run need {fds_needed} descriptors, fd_limit is {limits.fd_limit}"
         )
     least = fds_needed + kernel.files_elsewhere

@@ -1,4 +1,4 @@
-"""Settings of a run are checked here, one by one and together, before anything is built."""
+"""Checks of the settings of a run, one by one and together, before it is built."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..state.units import PERMILLE
 
 
 def fds_needed_by(n_listening: int, own_fds: int) -> int:
-    """Return what a server needs: standard streams, listeners, its mechanism's, a connection."""
+    """Return the descriptors a server needs: streams, listeners, its mechanism's, a connection."""
     return 4 + (1 + own_fds) * n_listening
 
 
@@ -35,7 +35,7 @@ def has_siblings(signals: SignalSettings, mechanism: Mechanism) -> bool:
 def check(settings: RunSettings, own_fds: int = 1, *, one_at_a_time: bool = False) -> None:
     """Check every setting, for a mechanism that takes *own_fds* for each interest set.
 
-    Of threads with *one_at_a_time* of their descriptors there may be far more.
+    There may be far more threads that serve *one_at_a_time* of their descriptors.
 
     Raises
     ------
@@ -79,18 +79,20 @@ def check(settings: RunSettings, own_fds: int = 1, *, one_at_a_time: bool = Fals
 def check_backend(
     settings: RunSettings, program: Program, *, one_at_a_time: bool, has_siblings: bool
 ) -> None:
-    """Check that *program* can ask the backend in *settings*, if there is one.
+    """Check that *program* can query the backend in *settings*, if there is one.
 
     Raises
     ------
     ValueError
-        With the name, the rule and the value of what stands against it.
+        With the name, the rule and the value of the setting that prevents it.
     """
     n = settings.backend.connections
     if n == 0:
         return
     if not program.asks_backend:
-        raise ValueError(f"backend connections must be 0 with a program that asks none, got {n}")
+        raise ValueError(
+            f"backend connections must be 0 with a program that has no queries, got {n}"
+        )
     if has_siblings:
         raise ValueError(
             f"backend connections must be 0 where recovery_hands_over is true: a sibling that "
@@ -98,8 +100,8 @@ def check_backend(
         )
     if settings.client.closing == Closing.HALF_CLOSE:
         raise ValueError(
-            "client closing must not be HALF_CLOSE with a backend: a client that ends while its "
-            f"request is there counts as gone, got {settings.client.closing}"
+            "client closing must not be HALF_CLOSE with a backend: a client that half-closes while "
+            f"its request is there counts as gone, got {settings.client.closing}"
         )
     too_few = too_few_to_backend(settings, one_at_a_time=one_at_a_time)
     if too_few is not None:

@@ -1,4 +1,4 @@
-"""The gaps of the host before a run: which recording each CPU has, and where in it the run begins.
+"""The gaps of the host before a run: each CPU's recording, and the run's start in it.
 
 Sources of the recordings: calibration/records/gap_records.py.
 """
@@ -39,7 +39,7 @@ def gap_numbers(settings: RunSettings, costs: Costs) -> dict[str, Any]:
 
 
 def first_gaps(settings: RunSettings) -> Iterator[dict[str, Any]]:
-    """Yield of each CPU of the server which gap of the recording is its first, and how it is moved.
+    """Yield for each CPU of the server its first gap in the recording, and the shift in time.
 
     A gap that is on as the run begins is left out.
     """
@@ -58,7 +58,7 @@ def _of_clients(settings: RunSettings, costs: Costs) -> HostGaps:
 
 
 def _begins_at_ns(gaps: HostGaps, seed: int, stream: str, n: int) -> list[int]:
-    """Return at which time of a recording the run of each of *n* CPUs begins."""
+    """Return the start in the recording for each of *n* CPUs."""
     if not gaps.at_ns or not gaps.is_drawn:
         return [0] * n
     return [int(at_ns) for at_ns in generator(seed, stream).integers(gaps.period_ns, size=n)]

@@ -1,13 +1,13 @@
-"""A window of rows that moves along a trace: memory for those that are open, not for all.
+"""A window of rows that moves along a trace: memory only for open connections.
 
     trace     ... done done done │ open  done  open  next  ... │ not drawn yet
                                  └──────── the window ─────────┘
     refill    ended ones go to the tally ─ open ones move to the front ─ new rows behind them
 
-A run numbers its connections by their row in the window. When the rows run out, those that have
-ended are counted and dropped, and the others are renumbered wherever they are named: on the
-calendar, in accept queues, among packets that wait to be handled, and in the table of descriptors.
-Their order stays, so the run goes on as if nothing had happened.
+A run numbers its connections by their row in the window. When the rows run out, ended connections
+are counted and dropped. The others are renumbered everywhere: on the calendar, in accept queues,
+in waiting packets, and in the table of descriptors. Their order stays, so the run continues
+unchanged.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ from ..wire.paths import paths_of
 
 _OF_ROWS = {name: each for name, each in COLUMNS.items() if each.per == Per.CONNECTION}
 _UNKNOWN = [int(each) for each in (Stage.NONE, Stage.CLOSED, Stage.BY_COOKIE, Stage.EXPIRED)]
-"""Stages of which the server keeps no record."""
+"""Stages in which the server keeps no record of a connection."""
 _OF_NO_CONNECTION = [int(Occurrence.DATAGRAM), int(Occurrence.BACKEND_REPLY)]
-"""Packets that come to no connection of a client."""
+"""Kinds of packets without a client's connection."""
 _MARGIN = 2
 """Rows in reserve when the engine asks for more: no occurrence starts more connections."""
 _REQUESTS_MARGIN = 20_000
-"""Room in reserve when the engine asks for more: calls that cost nothing may answer as many events
-as a wait returns before the engine looks, and each reply makes a request due."""
+"""Room in reserve when the engine asks for more: with calls of no cost the server may reply to all
+events of a wait before the engine checks, and each reply makes a request due."""
 _OF_REQUESTS = tuple(name for name, each in COLUMNS.items() if each.per == Per.REQUEST)
 
 Indices = NDArray[np.int64]
@@ -122,12 +122,12 @@ class RowWindow:
         )
 
     def _begun(self, name: str) -> NDArray[np.int64]:
-        """Return that column of the rows that the run has come to."""
+        """Return that column for the rows that have begun."""
         column = cast(NDArray[np.int64], getattr(self._world, name))
         return column[self._world.n_idle : self._world.next_row]
 
     def _living(self) -> NDArray[np.bool_]:
-        """Return which of the rows that have begun the run still refers to."""
+        """Return the begun rows to which the run still refers."""
         world = self._world
         stage = self._begun("stage")
         living: NDArray[np.bool_] = self._begun("status") == int(Status.OPEN)
@@ -164,11 +164,11 @@ class RowWindow:
         return _array(getattr(self._world, name))[: self._world.n_requests]
 
     def _drop_requests(self, living: NDArray[np.bool_]) -> None:
-        """Hand the requests to the tally whose fate is known, and forget them.
+        """Hand the requests with a known fate to the tally, and forget them.
 
-        These have a reply, or their connection is no longer *living*. A reply that is still on its
-        way has not come. An attempt that has failed, of which something is still on its way to the
-        server, is asked when its request was due.
+        They have a reply, or their connection is no longer *living*. A reply on its way has not
+        arrived. A failed attempt with packets on their way to the server still needs the due time
+        of its request.
         """
         world = self._world
         reply_ns, row = self._requests("reply_ns"), self._requests("asked_on")

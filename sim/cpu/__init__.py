@@ -1,1 +1,1 @@
-"""CPUs: who runs, what interrupts take, which packets wait."""
+"""CPUs: running threads, interrupts, waiting packets."""

@@ -1,4 +1,4 @@
-"""Gaps of the host on the server's CPUs: nothing goes on there, neither threads nor interrupts.
+"""Gaps of the host on the server's CPUs: neither threads nor interrupts run.
 
     softirq      ▇▇▇▇│      host      │▇▇▇▇▇      what it cuts goes on behind it
     packet                ▲            └ handled behind it, in an interrupt of its own
@@ -21,7 +21,7 @@ from .processor import is_other
 
 
 def plan_gaps(world: World) -> None:
-    """Have the first gap of each CPU come, if there are any."""
+    """Schedule the first gap of each CPU, if there are any."""
     if world.n_server_gaps > 0:
         for k in range(len(world.cpus)):
             _plan_next(world, world.cpus[k])
@@ -58,7 +58,7 @@ def through_gaps_ns(world: World, cpu: Cpu, begin_ns: int, work_ns: int) -> int:
 
 
 def taken_after_ns(world: World, cpu: Cpu, from_ns: int) -> int:
-    """Return how long the gaps are together that have been taken, from *from_ns* on."""
+    """Return the total length of gaps taken from *from_ns* on."""
     sum_ns = 0
     i, shift_ns = cpu.next_gap, cpu.gap_shift_ns
     for _ in range(cpu.n_gaps):

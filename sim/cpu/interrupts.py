@@ -1,11 +1,11 @@
-"""Receive processing on the server's CPU: it preempts, it coalesces, and a process is billed.
+"""Receive processing on the server's CPU: preemption, coalescing, and the bill to a process.
 
         packet      packet packet
           |           |  |
     idle ─┤ entry+pkt ├──┴─ pkt ─ pkt ┤ idle        entry once while the softirq keeps running
 
-A packet has its effect when it has been handled. On one CPU nothing runs in between, so there it
-may have it at once; other CPUs go on meanwhile, and see it neither in a queue nor on a ready list.
+A packet takes effect when it has been handled. On one CPU nothing runs in between, so there it may
+take effect at once. Other CPUs run meanwhile, and do not see it in a queue or on a ready list.
 What interrupts leave to a thread is in sim/cpu/receiving.py.
 
 Sources: Linux net/core/dev.c (backlog, NAPI), kernel/sched/cputime.c without
@@ -26,7 +26,7 @@ from .gaps import host_takes_from, taken_after_ns, through_gaps_ns
 from .processor import idle_exit_ns, is_other, progress_ns, thread_of
 
 _BACKEND_FLOWS = 1 << 30
-"""The first number of a flow from the backend, behind those of clients."""
+"""The first number of a flow from the backend, after those of clients."""
 
 
 def steered_to(world: World, c: int) -> Cpu:
@@ -101,7 +101,7 @@ def _out_of_idleness_ns(world: World, cpu: Cpu) -> int:
 
 
 def _entry_ns(world: World, since_ns: int) -> int:
-    """Return what entering an interrupt takes *since_ns* after the last one had ended."""
+    """Return the cost of entering an interrupt *since_ns* after the end of the last one."""
     entry_ns = world.costs.interrupt.entry_ns
     if world.entry_varies:
         entry_ns += curve_ns(world.costs.interrupt.entry_since, since_ns // MICROSECOND_NS)
@@ -116,7 +116,7 @@ def is_beside_clients(costs: Costs, network: NetworkSettings) -> bool:
 
 
 def delivers_own(world: World, cpu: Cpu) -> bool:
-    """Return whether *cpu* handles what it sends to a client on its machine, within a call.
+    """Return whether *cpu* handles its own packet to a client on its machine, within the call.
 
     That is a reply within a write, or a FIN or reset within a close. With the close of a connection
     that its client has reset, nothing is sent.
@@ -138,9 +138,9 @@ def _is_in_delivery(world: World, cpu: Cpu) -> bool:
 
 
 def datagram_price_ns(world: World, cpu: Cpu) -> int:
-    """Return what a datagram takes in an interrupt of *cpu* beside the entry, if it has to enter.
+    """Return the cost of a datagram in an interrupt of *cpu*, in addition to the entry, if any.
 
-    It may enter for less than segments do: then this is less, and may be negative.
+    Its entry may cost less than that of segments: then this is less, and may be negative.
     """
     costs = world.costs.interrupt
     if costs.datagram_entry_ns > 0 and cpu.irq_free_ns < world.now_ns:
@@ -149,7 +149,7 @@ def datagram_price_ns(world: World, cpu: Cpu) -> int:
 
 
 def way_ns(world: World) -> int:
-    """Return how long the next interrupt is on its way: as arbitrary as a flow's hash."""
+    """Return the latency of the next interrupt, chosen by a hash."""
     draw = (flow_hash(world.counts[count.INTERRUPTS]) >> 8) % PERMILLE
     return curve_ns(world.costs.interrupt.way, draw)
 

@@ -1,4 +1,4 @@
-"""CPUs and the threads that run on them: the records, and when each CPU ends what it does.
+"""CPUs and their threads: the records, and the end of each CPU's current step.
 
     workers        0 ... W-1   threads of the server program, pinned to the CPUs in turn
     others, by CPU:
@@ -25,12 +25,12 @@ def thread_of(world: World, number: int) -> Worker:
 
 
 def is_other(world: World, number: int) -> bool:
-    """Return whether the thread of that *number* is none of the server program."""
+    """Return whether the thread of that *number* does not belong to the server program."""
     return number >= len(world.workers)
 
 
 def weight_of(world: World, number: int) -> int:
-    """Return the weight of the thread of that *number*: what its nice value makes of its share."""
+    """Return the scheduling weight of the thread of that *number*, from its nice value."""
     is_busy = number >= len(world.workers) + 2 * len(world.cpus)
     return world.busy_weight if is_busy else WEIGHT
 
@@ -41,7 +41,7 @@ def packet_thread(world: World, cpu: Cpu) -> Worker:
 
 
 def stall_of(world: World, cpu: Cpu) -> Worker:
-    """Return what keeps *cpu* from all threads when it is stalled."""
+    """Return the thread that occupies *cpu* in a stall."""
     return world.others[len(world.cpus) + cpu.number]
 
 
@@ -54,7 +54,7 @@ def idle_exit_ns(world: World, idle_ns: int) -> int:
 
 
 def due_ns(cpu: Cpu) -> int:
-    """Return when *cpu* ends what it does, if no further interrupt steals from it."""
+    """Return the end of the current step of *cpu*, without further interrupts."""
     if not cpu.idle:
         return cpu.step_begin_ns + cpu.step_ns + cpu.stolen_ns - cpu.step_stolen_ns
     if cpu.n_runnable > 0:
@@ -63,7 +63,7 @@ def due_ns(cpu: Cpu) -> int:
 
 
 def first_due(world: World) -> Cpu:
-    """Return the CPU that ends first what it does; the lowest of those that end together."""
+    """Return the CPU whose current step ends first; the lowest number in a tie."""
     first = world.cpus[0]
     first_ns = due_ns(first)
     for i in range(1, len(world.cpus)):
@@ -74,7 +74,7 @@ def first_due(world: World) -> Cpu:
 
 
 def is_on_cpu(worker: Worker) -> bool:
-    """Return whether *worker*, which has something to do, is at it, as far as its CPU goes."""
+    """Return whether *worker*, which is not asleep, has its CPU."""
     return worker.slice_state == ON_CPU
 
 

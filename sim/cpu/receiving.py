@@ -1,4 +1,4 @@
-"""Packets that wait: which thread handles them when an interrupt does not, and which are lost.
+"""Waiting packets: the thread that handles them when an interrupt does not, and losses.
 
     softirq     interrupt ─► packet, packet ... budget ─► queue ─► ksoftirqd, a thread among others
                 (a device may wait for packets that come together)
@@ -6,17 +6,16 @@
     polling     interrupt ─► ring ─► polls: above all processes, for a share of each tick
                                  full: lost, and its sender repeats it
 
-The first is Linux. A softirq handles packets in rounds of 64, and after each round it goes on only
-until the budget is used up (ten rounds), until two milliseconds are over as ticks count them (one
-tick of 4 ms, however soon it comes), or until a thread is to have the CPU. Then a thread has all
-packets, round by round, until none is left. Since Linux 6.5 interrupts go on while that thread
-waits for the CPU: no packet brings one, as they are queued already, but each tick does. The same
-holds on the way out of calls that disable softirqs, which is left out, as is netdev_budget: with
-one queue on a CPU a round of 64 comes before its 300 packets and its 8 ms. In the second, the
-kernel of 4.2BSD, interrupts take precedence over work on what they have brought:
-when packets come as fast as they can interrupt nothing else is ever done, and all are lost after
-having been paid for (receive livelock). The third is its cure: what finds the ring full costs
-nothing, and processes have their share.
+The first is Linux. A softirq handles packets in rounds of 64. It ends after a round if its budget
+is used up (ten rounds), if two milliseconds are over in ticks (one tick of 4 ms, however early it
+comes), or if a thread is to run. Then it wakes ksoftirqd, which gets every packet, round by round,
+until its queue is empty. Since Linux 6.5 interrupts also handle packets while that thread waits for
+the CPU: not at a packet, as it is queued already, but at each tick. Calls that disable softirqs do
+the same at their end; this is left out. So is netdev_budget: with one queue on a CPU a round of 64
+ends before its 300 packets and its 8 ms. In the second, the kernel of 4.2BSD, interrupts take
+precedence over the work on their packets. At the highest interrupt rate no other work is done, and
+all packets are dropped after their cost (receive livelock). The third prevents this: a packet that
+finds the ring full costs nothing, and processes have their share.
 
 Sources: Mogul and Ramakrishnan 1997, "Eliminating receive livelock in an interrupt-driven kernel",
 sections 4 to 7; Linux kernel/softirq.c handle_softirqs(), invoke_softirq(), run_ksoftirqd();
@@ -39,9 +38,9 @@ from .processor import packet_thread
 from .scheduling import wake_other
 
 _ROUND = 64
-"""Packets of a round: net.core.dev_weight."""
+"""Packets in a round: net.core.dev_weight."""
 _SOFTIRQ_NS = 2 * MILLISECOND_NS
-"""After which a softirq gives up: MAX_SOFTIRQ_TIME."""
+"""Time limit of a softirq: MAX_SOFTIRQ_TIME."""
 
 
 def comes_late(kernel: KernelSettings, costs: Costs) -> bool:
@@ -50,9 +49,9 @@ def comes_late(kernel: KernelSettings, costs: Costs) -> bool:
 
 
 def asks_after(kernel: KernelSettings, costs: Costs) -> int:
-    """Return how many packets a softirq handles before it asks whether to go on.
+    """Return the number of packets that a softirq handles before it checks its limits.
 
-    It is none where packets come late, or where something else than a softirq handles them.
+    It is 0 where packets arrive with a delay, or where no softirq handles them.
     """
     if kernel.packets != Packets.SOFTIRQ or comes_late(kernel, costs):
         return 0

@@ -1,11 +1,11 @@
-"""Connections that the server keeps open to its backend, and which request each one has.
+"""Connections that the server keeps open to its backend, with the request of each.
 
     request is read ─► a connection of the pool is free ─► query ─► reply ─► free again
                          └─► waits in line ─────────────────┘         └─► the first in line has it
 
-Each interest set has a pool of its own; threads have one in common. A connection has one request at
-a time. A client that is gone leaves the line. If its request is at the backend, the connection is
-taken until the reply has been read, and the reply is discarded.
+Each interest set has its own pool; threads share one. A connection has one request at a time. A
+client that is gone leaves the queue. If its request is at the backend, the connection stays taken
+until the reply has been read, and the reply is discarded.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from ..state.mechanism import spend
 from ..state.world import Worker, World
 
 QUERY_BYTES = 256
-"""What is written to the backend for a request; its reply is one packet, too."""
+"""Bytes of a query to the backend; its reply is one packet, too."""
 IN_LINE = -2
 """`World.asks` of a descriptor whose request waits for a connection to the backend."""
 NO_REPLY = -2
-"""What a read of a connection returns on which no reply has come (EAGAIN)."""
+"""Result of a read of a connection without a reply (EAGAIN)."""
 
 
 def is_backend(world: World, fd: int) -> bool:
@@ -49,7 +49,7 @@ def needs_backend(world: World, fd: int) -> bool:
 
 
 def ask(world: World, pool: int, fd: int) -> int:
-    """Return a free connection of *pool*, which has the request of *fd* now, or NONE: in line."""
+    """Give the request of *fd* a free connection of *pool* and return it, or NONE: it is queued."""
     k = world.first_free[pool]
     if k == NONE:
         _stand_in_line(world, pool, fd)

@@ -3,8 +3,8 @@
     listening thread   accept ─► queue of a worker ─► write(its eventfd)
     worker             eventfd readable ─► read it ─► watch all that is in its queue
 
-The first worker serves nobody; the others have no listener. A connection is watched by nobody on
-its way: what its client sends meanwhile is found when it is watched.
+The first worker serves no connections; the others have no listener. No worker watches a connection
+in a queue: its client's data is found when the connection is watched.
 
 Sources: memcached 1.6, thread.c dispatch_conn_new(), thread_libevent_process(); eventfd(2).
 """

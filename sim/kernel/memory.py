@@ -21,7 +21,7 @@ from ..state.world import World
 
 
 def sockets_bytes(world: World) -> int:
-    """Return what connections take: half open, queued, accepted, or to the backend."""
+    """Return the memory of connections: half open, queued, accepted, or to the backend."""
     memory = world.memory
     n_open = world.counts[count.CONNECTIONS_OPEN] + world.backend.connections
     n_bytes = n_open * memory.socket_bytes
@@ -32,13 +32,13 @@ def sockets_bytes(world: World) -> int:
 
 
 def buffers_bytes(world: World) -> int:
-    """Return what waits in receive buffers to be read, and in send buffers to be acknowledged."""
+    """Return the memory of unread receive buffers and unacknowledged send buffers."""
     memory = world.memory
     return world.n_unread * memory.request_bytes + world.n_unacked * memory.reply_kib_bytes // KIB
 
 
 def watches_bytes(world: World) -> int:
-    """Return what the kernel keeps of descriptors that are watched, and of queued signals."""
+    """Return the memory of watched descriptors and of queued signals."""
     n_watched = 0
     for i in range(len(world.sets)):
         n_watched += world.sets[i].n_watched
@@ -47,7 +47,7 @@ def watches_bytes(world: World) -> int:
 
 
 def threads_bytes(world: World) -> int:
-    """Return what the threads of the server take: a pool, or one and one for each connection."""
+    """Return the memory of the server's threads: a pool, or one and one for each connection."""
     n = len(world.workers)
     if world.blocking.threads != Threads.POOL:
         n = 1 + world.counts[count.CONNECTIONS_OPEN]
@@ -55,5 +55,5 @@ def threads_bytes(world: World) -> int:
 
 
 def time_wait_bytes(world: World) -> int:
-    """Return what connections in TIME_WAIT take."""
+    """Return the memory of connections in TIME_WAIT."""
     return world.n_time_wait * world.memory.time_wait_bytes

@@ -24,13 +24,13 @@ from .descriptors import open_fd
 
 
 def waits_for_request(world: World, fd: int) -> None:
-    """Have the time of a request on *fd* begin now."""
+    """Start the time of a request on *fd* now."""
     if world.program.request_timeout_ns > 0:
         world.since_ns[fd] = world.now_ns
 
 
 def have_waited(world: World, first_fd: int, end_fd: int) -> None:
-    """Have clients wait on a range of descriptors since before the run, evenly over the time."""
+    """Start the times on a range of descriptors before the run, evenly spread."""
     timeout_ns = world.program.request_timeout_ns
     if timeout_ns > 0:
         for fd in range(first_fd, end_fd):
@@ -82,7 +82,7 @@ def next_late(world: World, interests: InterestSet, fd: int) -> int:
 
 
 def times_its_read(world: World, worker: Worker, fd: int) -> None:
-    """Have the read that *worker* is about to sleep in on *fd* end when its time is over."""
+    """Set the time-out of the read on *fd* in which *worker* is about to sleep."""
     if world.interest[fd] != READABLE or worker.timer_ns != NEVER_NS:
         return  # the timer of an earlier read goes off before, and is set anew
     worker.timer_ns = max(world.now_ns, world.since_ns[fd] + world.program.request_timeout_ns)

@@ -28,9 +28,9 @@ from .interest_set import any_ready
 
 
 def sleep(world: World, worker: Worker) -> Iterator[int]:
-    """Yield what it takes to block until the interest set's `notify` wakes it, and to run again.
+    """Yield the CPU times to block until the interest set's `notify` wakes it, and to run again.
 
-    A busy server does not block: `worker.spin_ns` is what it takes to ask once more.
+    A busy server does not block: `worker.spin_ns` is the time of one more poll.
     """
     if world.program.busy:
         yield from spend(worker, activity.WAIT, _spin(world, worker))
@@ -69,7 +69,7 @@ def falling_asleep_ns(world: World, worker: Worker) -> int:
 
 
 def off_cpu_ns(world: World, worker: Worker, saved_ns: int) -> int:
-    """Return what it takes *worker* to fall asleep, and leave its CPU to another one or idle."""
+    """Return the CPU time in which *worker* falls asleep, and leaves its CPU to another or idle."""
     cost_ns: int = falling_asleep_ns(world, worker)
     if worker.cpu.n_runnable > 0:
         cost_ns -= min(saved_ns, world.costs.interrupt.sleep_ns)
@@ -77,7 +77,7 @@ def off_cpu_ns(world: World, worker: Worker, saved_ns: int) -> int:
 
 
 def on_cpu_ns(world: World, worker: Worker, saved_ns: int) -> int:
-    """Return what it takes *worker*, which was off its CPU, to be on it again."""
+    """Return the CPU time in which *worker* comes back to its CPU."""
     interrupt = world.costs.interrupt
     cost_ns: int = interrupt.wake_ns
     if worker.cpu.handed_over:

@@ -42,11 +42,11 @@ from .request_timeouts import waits_for_request
 END_OF_FILE = 0
 WHOLE_REQUEST = 1
 PART = 2
-"""What a read found; NONE is EAGAIN."""
+"""The result of a read; NONE is EAGAIN."""
 NO_FD = -2
-"""What accept returns at the limit of descriptors (EMFILE), or of files (ENFILE)."""
+"""Result of accept at the limit of descriptors (EMFILE), or of files (ENFILE)."""
 FAILED = -2
-"""What write returns on a connection that its client has reset (ECONNRESET or EPIPE)."""
+"""Result of write on a connection that its client has reset (ECONNRESET or EPIPE)."""
 
 
 def accept(world: World, worker: Worker) -> int:

@@ -1,1 +1,1 @@
-"""Compiled C libraries: where they come from, and who may put one where it is loaded from."""
+"""Compiled C libraries: their origin, and the users that are trusted to place one."""

@@ -1,4 +1,4 @@
-"""The user's folder of compiled code: where it is, one builder for each entry, and what is kept.
+"""The user's cache of compiled code: its folder, one builder for each entry, its clean-up.
 
     <cache>/native/  NAME-KEY.so              a library, with its checksum
                      NAME-KEY.c               its source, with DISPATCHSIM_KEEP_C=1
@@ -42,11 +42,11 @@ _held: dict[tuple[int, int], int] = {}
 
 
 class DamagedError(Exception):
-    """A kept entry is not what was written, or is not for this machine."""
+    """A cache entry is damaged, or not for this machine."""
 
 
 class CacheWarning(UserWarning):
-    """Compiled code cannot be kept or was not trusted; the message is one sentence."""
+    """Compiled code cannot be stored, or was not trusted; the message is one sentence."""
 
 
 def user_folder() -> Path:
@@ -82,7 +82,7 @@ def make_folder(path: Path) -> None:
 
 @contextlib.contextmanager
 def locked(path: Path, *, wait_s: float) -> Iterator[None]:
-    """Hold the lock that the file *path* stands for; it is gone at the end.
+    """Hold the lock of the file *path*, which is removed at the end.
 
     Raises
     ------
@@ -139,9 +139,9 @@ def read(path: Path) -> bytes:
     Raises
     ------
     DamagedError
-        If it is not what was written, or is being removed.
+        If it is damaged, or is being removed.
     UntrustedError
-        If somebody else could have written it.
+        If another user could have written it.
     OSError
         If it is not there.
     """
@@ -177,7 +177,7 @@ def hold(descriptor: int) -> bool:
 def remove(path: Path, *, unused_s: float = 0.0) -> bool:
     """Remove the entry *path*, a file or a folder, with its source; return whether it is gone.
 
-    What a process builds or uses stays, and what was used within *unused_s*.
+    Entries that a process builds or uses stay, and entries used within *unused_s*.
     """
     try:
         with locked(lock_of(path), wait_s=0):
@@ -205,7 +205,7 @@ def _delete(path: Path) -> None:
 
 
 def lock_of(path: Path) -> Path:
-    """Return the file whose lock builders of the entry *path* hold.
+    """Return the lock file of builders of the entry *path*.
 
     >>> lock_of(Path("poll-1f.so")).name, lock_of(Path("poll-1f.x7.building")).name
     ('poll-1f.lock', 'poll-1f.lock')
@@ -214,7 +214,7 @@ def lock_of(path: Path) -> Path:
 
 
 def tidy(folder: Path, *patterns: str) -> None:
-    """Remove what killed builds left in *folder*, and the entries *patterns* that nobody uses."""
+    """Remove leftovers of killed builds in *folder*, and unused entries that match *patterns*."""
     for left in (*folder.glob(f"*{BUILDING}"), *folder.glob(f"*{PART}")):
         with contextlib.suppress(OSError), locked(lock_of(left), wait_s=0):
             if left.suffix == PART:

@@ -1,4 +1,4 @@
-"""The C compiler: found once a process, always called alike, never waited for without end.
+"""The C compiler: found once a process, always called with the same flags, with a time-out.
 
     $CC ─► cc ─► gcc ─► clang ─► ziglang, a package of Python's that holds one
 
@@ -47,7 +47,7 @@ class NoCompilerError(RuntimeError):
 
 
 class CompilerFailedError(RuntimeError):
-    """The C compiler did not do its work; the message is one sentence."""
+    """The C compiler failed; the message is one sentence."""
 
 
 @dataclass(frozen=True)
@@ -181,7 +181,7 @@ def finished(command: Sequence[str], folder: Path | None, seconds_max: float) ->
 
 
 def _environment(folder: Path | None) -> dict[str, str]:
-    """Return all that a compiler is to know of its environment when it works in *folder*."""
+    """Return the complete environment of a compiler that works in *folder*."""
     known = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"}
     if folder is None:
         return known

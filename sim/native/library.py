@@ -6,9 +6,9 @@
                      ─► compile there, once for all processes
                      ─► no place to keep it?           compile for this process alone, in memory
 
-A kept library is loaded by its path: debuggers look for it there, and `trust` has made sure of
-every folder on the way. What lies in the cache and is not trusted, damaged or of another processor
-is made anew.
+A stored library is loaded by its path: debuggers look for it there, and `trust` has checked every
+folder on the way. Libraries in the cache that are not trusted, damaged or for another processor are
+compiled again.
 
 Sources: dlopen(3); memfd_create(2); elf(5).
 """
@@ -46,7 +46,7 @@ _memory: list[int] = []
 
 
 def load(name: str, text: str, *, flags: tuple[str, ...] = ()) -> ctypes.CDLL:
-    """Return the library that the C *text* makes, compiled with more *flags*.
+    """Return the library compiled from the C *text*, with more *flags*.
 
     *name* is part of its file names. Exported functions need the attribute
     `visibility("default")`. Any number of threads and processes may call this at once.
@@ -68,7 +68,7 @@ def load(name: str, text: str, *, flags: tuple[str, ...] = ()) -> ctypes.CDLL:
 
 
 def is_ready(name: str, text: str, *, flags: tuple[str, ...] = ()) -> bool:
-    """Return whether `load` needs no time, as it need not compile.
+    """Return whether `load` need not compile.
 
     Errors of the compiler as for `load`.
     """
@@ -82,7 +82,7 @@ def is_ready(name: str, text: str, *, flags: tuple[str, ...] = ()) -> bool:
 
 
 def load_shipped(name: str) -> ctypes.CDLL | None:
-    """Return the library *name* of the installed wheel; None if there is none that loads here."""
+    """Return the library *name* of the installed wheel; None if none can be loaded here."""
     return _loaded_shipped(SHIPPED_FOLDER / platform.machine() / f"{name}.so")
 
 
@@ -122,7 +122,7 @@ def _kept_or_compiled(name: str, text: str, flags: tuple[str, ...]) -> ctypes.CD
         return _kept(path) or _kept_now(compiler, path, text, flags)
     except OSError as error:
         warnings.warn(
-            "what is compiled cannot be kept, so every process compiles it again: "
+            "compiled code cannot be stored, so every process compiles it again: "
             f"{cache.sentence(error)} ({cache.CACHE_VARIABLE}=FOLDER names another folder)",
             CacheWarning,
             stacklevel=3,
@@ -187,7 +187,7 @@ def _loaded_file(path: Path, content: bytes) -> ctypes.CDLL:
 
 
 def _make(compiler: Compiler, path: Path, text: str, flags: tuple[str, ...]) -> None:
-    """Put the library at *path*: the whole of it, or nothing."""
+    """Put the library at *path*, completely or not at all."""
     # A unique name: a compiler that survives its parent disturbs no later build.
     building = Path(
         tempfile.mkdtemp(prefix=f"{path.stem}.", suffix=cache.BUILDING, dir=path.parent)

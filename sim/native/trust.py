@@ -1,4 +1,4 @@
-"""Files that are run as code: opened only where nobody but this user and root could put them.
+"""Files that are run as code: opened only if just this user and root could have written them.
 
     /  home  me  .cache  dispatchsim  native  epoll-1f.so
     └── every folder: owned by this user or root, written to by nobody else ──┘
@@ -30,7 +30,7 @@ _ACL = "system.posix_acl_access"
 
 
 class UntrustedError(OSError):
-    """Somebody else could have put a file there; the message is one sentence with the cure."""
+    """Another user could have put a file there; the message is one sentence with the cure."""
 
 
 def check_folder(path: Path) -> None:
@@ -39,7 +39,7 @@ def check_folder(path: Path) -> None:
     Raises
     ------
     UntrustedError
-        If somebody else can.
+        If another user can.
     OSError
         If it is not there.
     """
@@ -53,7 +53,7 @@ def opened(path: Path) -> Iterator[int]:
     Raises
     ------
     UntrustedError
-        If somebody else can have written it, or if it is a symbolic link.
+        If another user can have written it, or if it is a symbolic link.
     OSError
         If it is not there.
     """
@@ -128,7 +128,7 @@ def _open_folder(path: Path) -> int:
 
 
 def _check_parent(path: Path, folder: int, inner: os.stat_result) -> None:
-    """Raise if somebody else could exchange *inner*, which is in the open *folder* at *path*."""
+    """Raise if another user could exchange *inner*, which is in the open *folder* at *path*."""
     status = os.fstat(folder)
     mode = status.st_mode
     if mode & stat.S_ISVTX and inner.st_uid in (os.geteuid(), _ROOT_USER):

@@ -34,17 +34,19 @@ class Effect(NamedTuple):
 
 EFFECTS = {
     "interrupt-way": Effect(
-        "an interrupt is on its way to another CPU for a while, and takes its sender's time",
+        "an interrupt on another CPU arrives after a delay, and takes its sender's CPU time",
         ("interrupt.way", "client.interrupt_ns"),
         "interrupt_way",
     ),
     "own-replies": Effect(
-        "a write handles its reply for a client on the same machine, and what comes meanwhile",
+        "a write handles its reply, and packets that arrive meanwhile, for a client on the same "
+        "machine",
         ("call.delivery_ns", "call.delivery_after_ns"),
         "interrupt_way",
     ),
     "own-fins": Effect(
-        "a close handles its FIN for a client on the same machine, and what comes meanwhile",
+        "a close handles its FIN, and packets that arrive meanwhile, for a client on the same "
+        "machine",
         ("call.close_delivery_ns", "call.close_delivery_after_ns"),
         "packets_leave",
     ),
@@ -64,26 +66,26 @@ EFFECTS = {
         "interrupt_later",
     ),
     "dropped-syns-are-cheap": Effect(
-        "a connection request that is dropped is dropped early",
+        "a dropped SYN is dropped early, before most of its work",
         ("interrupt.syn_saved_ns",),
         "interrupt_dropped",
     ),
     "long-idleness": Effect(
-        "a CPU takes longer to leave idleness the longer it was idle",
+        "a CPU takes longer to leave idleness after a longer idle time",
         ("interrupt.idle_exit_since",),
         "handshake_idle",
     ),
     "cold-entries": Effect(
-        "an interrupt takes longer the longer ago the last one was",
+        "an interrupt takes longer after a longer pause, with cold caches",
         ("interrupt.entry_since",),
         "flood",
     ),
 }
-"""By name. Each was found missing in the model, and has a bench that shows it alone."""
+"""The effects by name. Each was once missing in the model; its bench shows it alone."""
 
 
 def without(costs: Costs, names: Iterable[str]) -> Costs:
-    """Return *costs* with those of the effects *names* at their defaults."""
+    """Return *costs* without the effects *names*: their costs are at the defaults."""
     for name in names:
         for cost in EFFECTS[name].costs:
             table, field = cost.split(".")

@@ -280,5 +280,5 @@ def test_a_backend_that_cannot_be_asked_is_refused(
 def test_a_program_that_asks_no_backend_is_refused() -> None:
     program = event_loop(CATALOGUE["epoll_level"].mechanism)._replace(asks_backend=False)
     settings = RunSettings(backend=BACKEND)
-    with pytest.raises(ValueError, match="must be 0 with a program that asks none, got 1"):
+    with pytest.raises(ValueError, match="must be 0 with a program that has no queries, got 1"):
         simulate(program, ONE, toy_costs("epoll_level"), settings)

@@ -215,7 +215,7 @@ def test_where_nothing_can_be_kept_each_process_compiles_for_itself(
     folder: Path, compilations: Compilations, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder.parent.write_text("a file where the folder should be")
-    with warned("what is compiled cannot be kept, so every process compiles it again: "):
+    with warned("compiled code cannot be stored, so every process compiles it again: "):
         assert answered() == 42
     # Not even root can make a folder there.
     monkeypatch.setenv("DISPATCHSIM_CACHE_DIR", "/proc/dispatchsim")
@@ -290,7 +290,7 @@ def test_on_a_full_disk_the_library_is_compiled_in_memory(
 ) -> None:
     printed, messages = on_a_mount('mount -t tmpfs -o size=12k,mode=0700 tmpfs "$0"', TWICE, folder)
     assert printed == "42\n42\n"
-    assert "what is compiled cannot be kept" in messages
+    assert "compiled code cannot be stored" in messages
     assert "o space left on device" in messages
 
 
