@@ -67,27 +67,28 @@ def words() -> list[Word]:
 
 
 WORDS = words()
-ANY_WORD = re.compile(rf"\b(?:{'|'.join(word.pattern.pattern for word in WORDS)})", re.IGNORECASE)
+ANY_WORD = re.compile(rf"\b(?:{'|'.join(word.pattern.pattern for word in WORDS)})")
+"""Any word in a text in lower case, which is much faster than to ignore the case."""
 ANY_WORD_IN_SOURCE = re.compile(
     # Between two words a line may end, and another string begin.
     ANY_WORD.pattern.replace("[- ]", " ").replace(" ", r"\W+")
 )
-"""Without a match in lower case a file has no replaced word."""
+"""Without a match a file has no replaced word."""
 
 
 def replaced(passage: Passage) -> Iterator[tuple[int, str, str, str]]:
     """Yield the line, the word, its replacement and its surroundings in *passage*."""
-    if not ANY_WORD.search(passage.text):
+    if not ANY_WORD.search(passage.text.lower()):
         return
     text = _without_code(passage.text)
-    for match in ANY_WORD.finditer(text):
+    for match in ANY_WORD.finditer(text.lower()):
         word = next(each for each in WORDS if each.pattern.match(text, match.start()))
         allowed = word.allowed.finditer(text) if word.allowed else ()
         if any(each.start() <= match.start() < each.end() for each in allowed):
             continue
         around = " ".join(text[max(0, match.start() - 40) : match.end() + 40].split())
         line = passage.line + text.count("\n", 0, match.start())
-        yield line, match.group(), word.instead, around
+        yield line, text[match.start() : match.end()], word.instead, around
 
 
 def _without_code(text: str) -> str:
