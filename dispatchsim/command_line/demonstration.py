@@ -1,13 +1,16 @@
-"""A first look, soon: forecasts beside measured runs, a figure, one what-if.
+"""A first look, soon: one planner's question at three servers, measured and forecast.
 
-Shortened: one window of a fraction of a second a point, few draws. `dispatchsim validate` takes
-the time to do it properly.
+    at which load does p99 exceed 5 ms?  ─┬─ runs measured on the machine ─┬─► three rows, one
+                                          └─ the same runs simulated ──────┘   picture, one sentence
+
+One of the forecasts is wrong, and the sentence names it. `dispatchsim validate machine` compares
+all points, with intervals.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
@@ -19,81 +22,131 @@ from ..calibration.profiles.choosing import example_profile
 from ..calibration.profiles.cost_profile import Profile
 from ..calibration.running.compiling import Side, compile_engines
 from ..scenario.errors import UserError
-from ..scenario.examples import example_scenarios
-from ..scenario.scenario import Scenario
+from ..scenario.formats import rate_text, time_text
 from ..sim.engine.workers import workers_for
-from ..sim.files.tables import rich_table
+from ..sim.files.tables import Column, Table, rich_table
 from ..sim.files.whole_files import write_whole
 from ..sim.state.units import MILLISECOND_NS
-from ..studies.capacity import Capacity, capacity
-from ..validation.drawing.figures import figures, to_png, to_svg
+from ..validation.drawing.figures import style, to_png
+from ..validation.drawing.looks import look_of
 from ..validation.forecast.forecast import Lengths, Request, forecasts
 from ..validation.points.measured_points import MeasuredPoint, group, held_out_runs
-from ..validation.report.point_tables import score_tables
+from ..validation.scoring.knee import Knee, knees
 from ..validation.scoring.scoring import PointScore, score
+from ..validation.scoring.value_verdicts import WITHIN
 from .door import compiling, notes, progress_bar
 
-IDLE_COUNTS = (0, 1000, 6000)
-USERS = 64
-DRAWS = 6
+SERVERS = (("epoll_level", 6000), ("poll", 0), ("select", 6000))
+"""The servers of the question: a mechanism, and how many idle connections it has."""
+BOUND_NS = 5 * MILLISECOND_NS
 LENGTHS = Lengths(warm_up_ns=150 * MILLISECOND_NS, window_ns=300 * MILLISECOND_NS)
-SEARCHES = 4
-SEARCH_SECONDS = 15.0  # of wall time each; two at once on two CPUs
-OBJECTIVE = "p99 < 50 ms"
+"""Short runs, for the tutorial. The demo simulates runs as long as they were measured."""
 
 Progress = Callable[[int, int], None]
 
 
 def demonstrate(output: Path, console: Console, *, workers: int) -> None:
-    """Print forecasts beside measured runs, write the figure into *output*, answer one what-if.
+    """Print three forecasts beside measured values, and write their picture into *output*.
 
     Raises
     ------
     UserError
-        If no measured runs are shipped for the default profile.
+        If no measured runs are shipped for the example profile.
     """
     began_s = time.monotonic()
     profile = example_profile()
     measured = _measured_points(profile)
-    console.print(f"Costs: {_machine_text(profile)}", markup=False)
-    console.print(
-        f"Runs: {len(measured)} points measured on that machine, none of which the fit has seen.",
-        markup=False,
-    )
     mechanisms = dict.fromkeys(entry.point.server.mechanism for entry in measured)
     compile_engines(list(mechanisms), profile, side=Side.of_testbed(), telling=compiling)
-    with workers_for("auto", workers) as executor:
-        with progress_bar("forecasting") as progress:
-            scores = _scores(measured, profile, executor, progress)
-        for table in score_tables(scores):
-            console.print(rich_table(table))
-        for path in _write_figure(scores, output):
-            console.print(f"figure: {path}", markup=False)
-        console.print()
-        console.print("What if poll had 10,000 idle connections: at what rate does p99 pass 50 ms?")
-        with progress_bar("searching") as progress:
-            answer = what_if(profile, executor, progress)
-    console.print(answer.sentence, style="bold")
-    for warning in answer.warnings:
-        console.print(f"warning: {warning}", style="yellow", markup=False)
+    with workers_for("auto", workers) as executor, progress_bar("forecasting") as progress:
+        scores = _scores(measured, profile, executor, progress)
+    found = [knee for knee in knees(scores, [BOUND_NS]) if knee.least_shift is not None]
+    if not found:
+        raise UserError(f"demo: must have runs in which p99 exceeds {_bound()}, got none")
+    console.print(
+        f"At which load does p99 exceed {_bound()}? Measured on {_machine_text(profile)}; "
+        "forecast from its profile, whose fit has not seen these runs.",
+        markup=False,
+    )
+    console.print(rich_table(knee_table(found)))
+    console.print(sentence_of(found), style="bold", markup=False)
+    output.mkdir(parents=True, exist_ok=True)
+    path = output / "demo.png"
+    write_whole(path, to_png(picture(scores)))
+    console.print(f"picture: {path}", markup=False)
     notes().print(f"done in {time.monotonic() - began_s:.0f} s")
 
 
-def what_if(
-    profile: Profile, executor: Executor | None = None, progress: Progress | None = None
-) -> Capacity:
-    """Return the rate at which the p99 of poll with 10,000 idle connections passes 50 ms."""
-    scenario = Scenario.read(example_scenarios()["poll_10k_idle"])
-    short = scenario.with_values(run={"duration": "1200 ms", "warm_up": "200 ms"})
-    return capacity(
-        short,
-        OBJECTIVE,
-        profile=profile,
-        replications=SEARCHES,
-        seconds_max=SEARCH_SECONDS,
-        executor=executor,
-        progress=progress,
+def knee_table(found: Sequence[Knee]) -> Table:
+    """Return one row per server: the measured load, the forecast, and its error."""
+    columns: list[Column[Knee]] = [
+        Column("server", lambda knee: _server_text(knee.server), words=True),
+        Column("measured", lambda knee: _load_text(knee.measured_per_s, knee.loads_per_s[0])),
+        Column("forecast", lambda knee: _load_text(knee.forecast_per_s, knee.loads_per_s[1])),
+        Column("error", lambda knee: f"{knee.least_shift or 0.0:+.0%}"),
+    ]
+    return Table.of("", found, columns)
+
+
+def sentence_of(found: Sequence[Knee]) -> str:
+    """Return how many forecasts are right, and which one is the worst."""
+    errors = [abs(knee.least_shift or 0.0) for knee in found]
+    worst = found[errors.index(max(errors))]
+    n_right = sum(error <= WITHIN for error in errors)
+    measured, forecast = map(rate_text, worst.loads_per_s)
+    judged = "is wrong" if max(errors) > WITHIN else "is the worst"
+    return (
+        f"{n_right} of {len(found)} forecasts are within {WITHIN:.0%}; the forecast for "
+        f"{_server_text(worst.server)} {judged}: {forecast}, where {measured} were measured."
     )
+
+
+def picture(scores: Sequence[PointScore]) -> Any:
+    """Return p99 against load: a point for each measured value, a line for the forecast."""
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter
+
+    with style():
+        figure = Figure(figsize=(6.4, 4.2), layout="constrained")
+        axes = figure.subplots()
+        for mechanism, idle in SERVERS:
+            own = [
+                each
+                for each in scores
+                if (each.measured.point.server.mechanism, each.measured.point.idle.connections)
+                == (mechanism, idle)
+            ]
+            if not own:
+                continue
+            own.sort(key=lambda each: each.measured.point.rate_per_s)
+            rates = [each.measured.point.rate_per_s for each in own]
+            look = look_of(mechanism)
+            label = _server_text(own[0].measured.point)
+            axes.plot(
+                rates,
+                [each.forecast.central.p99_ns / MILLISECOND_NS for each in own],
+                color=look.colour,
+                label=f"{label}, forecast",
+            )
+            axes.plot(
+                rates,
+                [each.measured.median.p99_ns / MILLISECOND_NS for each in own],
+                color=look.colour,
+                marker=look.marker,
+                linestyle="none",
+                label=f"{label}, measured",
+            )
+        axes.axhline(BOUND_NS / MILLISECOND_NS, color="black", linewidth=0.8, linestyle=":")
+        axes.set(
+            title=f"At which load does p99 exceed {_bound()}?",
+            xlabel="load (connections/s)",
+            ylabel="p99 (ms, logarithmic)",
+            yscale="log",
+        )
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.legend(loc="upper left")
+    return figure
 
 
 def measured_folder() -> Path:
@@ -102,22 +155,22 @@ def measured_folder() -> Path:
 
 
 def _measured_points(profile: Profile) -> list[MeasuredPoint]:
-    """Return a few shipped points of the machine of *profile* that its fit has not seen."""
+    """Return the shipped open loops of the `SERVERS` on the machine of *profile*."""
     folder = measured_folder() / profile.name
     if not (folder / "heldout.jsonl").is_file():
         raise UserError(f"demo: no measured runs of {profile.name} are shipped with this version")
     points = [entry for entry in group(held_out_runs(folder)) if entry.measured]
     found = [entry for entry in points if _chosen(entry.point)]
     if not found:
-        raise UserError(f"{folder}: holds no closed loop of {USERS} users, which the demo shows")
-    return sorted(found, key=lambda entry: entry.point.idle.connections)
+        raise UserError(f"{folder}: must hold open loops of the demo's servers, got none")
+    order = [each for each, _ in SERVERS]
+    return sorted(found, key=lambda entry: order.index(entry.point.server.mechanism))
 
 
 def _chosen(point: Any) -> bool:
     return (
-        point.load.loop == "closed"
-        and point.users == USERS
-        and point.idle.connections in IDLE_COUNTS
+        point.load.loop == "open"
+        and (point.server.mechanism, point.idle.connections) in SERVERS
         and point.server.accept_limit == 0
         and point.load.requests == 1
     )
@@ -129,20 +182,26 @@ def _scores(
     executor: Executor | None,
     progress: Progress | None,
 ) -> list[PointScore]:
-    requests = [Request(entry.point, (1,), DRAWS, LENGTHS) for entry in measured]
+    requests = [
+        Request(entry.point, entry.seeds[:1], 0, Lengths(entry.warm_up_ns, entry.window_ns))
+        for entry in measured
+    ]
     made = forecasts(requests, profile, executor=executor, progress=progress)
     found = {request.point: forecast for request, forecast in made}
     return score(measured, found, {})
 
 
-def _write_figure(scores: list[PointScore], output: Path) -> list[Path]:
-    """Write the figure as PNG and SVG into *output*; return the paths."""
-    figure = figures(scores)["closed_throughput"]
-    output.mkdir(parents=True, exist_ok=True)
-    paths = [output / "demo.png", output / "demo.svg"]
-    write_whole(paths[0], to_png(figure))
-    write_whole(paths[1], to_svg(figure, "demo"))
-    return paths
+def _bound() -> str:
+    return time_text(BOUND_NS, trim=True)
+
+
+def _load_text(load_per_s: float | None, end_per_s: float) -> str:
+    """Return a load; an end of the measured loads if p99 exceeds the bound beyond it."""
+    return rate_text(end_per_s) if load_per_s is not None else f"beyond {rate_text(end_per_s)}"
+
+
+def _server_text(point: Any) -> str:
+    return f"{point.server.mechanism}, {point.idle.connections:,} idle connections"
 
 
 def _machine_text(profile: Profile) -> str:

@@ -310,7 +310,7 @@ def _stock_mechanisms(given: str | None, choice: TargetChoice) -> list[str]:
 def _opened(
     choice: TargetChoice, steering: SteeringChoice | None, mechanisms: Sequence[str]
 ) -> Iterator[Target]:
-    """Yield the machine under test; whatever it lacks is an error before anything begins."""
+    """Yield the machine under test; a missing requirement is an error before anything begins."""
     if choice is TargetChoice.HARDWARE:
         from ..calibration.measure.target import hardware_target
 

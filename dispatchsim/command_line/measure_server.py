@@ -174,7 +174,7 @@ class Tools:
 
 @dataclass(frozen=True, kw_only=True)
 class Said:
-    """What its owner knows of the server; what is not given is detected."""
+    """The server's habits; those that are not given are detected."""
 
     mechanism: Annotated[
         str | None, typer.Option(help="Dispatch mechanism of the server. Default: detected.")

@@ -63,8 +63,8 @@ def renewed(words: Sequence[str]) -> list[str]:
 def hint(old: Sequence[str], new: Sequence[str]) -> str:
     """Return the sentence that names the new spelling.
 
-    >>> hint(["lab", "misses"], ["lab", "forecast-errors"])[:78]
-    'hint: `dispatchsim lab misses` is now `dispatchsim lab forecast-errors`; the o'
+    >>> hint(["calibrate", "m"], ["calibrate", "machine", "m"])[:72]
+    'hint: `dispatchsim calibrate m` is now `dispatchsim calibrate machine m`'
     """
     before, after = (shlex.join(["dispatchsim", *words]) for words in (old, new))
     return f"hint: `{before}` is now `{after}`; the old spelling works until {UNTIL}"

@@ -2,7 +2,7 @@
 
     error: NAME: RULE, got VALUE
 
-Typer brings its own copy of Click, so its errors are told apart by what they hold.
+Typer brings its own copy of Click, so its errors are distinguished by their attributes.
 """
 
 from __future__ import annotations
