@@ -109,11 +109,11 @@ def results() -> Items:
     """Yield a hash of the answer to each kind of question."""
     short = ("--set", "run.duration=1 s", "--set", "run.warm_up=200 ms")
     asked = {
-        **{f"run {name}": ("run", name, "--draws", "2") for name in examples()},
+        **{f"run {name}": ("run", name, "--cost-samples", "2") for name in examples()},
         "sweep": ("sweep", "poll_10k_idle", "--vary", "idle.connections=0,1000,10000", *short),
-        "compare": ("compare", "poll_10k_idle", "--draws", "2"),
+        "compare": ("compare", "poll_10k_idle", "--cost-samples", "2"),
         "contest": ("compare", "poll_10k_idle", "--vary", "load.rate=1000/s..8000/s:3", *short),
-        "forecast": ("forecast", "epoll_10k_idle", "--draws", "8"),
+        "forecast": ("forecast", "epoll_10k_idle", "--cost-samples", "8"),
         "steady": ("steady", "poll_10k_idle"),
         "capacity": ("capacity", "poll_10k_idle", "--p99", "50 ms"),
         "tune": ("tune", "poll_10k_idle", "--vary", "server.max_events=8,64,512", *short),
@@ -136,7 +136,7 @@ def fits() -> Items:
         if (folder / "fit.jsonl").is_file():
             with tempfile.TemporaryDirectory() as made:
                 target = Path(made, f"{folder.name}.toml")
-                command("calibrate", str(folder), "--output", str(target))
+                command("calibrate", "machine", str(folder), "--output", str(target))
                 yield folder.name, digest(_OF_FILES.sub("", target.read_text()))
 
 
@@ -150,7 +150,8 @@ def scores() -> Items:
     ]
     profiles = [part for folder in folders for part in ("--profile", Path(folder).name)]
     with tempfile.TemporaryDirectory() as made:
-        command("validate", *folders, *profiles, "--draws", "2", "--output", made)
+        options = (*profiles, "--cost-samples", "2", "--output", made)
+        command("validate", "machine", *folders, *options)
         content = lasting(json.loads(Path(made, "scores.json").read_text()))
     for kind, entries in (("hardware", "points"), ("noise_free", "runs")):
         for section in content[kind]:

@@ -5,7 +5,7 @@
     ```
     ```{command}
     :takes: 45 minutes
-    dispatchsim measure                ──parsed only, because of :takes:
+    dispatchsim measure machine        ──parsed only, because of :takes:
     ```
 
 The command is the content of the directive, which forges show; they hide arguments.

@@ -51,9 +51,9 @@ def test_what_is_no_percentile_is_no_metric(name: str) -> None:
 @pytest.mark.parametrize("rank", ["0", "0.0", "100", "100.0", "101", "995", "12345"])
 def test_a_rank_is_above_0_and_below_100(rank: str) -> None:
     with pytest.raises(UserError) as caught:
-        check_metric(f"p{rank.replace('.', '_')}_ns", "--figure")
+        check_metric(f"p{rank.replace('.', '_')}_ns", "--metric")
     said = f"a percentile must be above 0 and below 100, got {rank}"
-    assert str(caught.value) == f"--figure: p{rank.replace('.', '_')}_ns: {said}"
+    assert str(caught.value) == f"--metric: p{rank.replace('.', '_')}_ns: {said}"
 
 
 def of_a_run(engine: Engine) -> Summary:

@@ -76,7 +76,8 @@ def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
 
 def test_the_command_writes_the_file(tmp_path: Path, profile_path: Path) -> None:
     output = tmp_path / "forecast.json"
-    options = ("--quick", "--mechanisms", "poll", "--draws", 0, "--workers", 1, "--output", output)
+    few = ("--quick", "--mechanisms", "poll", "--cost-samples", 0)
+    options = (*few, "--workers", 1, "--output", output)
     done = lab("forecast-grid", profile_path, "--capacity", "300/s", *options)
     assert done.exit_code == 0, done.output
     assert done.stdout.rstrip().endswith("5 points")
