@@ -1,6 +1,6 @@
-"""Runs of servers that are not ours: what was seen of them from outside, by whatever tool.
+"""Runs of servers that are not ours, as observed from outside by any tool.
 
 httperf, wrk, wrk2 ─ printed output ─┐
 HdrHistogram ─────── log, spectrum ──┼─► ObservedRun ─► one line of JSON
-CSV ──────────────── with a mapping ─┘       └─► doubts: what the tool could not have seen
+CSV ──────────────── with a mapping ─┘       └─► unseen by the tool: `doubts`
 """

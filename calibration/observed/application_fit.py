@@ -1,16 +1,17 @@
-"""What a server's own code takes, from runs that were observed of it: a profile for that server.
+"""The CPU time of a server's own code, fitted to observed runs: a profile for that server.
 
-    machine's profile ── prices of calls, interrupts, wake-ups ──┐
+    machine's profile ── costs of calls, interrupts, wake-ups ───┐
     runs of one request a connection ────────────────────────────┼─► request_ns, connection_ns
     runs of several requests a connection ───────────────────────┘
 
-Both are what the simulated server lacks against the real one when both are saturated: parsing, its
-calls that no model makes, its caches. Of a saturated server a nanosecond more of either lengthens
-the time of a reply by as much, or by its share of the requests: what is left between simulated and
-measured times is solved by least squares, none below 0, and simulated again until it stays.
+Both are what the simulated server lacks against the real one when both are saturated: parsing,
+system calls that are not modelled, cache misses. In a saturated server an extra nanosecond of
+request_ns lengthens the time of a reply by one, and an extra nanosecond of connection_ns by its
+share of one request. Non-negative least squares solves for the difference between simulated and
+measured times. The runs are simulated again until the costs no longer change.
 
-A profile with them is a machine's profile like any other, so every question can be asked of it;
-`scenario_text` writes the scenario to ask them of.
+The new profile has the same form as a machine's profile, so every command accepts it.
+`scenario_text` writes a scenario that uses it.
 """
 
 from __future__ import annotations
@@ -39,38 +40,38 @@ from .operating_point import counted, point_of, what_failed, why_unusable
 
 _BUSY_MIN = 0.97
 _LOAD_SHARE = 0.5
-"""Of what the server answered at most: a load that it copes with."""
+"""The load of the written scenario, as a share of the highest measured reply rate: it is stable."""
 _SETTLED = 0.001
-"""Of the time of a reply: a batch more or less in the window is as much."""
+"""A share of the time of a reply: one more batch in the window changes it by as much."""
 _TRIES_MAX = 10
 _GAIN_MAX = 5.0
 _MISFIT_SAID = 0.02
 _OTHERS = (1, 100)
-"""Requests a connection of runs that may be worth making."""
+"""Requests a connection of further runs that may narrow the intervals."""
 
 
 @dataclass(frozen=True)
 class ApplicationFit:
-    """A profile for the server, and what is to be known of it.
+    """A profile for the server, and the quality of its fit.
 
     Attributes
     ----------
     profile:
-        Like any other; its machine's facts say which server it is of, and what it was fitted to.
+        Like any other profile; `machine` records the server and the points of the fit.
     points:
-        What it was fitted to, and how many runs there were of each.
+        The points that were fitted, with the number of runs of each.
     rates_per_s:
-        Replies a second, the median of the runs of each.
+        Replies a second: the median of the runs at each point.
     misfits:
-        Relative errors of them that the costs leave.
+        Relative errors that remain at each point.
     scatter:
-        Of repeats, from which the intervals are.
+        The scatter of repeats, from which the intervals follow.
     half_widths:
-        Of the 95% intervals.
+        Half the width of each 95% interval.
     notes:
-        What was left out and why, and what is taken for granted.
+        Runs that were left out, with reasons, and assumptions.
     next_run:
-        Which further run would tell most.
+        The further run that would narrow the intervals most.
     """
 
     profile: Profile
@@ -92,44 +93,46 @@ def fit_application(
     simulated_ns: int = SIMULATED_NS,
     say: Report = lambda _: None,
 ) -> ApplicationFit:
-    """Return a profile of the server that *runs* are of, on the machine of *machine*.
+    """Return a profile of the server in *runs*, on the machine of *machine*.
 
     Parameters
     ----------
     machine:
-        What calls cost where the runs were made.
+        The costs of calls on the machine of the runs.
     runs:
-        That keep the server busy; what others have disturbed is left out.
+        Runs that keep the server busy; disturbed runs are left out.
     habits:
-        What the server does, where a run does not say.
+        The server's habits, where a run does not record them.
     name:
-        Of the new profile.
+        The name of the new profile.
     simulated_ns, say:
-        As of `fit_profile`.
+        See `fit_profile`.
 
     Raises
     ------
     FitError
-        If no run can be used (none is known to be saturated, or none was left undisturbed), or
-        *machine* lacks prices of the server's mechanism.
+        If no run can be used (none is saturated, or all were disturbed), or *machine* has no
+        costs for the server's mechanism.
     """
     rates_per_s, notes = _usable(runs, habits)
     if not rates_per_s:
-        raise FitError(f"no run tells what a request takes: {'; '.join(notes) or 'there is none'}")
+        raise FitError(
+            f"no run shows the CPU time of a request: {'; '.join(notes) or 'there are no runs'}"
+        )
     chosen = _chosen(rates_per_s)
     if missing := machine.missing_for(next(iter(chosen)).server.mechanism):
         raise FitError(
-            f"{machine.name}: {missing[0]}: must be known of a server that waits with "
+            f"{machine.name}: {missing[0]}: must be present for a server that waits with "
             f"{next(iter(chosen)).server.mechanism}"
         )
     notes += [
-        f"{point.label} is left out: a fit is of one load, with few and with many requests each"
+        f"{point.label} is left out: a fit uses one load, at few and at many requests a connection"
         for point in rates_per_s
         if point not in chosen
     ]
     bare = _without_application(machine, name)
     found = _solved(bare, chosen, simulated_ns, say)
-    # From all repeats that there are: how far they scatter is not of the load.
+    # All repeats count: their scatter does not depend on the load.
     scatter = scatter_of(rates_per_s.values())
     kinds = [
         Kind(p.load.requests, SECOND_NS / float(np.median(rates)), len(rates))
@@ -144,9 +147,9 @@ def fit_application(
         if n not in [point.load.requests for point in chosen]
     }
     notes += [
-        f"{point.label}: the simulated server answers {abs(misfit):.1%} "
-        f"{'more' if misfit > 0 else 'less'} than was measured, and no cost of its own brings it "
-        "nearer: the machine's prices are not those of these runs"
+        f"{point.label}: the simulated server sends {abs(misfit):.1%} "
+        f"{'more' if misfit > 0 else 'fewer'} replies than the measured one, and no cost of its "
+        "own code corrects that: the machine's costs do not match these runs"
         for point, misfit in found.misfits.items()
         if abs(misfit) > _MISFIT_SAID
     ]
@@ -165,7 +168,7 @@ def fit_application(
 def _usable(
     runs: Sequence[ObservedRun], habits: Habits
 ) -> tuple[dict[Point, list[float]], list[str]]:
-    """Return the rates at each point, and what was left out or is taken for granted."""
+    """Return the rates at each point, and notes on left-out runs and assumptions."""
     rates_per_s: dict[Point, list[float]] = {}
     remarks: list[tuple[ObservedRun, str]] = []
     for run in runs:
@@ -179,27 +182,27 @@ def _usable(
             continue
         rates_per_s.setdefault(point, []).append(run.throughput_per_s)
         if run.busy_share is None and run.load.loop == "closed":
-            remarks.append((run, "nobody saw whether the server was busy; it is taken to be"))
+            remarks.append((run, "the server's CPU was not observed: it is assumed busy"))
         if remark := what_failed(run):
             remarks.append((run, remark))
         if run.load.idle is None:
-            remarks.append((run, "nobody says how many idle connections there were: none"))
+            remarks.append((run, "the number of idle connections is not recorded: 0 is assumed"))
     return rates_per_s, counted(remarks)
 
 
 def _why_not_saturated(run: ObservedRun) -> str:
-    """Return why *run* does not show what its server can do at most, or an empty string."""
+    """Return why *run* does not show the server's capacity, or an empty string."""
     if run.busy_share is not None and run.busy_share < _BUSY_MIN:
-        return f"the server was busy for {run.busy_share:.0%} only: it needs more users"
+        return f"the server was busy for only {run.busy_share:.0%} of the time: it needs more users"
     if run.verdict not in (None, Verdict.OVERLOADED):
-        return f"an open loop that it kept up with ({run.verdict}) says nothing of its capacity"
+        return f"in an open loop that the server kept up with ({run.verdict}) capacity is not seen"
     return ""
 
 
 def _chosen(rates_per_s: Mapping[Point, list[float]]) -> dict[Point, list[float]]:
-    """Return the fit points: that of the fewest requests a connection, and those beside it.
+    """Return the fit points: the one with the fewest requests a connection, and those like it.
 
-    They are alike in all but their requests; the crowd with the most users keeps a server busiest.
+    All differ only in their requests; the crowd with the most users keeps a server busiest.
     """
     first = min(
         rates_per_s,
@@ -217,7 +220,7 @@ def _chosen(rates_per_s: Mapping[Point, list[float]]) -> dict[Point, list[float]
 
 
 def _without_application(machine: Profile, name: str) -> Profile:
-    """Return *machine* without what its own server takes for itself."""
+    """Return *machine* without the costs of its own server's code."""
     tables = {table: dict(costs) for table, costs in machine.cost.items()}
     for costs in tables.values():
         costs.pop(REQUEST, None)
@@ -235,9 +238,9 @@ class _Found:
 def _solved(
     bare: Profile, chosen: Mapping[Point, list[float]], simulated_ns: int, say: Report
 ) -> _Found:
-    """Return the costs at which simulated times of a reply are nearest to the measured ones.
+    """Return the costs at which simulated times of a reply are nearest to the measured times.
 
-    Of one kind of runs all counts as of the request.
+    With one kind of runs, the whole time is attributed to the request.
     """
     kinds = {
         p: Kind(p.load.requests, SECOND_NS / float(np.median(r)), len(r)) for p, r in chosen.items()
@@ -259,8 +262,8 @@ def _solved(
         )
         if float((misfits**2).sum()) < sum(m**2 for m in best.misfits.values()):
             best = replace(now, misfits=dict(zip(kinds, misfits.tolist(), strict=True)))
-        # Several workers pass on a part of a cost; a server that serves those who have given up
-        # pays it for them, too.
+        # With several workers a reply takes only a part of a cost; a server that serves clients
+        # which have given up pays the cost for them, too.
         step_ns = shares @ (costs_ns - last[0])
         if np.abs(step_ns / times_ns).max() > _SETTLED:
             gain = float(step_ns @ (simulated_ns_each - last[1]) / (step_ns @ step_ns))
@@ -275,7 +278,7 @@ def _solved(
 
 
 def _rate_per_s(point: Point, bare: Profile, found: _Found, kind: Kind, simulated_ns: int) -> float:
-    """Return the simulated replies a second of a server with the costs that were found."""
+    """Return the simulated replies a second of a server with the costs in *found*."""
     costs = bare.costs(point.server.mechanism, open_connections=open_connections(point))
     application = costs.application._replace(
         request_ns=round(found.request_ns), connection_ns=round(found.connection_ns)
@@ -293,7 +296,7 @@ def _priced(
     found: _Found,
     widths: HalfWidths,
 ) -> Profile:
-    """Return the profile with both costs, and which server they are of."""
+    """Return the profile with both costs, and a record of its server."""
     residual = math.sqrt(sum(m**2 for m in found.misfits.values()) / len(found.misfits))
     n_runs = sum(map(len, chosen.values()))
     source = f"throughput of {'; '.join(p.label for p in chosen)}, {n_runs} runs"
@@ -317,7 +320,7 @@ def _priced(
 def was_fitted_to(profile: Profile, runs: Sequence[ObservedRun]) -> Callable[[Point], bool]:
     """Return whether *profile* was fitted to a point of the servers of *runs*, as a function.
 
-    Of another server it has seen nothing, though that may have been asked for as much.
+    A profile of another server has used none of these runs.
     """
     is_theirs = profile.machine.get("server", "") in {_server_of(run) for run in runs}
     known = str(profile.machine.get("fitted_to", "")).split("; ") if is_theirs else []
@@ -329,7 +332,7 @@ def _server_of(run: ObservedRun) -> str:
 
 
 def _exactly(point: Point) -> str:
-    """Return all that a run can say of *point*: two labels alike may hide two points."""
+    """Return all that a run records of *point*: two points may share one label."""
     reads = " reads after accept" if point.server.read_after_accept else ""
     thinks = f" think {point.load.think_time} ns" if point.load.think_time else ""
     return f"{point.label}{reads}{thinks}"
@@ -341,9 +344,9 @@ def scenario_text(fit: ApplicationFit, *, closes_first: bool | None, profile_pat
     Parameters
     ----------
     closes_first:
-        Whether it closes a connection before its client does; None: nobody knows.
+        Whether it closes a connection before its client does; None: unknown.
     profile_path:
-        Of its profile, as seen from the folder of the scenario.
+        The path of its profile, relative to the scenario's folder.
     """
     point = next(iter(fit.points))
     server: dict[str, object] = {"mechanism": point.server.mechanism}
@@ -362,9 +365,9 @@ def scenario_text(fit: ApplicationFit, *, closes_first: bool | None, profile_pat
     }
     head = (
         f"# {fit.profile.name}: a server as calibrated from {sum(fit.points.values())} runs.",
-        f"# Its profile has what its own code takes: {_own_code(fit)}.",
-        "# server.request_cpu and server.connection_cpu would add to that.",
-        "# Change load.rate and idle.connections and ask again: dispatchsim run, capacity.",
+        f"# Its profile includes the CPU time of its own code: {_own_code(fit)}.",
+        "# server.request_cpu and server.connection_cpu add to it.",
+        "# Change load.rate and idle.connections, then run it again: dispatchsim run, capacity.",
     )
     text = "\n".join(
         [
@@ -380,7 +383,7 @@ def scenario_text(fit: ApplicationFit, *, closes_first: bool | None, profile_pat
 
 
 def _own_code(fit: ApplicationFit) -> str:
-    """Return what the server's own code takes, each cost with its 95% interval."""
+    """Return the costs of the server's own code, each with its 95% interval."""
     costs = fit.profile.cost["application"]
     nouns = {REQUEST: "a request", CONNECTION: "a connection"}
     return ", ".join(

@@ -1,14 +1,14 @@
-"""How well runs tell what a request and a connection take, and which further run would tell more.
+"""How precisely runs determine the costs of a request and a connection, and which run to add.
 
-    time of a reply = what the machine takes + request_ns + connection_ns / requests a connection
+    time of a reply = the machine's costs + request_ns + connection_ns / requests a connection
 
     repeats ──► scatter, in one for all kinds of runs ──┬─► least squares ──► 95% intervals
     kinds of runs, how many of each ────────────────────┘
-    the same with one run more ─────────────────────────────────────────────► what it would shrink
+    the same with one more run ─────────────────────────────────────────────►narrower by
 
-Two repeats hardly tell how far repeats scatter. So the scatter, relative to the mean, is pooled
-over all kinds of runs, and begins from what is known of others: EXPECTED, which counts as much as
-EXPECTED_DEGREES runs more. The intervals hold for the prices of the machine as they are.
+Two repeats hardly show how far repeats scatter. So the scatter, relative to the mean, is pooled
+over all kinds of runs. It starts from the scatter of other runs (EXPECTED), which counts as much
+as EXPECTED_DEGREES runs. The intervals hold for fixed costs of the machine.
 
 Sources: Gelman and others 2013, "Bayesian Data Analysis", §3.3 (normal data, conjugate prior);
 Draper and Smith 1998, "Applied Regression Analysis", §5.1 (least squares in matrices); Dixon and
@@ -29,22 +29,22 @@ from ...sim.output_analysis.interval import two_sided_t
 EXPECTED = 0.025
 EXPECTED_DEGREES = 4
 """Repeats of a closed loop scatter by 1.9% in the median, and one point in ten by more than 4.8%:
-57 points, with three repeats or more, of calibration/measured/epyc-family26-2cpu-linux-6.18. About
-such a distribution these two stand for."""
+57 points, with three repeats or more, of calibration/measured/epyc-family26-2cpu-linux-6.18. These
+two constants describe such a distribution."""
 _EFFICIENCY = (1.0, 1.0, 0.743, 0.838, 0.697, 0.776, 0.679, 0.743, 0.669, 0.723)
-"""Of the median of 1, 2, ... normal values: the variance of their mean over its own."""
+"""For the median of 1, 2, ... normal values: the variance of their mean over its own."""
 _OF_MANY = 2 / math.pi
 
 
 class Scatter(NamedTuple):
-    """How far repeats lie apart, relative to their mean, and how well that is known.
+    """The scatter of repeats relative to their mean, and how well it is known.
 
     Attributes
     ----------
     relative:
         The coefficient of variation.
     n_repeats:
-        Degrees of freedom that runs have contributed; 0: it is what is expected of any runs.
+        Degrees of freedom from runs; 0: only the expected scatter is used.
     """
 
     relative: float
@@ -52,12 +52,12 @@ class Scatter(NamedTuple):
 
     @property
     def reach(self) -> float:
-        """How far a 95% interval reaches, for a standard error of 1 at a scatter of 1."""
+        """The half width of a 95% interval, for a standard error of 1 at a scatter of 1."""
         return self.relative * two_sided_t(0.95, EXPECTED_DEGREES + self.n_repeats)
 
 
 class Kind(NamedTuple):
-    """Runs that differ in nothing: requests a connection, time of a reply, how many there are."""
+    """Runs that are alike: requests a connection, time of a reply, number of runs."""
 
     requests: int
     reply_ns: float
@@ -72,7 +72,7 @@ class Kind(NamedTuple):
 
 
 class HalfWidths(NamedTuple):
-    """Of the 95% intervals; `connection_ns` is infinite where nothing tells it from requests."""
+    """Of the 95% intervals; `connection_ns` is infinite if no run separates it from requests."""
 
     request_ns: float
     connection_ns: float
@@ -87,12 +87,12 @@ class NextRun(NamedTuple):
 
     @property
     def shrinks_ns(self) -> float:
-        """By how much both half widths together shrink."""
+        """How much both half widths together shrink."""
         return sum(self.before) - sum(self.after)
 
 
 def scatter_of(groups: Iterable[Sequence[float]]) -> Scatter:
-    """Return the scatter within *groups* of repeats, which is taken to be the same in all.
+    """Return the scatter within *groups* of repeats, assumed equal in all groups.
 
     >>> round(scatter_of([[100.0, 110.0], [50.0, 49.0], [7.0]]).relative, 4)
     0.0347
@@ -106,9 +106,9 @@ def scatter_of(groups: Iterable[Sequence[float]]) -> Scatter:
 
 
 def half_widths(kinds: Sequence[Kind], scatter: Scatter) -> HalfWidths:
-    """Return how far the intervals of both costs reach from what *kinds* of runs say.
+    """Return the half widths of the intervals of both costs, given *kinds* of runs.
 
-    Of kinds with the same number of requests a connection all that they take counts as of requests.
+    If all kinds have the same number of requests a connection, requests take the whole time.
     """
     reach = scatter.reach
     rows = _rows(kinds)
@@ -122,14 +122,14 @@ def half_widths(kinds: Sequence[Kind], scatter: Scatter) -> HalfWidths:
 def next_run(
     kinds: Sequence[Kind], scatter: Scatter, others: Mapping[int, float] | None = None
 ) -> NextRun:
-    """Return the run that would shrink both intervals most.
+    """Return the run that narrows both intervals most.
 
     Parameters
     ----------
     kinds:
-        Of the runs that there are.
+        The kinds of the existing runs.
     others:
-        Times of a reply, in ns, as foreseen at other numbers of requests a connection.
+        Expected times of a reply, in ns, at other numbers of requests a connection.
     """
     before = half_widths(kinds, scatter)
     found = []
@@ -144,7 +144,7 @@ def next_run(
 
 
 def _tells(run: NextRun) -> tuple[bool, float]:
-    """Return what to order by: first whether both are told apart at last, then by how much."""
+    """Return the rank of a run: first whether it separates the costs, then how much it helps."""
     apart = math.isinf(run.before.connection_ns) and math.isfinite(run.after.connection_ns)
     if math.isfinite(run.before.connection_ns):
         return apart, run.shrinks_ns
@@ -152,7 +152,7 @@ def _tells(run: NextRun) -> tuple[bool, float]:
 
 
 def _rows(kinds: Sequence[Kind]) -> NDArray[np.float64]:
-    """Return a row a kind: what a ns of each cost adds, in standard errors for a scatter of 1."""
+    """Return a row for each kind: what a ns of each cost adds, in standard errors at scatter 1."""
     scales = [kind.reply_ns * kind.relative_error for kind in kinds]
     return np.array(
         [(1 / scale, 1 / (k.requests * scale)) for k, scale in zip(kinds, scales, strict=True)]

@@ -1,11 +1,11 @@
-"""Runs in which a server's system calls are counted: what it does, and what the counting takes.
+"""Runs in which a server's system calls are counted, and how much the counting slows it.
 
     crowd ──► rate of the server alone
     tracer ──► bursts of connections ──► crowd ──► its rate when traced ──► calls ──► habits
 
-These runs are apart from all that are timed: a traced server is slower, by how much is part of the
-record. Bursts make a queue at the listener, which tells how many connections are accepted for one
-notice; between them the server is seen to wait.
+These runs are separate from all timed runs, because tracing slows a server; the slow-down is part
+of the record. Bursts form a queue at the listener, which shows how many connections the server
+accepts for one event. Between bursts the server waits, and the trace shows how.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .recognising import ACCEPTS, Recognised, recognise
 from .server_process import BlackBox
 from .tracers import TRACERS, Call, Tracer, tracing
 
-_MECHANISM = "epoll_level"  # of our own server, which is not here
+_MECHANISM = "epoll_level"  # of our own server, which does not run here
 _BURSTS = point_at(
     mechanism=_MECHANISM, loop="open", rate_per_s=400, burst=40, requests=2,
     timeout_ns=10 * SECOND_NS,
@@ -48,7 +48,7 @@ _SEEN_MIN = 0.97
 
 @dataclass(frozen=True)
 class Counted:
-    """A run whose calls were counted, what was recognised, and who counted."""
+    """A run whose calls were counted, the habits recognised in it, and the tracer's name."""
 
     run: ObservedRun
     recognised: Recognised
@@ -56,10 +56,10 @@ class Counted:
 
 @dataclass(frozen=True)
 class Answers:
-    """What came of a bounded load: replies, those of them that were errors, and how long it took.
+    """The result of a bounded load: replies, error replies among them, and its duration.
 
-    `served` counts connections whose requests were all answered, `protocol` answers that were none
-    of the protocol.
+    `served` counts connections that received all their replies, `protocol` replies that break
+    the protocol.
     """
 
     offered: int
@@ -80,7 +80,7 @@ def ask(
     box: BlackBox, load: Point, asking: Asking, bench: Bench, *, trace_s: float, most: int = 0,
     seconds: float = _LOAD_S,
 ) -> Answers:  # fmt: skip
-    """Return what came of at most *most* connections (0: of the trace's) within *seconds*.
+    """Return the replies to at most *most* connections (0: all of the trace) within *seconds*.
 
     Raises
     ------
@@ -111,12 +111,12 @@ def ask(
 
 
 def greet(box: BlackBox, asking: Asking, bench: Bench) -> None:
-    """Ask the server once, before anything is measured.
+    """Send the server one request before anything is measured.
 
     Raises
     ------
     RunError
-        If it does not answer as asked, with what it did instead.
+        If its reply is not as expected, with what it did instead.
     """
     once = point_at(mechanism=_MECHANISM, users=1)
     seen = ask(box, once, asking, bench, trace_s=1, most=1, seconds=GREET_SECONDS_MAX)
@@ -128,24 +128,24 @@ def greet(box: BlackBox, asking: Asking, bench: Bench) -> None:
         wish = f"GET {asking.path} with an error (--path)" if is_http else "GET with an error"
         raise RunError(f"{box.name} answers {wish}")
     if seen.protocol:
-        raise RunError(f"what {box.name} answers is not of --protocol {asking.protocol}")
+        raise RunError(f"the reply of {box.name} is not of --protocol {asking.protocol}")
     if "refused" in seen.failed:
-        raise RunError(f"{box.name} refuses connections to {where}: does it listen there?")
+        raise RunError(f"{box.name} refuses connections to {where}: is this its address and port?")
     if "reset" in seen.failed:
         raise RunError(f"{box.name} closes connections without an answer in {asking.protocol}")
     raise RunError(
-        f"{box.name} takes a connection and does not answer within {GREET_SECONDS_MAX:g} s: "
+        f"{box.name} accepts a connection and does not answer within {GREET_SECONDS_MAX:g} s: "
         f"does it speak {asking.protocol}?"
     )
 
 
 def count_calls(box: BlackBox, asking: Asking, bench: Bench, *, tracer: Tracer) -> Counted:
-    """Return what *tracer* saw of *box* under a few hundred requests, and how much slower it was.
+    """Return the calls of *box* under a few hundred requests, as *tracer* saw them.
 
     Raises
     ------
     RunError
-        If the tracer may not look, or the server did not answer.
+        If the tracer has no permission, or the server sent no reply.
     """
 
     def crowd() -> Answers:
@@ -154,7 +154,7 @@ def count_calls(box: BlackBox, asking: Asking, bench: Bench, *, tracer: Tracer) 
     alone_per_s = statistics.median(crowd().rate_per_s for _ in range(_ALONE_REPEATS))
     with tempfile.TemporaryDirectory(prefix="dispatchsim-trace-") as scratch_name:
         output = Path(scratch_name) / "calls"
-        # Beside a load generator that spins it would hold up every call.
+        # Beside a load generator that spins, the tracer would delay every call.
         cpu = bench.testbed.server_cpu
         with tracing(tracer, box, output, programs=bench.programs, cpu=cpu):
             bursts = ask(box, _BURSTS, asking, bench, trace_s=_BURSTS_S)
@@ -164,7 +164,7 @@ def count_calls(box: BlackBox, asking: Asking, bench: Bench, *, tracer: Tracer) 
         raise _ended(box)
     n_replied = bursts.replied + traced.replied
     if not traced.replied:
-        raise RunError(f"{box.name} answers nothing while {tracer.name} looks at it")
+        raise RunError(f"{box.name} sends no replies while {tracer.name} traces it")
     try:
         calls = tracer.read(text, tracer.name)
     except DataError as error:
@@ -193,11 +193,11 @@ def count_calls(box: BlackBox, asking: Asking, bench: Bench, *, tracer: Tracer) 
 
 
 def _check_whole(calls: Sequence[Call], n_connections: int, tracer: Tracer) -> None:
-    """Refuse *calls* that lack what all connections need: a tracer loses calls without a word."""
+    """Refuse *calls* that lack calls which every connection needs: tracers lose calls silently."""
     accepted = [call.result for call in calls if call.name in ACCEPTS and call.result >= 0]
     connections = set(accepted)
     closed = [call for call in calls if call.name == "close" and call.fd in connections]
-    # Some servers leave closing to others, and then there is nothing to compare.
+    # Some servers leave closing to others: then there is nothing to compare.
     for n_seen, what in ((len(accepted), "accepted"), (len(closed) or n_connections, "closed")):
         if n_seen < _SEEN_MIN * n_connections:
             raise RunError(
@@ -208,28 +208,28 @@ def _check_whole(calls: Sequence[Call], n_connections: int, tracer: Tracer) -> N
 def choose_and_count(
     box: BlackBox, asking: Asking, bench: Bench, *, asked: str = ""
 ) -> tuple[Counted, list[str]]:
-    """Return what the first tracer saw that could look, and why others could not.
+    """Return the counts of the first tracer that works, and why the others failed.
 
     Parameters
     ----------
     asked:
-        The one of TRACERS to use; if empty, the first that suffices.
+        The tracer of TRACERS to use; if empty, the first that works.
 
     Raises
     ------
     RunError
-        If none could, or the server ended.
+        If all failed, or the server ended.
     """
     failures: list[str] = []
     for tracer in [TRACERS[asked]] if asked else TRACERS.values():
         try:
             return count_calls(box, asking, bench, tracer=tracer), failures
         except RunError as error:
-            # Of a server that is no more a tracer says that it cannot look.
+            # When the server has ended, a tracer reports only that it cannot attach.
             if not box.times():
                 raise _ended(box) from error
             failures.append(str(error))
-    raise RunError(f"nobody could count its system calls: {'; '.join(failures)}")
+    raise RunError(f"no tracer could count its system calls: {'; '.join(failures)}")
 
 
 def _ended(box: BlackBox) -> RunError:
@@ -237,7 +237,7 @@ def _ended(box: BlackBox) -> RunError:
 
 
 def _known(found: Recognised) -> dict[str, object]:
-    """Return what was recognised of a server's habits, as fields of its record."""
+    """Return the recognised habits of a server, as fields of its record."""
     return {
         "mechanism": found.mechanism,
         "accept_limit": found.accept_limit,

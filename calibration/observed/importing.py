@@ -1,12 +1,12 @@
-"""Whatever file a tool has left, as observed runs: which tool it was is seen from its text.
+"""Result files of other tools as observed runs; the text of a file shows which tool wrote it.
 
     output of httperf, wrk, wrk2 ──► printed.py
     HdrHistogram's log of intervals, spectrum of percentiles
     CSV table: rate_per_s=offered  replied=ok  p99=lat99:ms  idle=parked   FIELD=COLUMN[:UNIT]
 
-A histogram's file holds nothing of the load: that has to be told. Its values have no unit either;
-Java programs count in nanoseconds mostly, wrk2 in microseconds. Of a table, what a column may
-stand for is in FIELDS; times need a unit, as a spreadsheet has none.
+A histogram's file holds no description of the load: options give it. Its values have no unit
+either; Java programs mostly count in nanoseconds, wrk2 in microseconds. FIELDS lists what a
+column of a table may stand for. Times need a unit, as a spreadsheet has none.
 
 Source: HdrHistogram, HistogramLogWriter ("Tag=", start, length, highest, payload a line) and
 outputPercentileDistribution.
@@ -48,9 +48,9 @@ _INTERVAL = re.compile(r"(?:Tag=[^,\s]*,)?([0-9.]+),([0-9.]+),([0-9.]+),([A-Za-z
 
 
 class Recorded(NamedTuple):
-    """What a histogram's file says: how many values, over how long (0: it does not tell).
+    """The content of a histogram's file: how many values, over how long (0: not recorded).
 
-    `latency_ns` has the fields of an `ObservedLatency`, but since when: no histogram tells.
+    `latency_ns` has the fields of an `ObservedLatency` except `since`: histograms do not record it.
     """
 
     n_values: int
@@ -69,12 +69,12 @@ def is_spectrum(text: str) -> bool:
 
 
 def read_log(text: str, where: str, unit_ns: float) -> Recorded:
-    """Return what all intervals of a log hold together; *unit_ns* is one of its units.
+    """Return the sum of all intervals of a log; *unit_ns* is the length of its unit.
 
     Raises
     ------
     DataError
-        If a line is neither comment nor legend nor interval, or an interval cannot be decoded.
+        If a line is no comment, legend or interval, or an interval cannot be decoded.
     """
     from hdrh.histogram import HdrHistogram
 
@@ -86,17 +86,17 @@ def read_log(text: str, where: str, unit_ns: float) -> Recorded:
         place = f"{where} line {number}"
         match = _INTERVAL.fullmatch(line)
         if match is None:
-            raise DataError(f"{place}: no interval of an HdrHistogram log: cut, or another format")
+            raise DataError(f"{place}: is no interval of an HdrHistogram log; the file may be cut")
         try:
             begin, length = float(match[1]), float(match[2])
             _check_size(match[4])
             total.add(HdrHistogram.decode(match[4]))
-        except Exception as error:  # the library raises whatever zlib, base64 and ctypes do
+        except Exception as error:  # the library raises the errors of zlib, base64 and ctypes
             raise DataError(f"{place}: the interval cannot be decoded ({error})") from error
         begin_s, end_s = min(begin_s, begin), max(end_s, begin + length)
     count = total.get_total_count()
     if count == 0:
-        raise DataError(f"{where}: the log holds no value")
+        raise DataError(f"{where}: the log holds no values")
     values = {
         share_name(100 * share): unit_ns * total.get_value_at_percentile(100 * share)
         for share in SHARES
@@ -113,19 +113,19 @@ def read_log(text: str, where: str, unit_ns: float) -> Recorded:
 
 
 def _check_size(payload: str) -> None:
-    """Refuse what would unpack to more than any histogram: a small file could fill the memory."""
+    """Refuse a payload that unpacks to more than any histogram and could fill the memory."""
     unpacked = zlib.decompressobj().decompress(base64.b64decode(payload)[8:], _UNPACKED_MAX + 1)
     if len(unpacked) > _UNPACKED_MAX:
         raise ValueError(f"it unpacks to more than {_UNPACKED_MAX >> 20} MiB")
 
 
 def read_spectrum(text: str, where: str, unit_ns: float) -> Recorded:
-    """Return what a spectrum of percentiles says; *where* begins the message of an error.
+    """Return the content of a spectrum of percentiles; *where* begins the message of an error.
 
     Raises
     ------
     DataError
-        If it has no row, or its foot is missing: then it was cut.
+        If it has no rows, or its foot is missing because it was cut.
     """
     told = Printed(text, where, "HdrHistogram")
     rows = re.findall(rf"^ *{NUMBER} +{NUMBER} +[0-9]+(?: +{NUMBER})? *$", text, re.MULTILINE)
@@ -134,13 +134,13 @@ def read_spectrum(text: str, where: str, unit_ns: float) -> Recorded:
     )
     middle = told.find(rf"^#\[Mean +=? +{NUMBER}", "foot with the mean")
     if not rows:
-        raise DataError(f"{where}: the spectrum of percentiles has no row")
+        raise DataError(f"{where}: the spectrum of percentiles has no rows")
     known = [
         (told.number(share, "Percentile"), told.number(value, "Value")) for value, share, *_ in rows
     ]
     values = {}
     for share in SHARES:
-        # Rows are steps: the first at or above a share has its value.
+        # Rows are steps: the value of a share is in the first row at or above it.
         at_least = [value for row_share, value in known if row_share >= share - 1e-12]
         if at_least:
             values[share_name(100 * share)] = unit_ns * at_least[0]
@@ -164,11 +164,11 @@ FIELDS = (
     *_TEXTS, *_WHOLE, *_TIMES, "rate_per_s", "throughput_per_s", "request_bytes", "reply_bytes",
     "busy_share", *(f"error_{name}" for name in (*CLIENT_ERRORS, *SERVER_ERRORS)),
 )  # fmt: skip
-"""What a column may stand for; quantiles besides, as p50, p99, p999."""
+"""What a column may stand for, besides quantiles such as p50, p99 and p999."""
 
 
 class Column(NamedTuple):
-    """What a column of a table stands for; `unit_ns` is 1 where it has no time."""
+    """The meaning of a table's column; `unit_ns` is 1 for a column that is no time."""
 
     field: str
     name: str
@@ -176,12 +176,12 @@ class Column(NamedTuple):
 
 
 def parse_columns(texts: Sequence[str]) -> list[Column]:
-    """Return what FIELD=COLUMN[:UNIT] texts say.
+    """Return the columns that FIELD=COLUMN[:UNIT] texts describe.
 
     Raises
     ------
     DataError
-        If a field is unknown or named twice, or a time has no unit.
+        If a field is unknown or occurs twice, or a time has no unit.
     """
     found: dict[str, Column] = {}
     for text in texts:
@@ -209,12 +209,12 @@ def read_table(text: str, where: str, columns: Sequence[Column]) -> list[Observe
     Raises
     ------
     DataError
-        If a column is missing, a row is short, or a value is no number or breaks a rule.
+        If a column is missing, a row is short, or a value is not a number or breaks a rule.
     """
     try:
         return _runs(csv.DictReader(io.StringIO(text)), where, columns)
     except csv.Error as error:
-        raise DataError(f"{where}: is no table: {error}") from None
+        raise DataError(f"{where}: is not a CSV table: {error}") from None
 
 
 def _runs(reader: csv.DictReader[str], where: str, columns: Sequence[Column]) -> list[ObservedRun]:
@@ -226,10 +226,10 @@ def _runs(reader: csv.DictReader[str], where: str, columns: Sequence[Column]) ->
     for row in reader:
         place = f"{where} line {reader.line_num}"
         if None in row.values():
-            raise DataError(f"{place}: the row is shorter than the head: the file was cut")
+            raise DataError(f"{place}: the row is shorter than the head: the file may be cut")
         runs.append(_run(row, place, columns))
     if not runs:
-        raise DataError(f"{where}: the table has no row")
+        raise DataError(f"{where}: the table has no rows")
     return runs
 
 
@@ -241,11 +241,11 @@ def _run(row: Mapping[str, str], where: str, columns: Sequence[Column]) -> Obser
             values[column.field] = _value(text, where, column)
     window_ns = values.get("window")
     if not window_ns:
-        raise DataError(f"{where}: the length of the run is missing: window=COLUMN:UNIT")
+        raise DataError(f"{where}: the length of the run is missing: add window=COLUMN:UNIT")
     if "replied" not in values and "throughput_per_s" in values:
         values["replied"] = round(values["throughput_per_s"] * window_ns / 1e9)
     if "replied" not in values:
-        raise DataError(f"{where}: neither replied nor throughput_per_s is there")
+        raise DataError(f"{where}: replied or throughput_per_s must be among the columns")
     is_open = "rate_per_s" in values
     failed = {name[6:]: round(n) for name, n in values.items() if name.startswith("error_")}
     requests = values.get("requests", 1)
@@ -303,20 +303,20 @@ _BYTES_MAX = 64 << 20
 
 @dataclass(frozen=True)
 class Told:
-    """What a file cannot tell, and its owner can.
+    """Facts about a run that its file does not hold; options give them.
 
     Attributes
     ----------
     rate_per_s:
-        The rate of wrk2, or of the clients whose histogram it is.
+        The rate of wrk2, or of the clients in a histogram.
     users:
-        Clients of a closed loop whose histogram it is.
+        The clients of a closed loop in a histogram.
     unit:
-        Of the values of a histogram: one of UNITS_NS.
+        The unit of a histogram's values: one of UNITS_NS.
     window_ns:
-        How long the values of a spectrum were recorded.
+        The time over which a spectrum was recorded.
     columns:
-        Of a table.
+        The columns of a table.
     """
 
     rate_per_s: float | None = None
@@ -327,12 +327,12 @@ class Told:
 
 
 def read_any(path: Path, told: Told = Told()) -> list[ObservedRun]:
-    """Return the runs that the file at *path* tells of.
+    """Return the runs in the file at *path*.
 
     Raises
     ------
     DataError
-        If it is of no known tool, was cut, or lacks what has to be told besides.
+        If it is of no known tool, was cut, or needs a fact that *told* does not hold.
     OSError
         If it cannot be read.
     """
@@ -341,7 +341,7 @@ def read_any(path: Path, told: Told = Told()) -> list[ObservedRun]:
     text = path.read_text(errors="replace")
     if is_httperf(text):
         if told.rate_per_s is not None:
-            raise DataError(f"{path.name}: --rate was given, and httperf tells it itself")
+            raise DataError(f"{path.name}: --rate must be absent: httperf prints its own rate")
         return [read_httperf(text, path.name)]
     if is_wrk(text):
         return [read_wrk(text, path.name, rate_per_s=told.rate_per_s)]
@@ -352,16 +352,16 @@ def read_any(path: Path, told: Told = Told()) -> list[ObservedRun]:
     if told.columns:
         return read_table(text, path.name, told.columns)
     raise DataError(
-        f"{path.name}: neither the output of httperf, wrk or wrk2, nor an HdrHistogram log or "
-        "spectrum; of a CSV table its columns have to be told (--column FIELD=COLUMN[:UNIT])"
+        f"{path.name}: must be the output of httperf, wrk or wrk2, or an HdrHistogram log or "
+        "spectrum; a CSV table needs its columns (--column FIELD=COLUMN[:UNIT])"
     )
 
 
 def _unit_ns(path: Path, told: Told) -> float:
     if told.unit is None:
         raise DataError(
-            f"{path.name}: values of a histogram have no unit, so it has to be told: --unit, one "
-            f"of {', '.join(UNITS_NS)}"
+            f"{path.name}: values of a histogram have no unit: give --unit, one of "
+            f"{', '.join(UNITS_NS)}"
         )
     if told.unit not in UNITS_NS:
         raise DataError(f'--unit: must be one of {", ".join(UNITS_NS)}, got "{told.unit}"')
@@ -369,24 +369,24 @@ def _unit_ns(path: Path, told: Told) -> float:
 
 
 def _of_histogram(path: Path, told: Told, recorded: Recorded) -> ObservedRun:
-    """Return the run whose latencies were recorded."""
+    """Return the run with the recorded latencies."""
     window_ns = recorded.window_ns or told.window_ns
     if not window_ns:
-        raise DataError(f"{path.name}: does not say how long it recorded: --window")
+        raise DataError(f"{path.name}: holds no recording time: give --window")
     if (told.rate_per_s is None) == (told.users is None):
         raise DataError(
-            f"{path.name}: a histogram does not say who its clients were: give either --rate (they "
-            "came at a rate) or --users (they waited for their replies)"
+            f"{path.name}: a histogram does not describe its clients: give either --rate (they "
+            "arrived at a rate) or --users (each waited for its reply)"
         )
     is_closed = told.rate_per_s is None
     due = 0 if told.rate_per_s is None else round(told.rate_per_s * window_ns / SECOND_NS)
-    doubts = ["what failed is not in a histogram: errors are unknown"]
+    doubts = ["a histogram does not record failures: errors are unknown"]
     if is_closed:
         doubts.append(
-            "a closed loop: whoever would have come while the server stood still is in no latency"
+            "a closed loop: clients that would have arrived during a stall are in no latency"
         )
     else:
-        doubts.append("latencies are taken to begin when a request was due: no histogram tells")
+        doubts.append("latencies are assumed to begin when a request was due")
     content = {
         "source": {"tool": "HdrHistogram", "file": path.name},
         "load": {

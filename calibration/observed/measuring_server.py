@@ -1,15 +1,15 @@
-"""Measure somebody else's server: what it does once, then timed runs until each has its repeats.
+"""Measure a server that is not ours: count its system calls once, then make timed runs.
 
     command or pid, port, protocol, keys, loads, repeats ──► ServerPlan
 
     start ─► preload ─► greet ─► count calls ─► calls.jsonl     once, a server of its own
     start ─► preload ─► greet ─► rounds of runs ─► runs.jsonl   each run kept as it ends
-                                       └─► rejected: at most twice more
-    prices ─► run ─► prices ─► run ─► prices      of brief benches, and of our own server
+                                       └─► rejected: at most two further tries
+    costs ─► run ─► costs ─► run ─► costs         of short benches, and of our own server
 
-A load that is known well enough is not measured again. What is finished is on disk, so the same
-command goes on where it was stopped. A run that went wrong is kept, too, not accepted and with the
-reason. Keys are stored by preloading.py, which is run on the clients' side.
+A load that is known precisely enough is not measured again. Finished runs are on disk, so the same
+command resumes where it was stopped. A failed run is kept, too: it is not accepted, and has a
+reason. preloading.py stores the keys; it runs on the clients' side.
 """
 
 from __future__ import annotations
@@ -66,45 +66,44 @@ from .server_process import BlackBox, attached, ports_here, started, testbed_of
 
 ROUNDS_MOST = 10
 OWN = "own"
-"""The driver that is our load generator."""
+"""The driver that uses our load generator."""
 NO_TRACER = "none"
 KEYED = ("memcached", "resp")
-"""Protocols of which clients ask for keys."""
+"""Protocols whose clients request keys."""
 
 
 @dataclass(frozen=True)
 class ServerPlan:
-    """What is to be measured.
+    """The runs to make of a server.
 
     Attributes
     ----------
     command, pid:
-        How the server is started, `{address}` standing for where it shall listen; or the process
-        that it is.
+        The command that starts the server, with `{address}` for its address; or the process
+        number of a running server.
     port, address:
-        Where it listens; the address only of one that is there already.
+        Where it listens; the address only of a running server.
     asking, value_bytes:
-        What clients say, and how long the values are that they ask for.
+        The requests of clients, and the size of the values that they request.
     loads, repeats:
-        Each load at most so many times, in rounds.
+        The loads, and the most runs of each.
     within:
-        A load with three accepted runs is measured no further once the 95% interval of the mean
-        of replies/s, and that of CPU, is at most this share to either side; None: each load has
-        its repeats.
+        Stop measuring a load with three accepted runs once the 95% intervals of mean replies/s
+        and mean CPU are at most this share to either side; None: make all repeats.
     budget_s:
-        No run begins after this.
+        No run begins later than this.
     anyway:
-        Measure on a machine that is too noisy, too.
+        Measure even on a noisy machine.
     driver:
         OWN, or one of `observing.TOOLS`.
     tracer:
-        One of `tracers.TRACERS`, NO_TRACER, or empty: whichever is there.
+        One of `tracers.TRACERS`, NO_TRACER, or empty: the first that works.
     environment:
-        Of the server, beside that of this process.
+        Environment variables of the server, besides those of this process.
     timing:
-        How long the parts of a run last.
+        The lengths of the parts of a run.
     said:
-        What its owner says of its habits; it goes before what is recognised.
+        Habits that the user states; they override what is recognised.
     """
 
     port: int
@@ -126,14 +125,14 @@ class ServerPlan:
 
     @property
     def asked(self) -> str:
-        """What clients ask for, in words; what a request takes depends on it."""
+        """The request in words; the cost of a request depends on it."""
         asking = self.asking
         if asking.protocol in KEYED:
             return f"GET of {asking.keys} keys of {self.value_bytes} bytes"
         return f"GET {asking.path} of {asking.host}"
 
     def command_text(self) -> str:
-        """Return how the server was started, for the record."""
+        """Return the command that started the server, for the record."""
         if self.pid:
             with contextlib.suppress(OSError):
                 words = Path(f"/proc/{self.pid}/cmdline").read_text(errors="replace").split("\0")
@@ -152,7 +151,7 @@ def store_keys(name: str, port: int, asking: Asking, value_bytes: int, testbed: 
     Raises
     ------
     RunError
-        If the server does not take it.
+        If the server does not store it.
     """
     command = testbed.on_client(
         sys.executable, "-I", str(preloading.__file__), asking.protocol, testbed.address,
@@ -161,8 +160,8 @@ def store_keys(name: str, port: int, asking: Asking, value_bytes: int, testbed: 
     with Child("preloading", command, cpu=testbed.client_cpu, priority=PRIORITY_HIGHEST) as child:
         said = child.read_all(timeout_s=_SECONDS_MAX)
     if said != ["done"]:
-        why = said[-1] if said else "it does not say why"
-        raise RunError(f"{name} does not take the keys that clients will ask for: {why}")
+        why = said[-1] if said else "it printed no reason"
+        raise RunError(f"{name} does not store the keys that clients will request: {why}")
 
 
 CALLS_FILE = "calls.jsonl"
@@ -171,7 +170,7 @@ _COUNTING_S = 3.0
 
 @dataclass
 class ServerMeasured:
-    """What is in the folder now: runs of all loads, and the one whose calls were counted."""
+    """The content of the folder: runs of all loads, and the run whose calls were counted."""
 
     summary: CampaignSummary
     runs: list[ObservedRun]
@@ -185,12 +184,12 @@ def measure_server(
     steering: Steering | None = None,
     progress: ProgressCallback = lambda _: None,
 ) -> ServerMeasured:
-    """Measure what *folder* does not hold yet of *plan*; return all that it holds then.
+    """Make the runs of *plan* that *folder* lacks; return all runs that it then holds.
 
     Raises
     ------
     CampaignError, DataError
-        With one sentence that says what to do; what was measured is kept.
+        With one sentence that names the cure; finished runs are kept.
     """
     for load in plan.loads:
         if plan.driver != OWN and (reason := why_not(plan.driver, load, plan.asking.protocol)):
@@ -220,7 +219,7 @@ def measure_server(
 
 @contextlib.contextmanager
 def _opened(plan: ServerPlan, steering: Steering | None) -> Iterator[Testbed]:
-    """Yield where server and clients are; a server that is there stays where it is."""
+    """Yield the places of server and clients; a running server stays where it is."""
     try:
         with open_testbed("loopback" if plan.pid else steering) as testbed:
             yield testbed_of(plan.pid, plan.address, testbed) if plan.pid else testbed
@@ -229,7 +228,7 @@ def _opened(plan: ServerPlan, steering: Steering | None) -> Iterator[Testbed]:
 
 
 class _Work:
-    """What is on disk, and what adds to it."""
+    """The runs on disk, and the work that adds to them."""
 
     def __init__(
         self,
@@ -247,7 +246,7 @@ class _Work:
         self.campaign = Campaign(self._measure, progress, budget_s=plan.budget_s)
         if testbed.steering == "loopback":
             self.campaign.summary.notices.append(
-                f"process {plan.pid} runs on whichever CPU it likes: its share of it is not known"
+                f"process {plan.pid} runs on any CPU: the CPU's busy share is unknown"
                 if plan.pid
                 else testbed.notice
             )
@@ -259,19 +258,19 @@ class _Work:
             if run.noise is not None:
                 self._bench.series.include(run.noise.spin_ns, run.noise.memory_ns)
         self.counted = counted[-1] if counted else None
-        # Beside a process that runs wherever it likes a reference says nothing of its CPU.
+        # Beside a process that runs on any CPU, a reference does not show the state of its CPU.
         has_own_cpu = testbed.steering == "namespaces"
         self._around = self._surroundings() if has_own_cpu else None
 
     def _surroundings(self) -> Surroundings:
-        """Return what is measured beside runs; it knows what a call took beside earlier ones."""
+        """Return the benches beside runs, with the costs of calls beside earlier runs."""
         bench = self._bench
         core = CalmCore(bench.testbed, bench.programs)
         core.recall(self.runs)
         return Surroundings(bench.testbed, bench.programs, core)
 
     def _check_same(self, run: ObservedRun) -> None:
-        """Refuse to mix runs of different servers, or that were asked for something else."""
+        """Refuse to mix runs of different servers or different requests."""
         told = (
             ("server", run.server.command, self._command),
             ("protocol", run.server.protocol, self._plan.asking.protocol),
@@ -280,12 +279,12 @@ class _Work:
         for name, there, here in told:
             if there != here:
                 raise CampaignError(
-                    f"--output: {self._folder} holds runs of the {name} `{there}`, this one would "
-                    f"be `{here}`: choose another folder"
+                    f"--output: {self._folder} holds runs of the {name} `{there}`, not of "
+                    f"`{here}`: choose another folder"
                 )
 
     def count(self) -> None:
-        """Count the server's calls, unless that was done, or is not wished."""
+        """Count the server's calls, unless they are counted already or the plan has no tracer."""
         plan = self._plan
         if self.counted is not None or plan.tracer == NO_TRACER:
             return
@@ -306,7 +305,7 @@ class _Work:
         append(self._folder / CALLS_FILE, self.counted)
 
     def run_all(self) -> None:
-        """Run every load until it is known well enough, or has its repeats."""
+        """Run every load until it is known precisely enough, or has all its repeats."""
         path, plan = self._folder / RUNS_FILE, self._plan
 
         def rounds() -> Iterator[list[Task]]:
@@ -347,7 +346,7 @@ class _Work:
         )
 
     def _is_unsure(self, load: Point) -> bool:
-        """Tell whether another run of *load* is wanted."""
+        """Return whether another run of *load* is needed."""
         accepted, within = self._accepted(load), self._plan.within
         if len(accepted) >= self._plan.repeats:
             return False
@@ -361,17 +360,17 @@ class _Work:
         return noise_text(repeats, self._plan.within, _figures_of(self.runs), "loads")
 
     def _measure(self, task: Task) -> list[ObservedRun]:
-        """Return one more run of a load.
+        """Return another run of a load.
 
         Raises
         ------
         CampaignError
-            If the server has ended, or answers nothing: then there is no use in going on.
+            If the server has ended, or sends no replies: further runs would fail, too.
         """
         assert self._box is not None
         known, load = self._known(), self._loads[task.label]
         seed = load.seed(sum(self._is_of(run, load) for run in self.runs))
-        # Of many that connect at once most wait for longer if they are accepted one by one.
+        # If many connect at once, accepting them one by one makes most wait for longer.
         warming = point_at(load, accept_limit=known.accept_limit or 0)
         box = self._box
 
@@ -395,7 +394,7 @@ class _Work:
             raise
         run = self._saying_what(run)
         self.runs.append(run)
-        # That this process woke late says nothing of the server: the campaign tries again.
+        # A late wake-up of this process is no fault of the server: the campaign tries again.
         is_servers = run.reason != LATE and not (run.replied and self._box.times())
         if not run.accepted and is_servers:
             append(task.path, run)
@@ -404,12 +403,12 @@ class _Work:
         return [run]
 
     def _saying_what(self, run: ObservedRun) -> ObservedRun:
-        """Return *run* with what was asked for."""
+        """Return *run* with the request that was made."""
         load = run.load.model_copy(update={"asked": self._plan.asked})
         return run.model_copy(update={"load": load})
 
     def _kept(self) -> str:
-        return f"what was seen is kept in {self._folder}, and not accepted"
+        return f"the run is kept in {self._folder}, and not accepted"
 
     def _check_alive(self, box: BlackBox, reason: str) -> None:
         if not box.times():
@@ -417,13 +416,13 @@ class _Work:
             raise CampaignError(f"{ended} ({self._kept()})")
 
     def _known(self) -> ObservedServer:
-        """Return what is known of the server: what its owner says, and what was recognised."""
+        """Return the server's habits: those that the user states, and those recognised."""
         seen = self.counted.server if self.counted else ObservedServer()
         said = self._plan.said.model_dump(exclude_defaults=True)
         return seen.model_copy(update={**said, "command": self._command})
 
     def _failed(self, box: BlackBox, load: Point, known: ObservedServer, why: str) -> ObservedRun:
-        """Return the record of a run of which nothing was seen."""
+        """Return the record of a run without results."""
         content: dict[str, Any] = {
             "source": {"tool": self._tool, "date": now_text(), "machine": self._bench.machine},
             "server": {
@@ -442,7 +441,7 @@ class _Work:
 
     @contextlib.contextmanager
     def _server(self) -> Iterator[BlackBox]:
-        """Yield the server, with the keys that it will be asked for, once it has answered."""
+        """Yield the server once it has replied; its keys are stored by then."""
         plan, testbed = self._plan, self._bench.testbed
         with contextlib.ExitStack() as stack:
             if plan.pid:
@@ -466,7 +465,7 @@ class _Work:
             yield box
 
     def _load_fields(self, load: Point) -> dict[str, Any]:
-        """Return the load as a run's record has it."""
+        """Return the load in the form of a run's record."""
         fields = load_fields(load)
         if self._plan.driver == "wrk" and load.load.requests == KEPT:
             fields["requests"] = 0
@@ -483,7 +482,7 @@ class _Work:
 
 
 def _figures_of(runs: Sequence[ObservedRun]) -> list[Callable[[ObservedRun], float]]:
-    """Return what must be known well: replies a second, and the CPU where it is the server's."""
+    """Return the metrics to know well: replies a second, and the server's CPU if known."""
     figures: list[Callable[[ObservedRun], float]] = [lambda run: run.throughput_per_s]
     if all(run.busy_share is not None for run in runs if run.accepted):
         figures.append(lambda run: run.busy_share or 0.0)
@@ -491,6 +490,6 @@ def _figures_of(runs: Sequence[ObservedRun]) -> list[Callable[[ObservedRun], flo
 
 
 def _label(load: Point) -> str:
-    """Return what a load is called: its mechanism is not asked for here."""
+    """Return the name of a load; it leaves out the mechanism."""
     text = load.label.removeprefix(load.server.mechanism).strip()
     return f"{text} requests 1" if load.load.requests == 1 else text

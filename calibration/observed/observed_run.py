@@ -1,7 +1,7 @@
-"""What was seen of one run of a server from outside, and how that server coped.
+"""One run of a server as observed from outside, and the state of the server in it.
 
-A run of our own servers knows everything (`measured_runs.RunRecord`); of somebody else's a tool
-tells what it can, and the rest is absent: None or an empty dictionary, never a zero.
+A run of our own servers has every field (`measured_runs.RunRecord`). For another server a tool
+records what it can. Everything else is absent: None or an empty dictionary, never a zero.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from ...sim.state.units import SECOND_NS
 from ..records.measured_runs import DataError, Gaps, Loaded, Noise, read_rows
 
 Share = Literal["accept queue", "nothing", "handed over"]
-"""What event loops have in common: one accept queue, or nothing (SO_REUSEPORT), or the first one,
-which accepts and hands connections to the others."""
+"""What event loops share: one accept queue, nothing (SO_REUSEPORT), or the first loop, which
+accepts connections and hands them to the others."""
 Wake = Literal["all", "one"]
-"""Whom a new connection wakes of those that wait: all, or one (EPOLLEXCLUSIVE)."""
+"""The waiting workers that a new connection wakes: all, or one (EPOLLEXCLUSIVE)."""
 ErrorName = Literal["descriptors", "ports", "timeout", "refused", "reset", "dropped", "status"]
 CLIENT_ERRORS: tuple[ErrorName, ...] = ("descriptors", "ports")
-"""Errors of the load generator: of these the server has never heard."""
+"""Errors of the load generator: they never reached the server."""
 SERVER_ERRORS: tuple[ErrorName, ...] = ("timeout", "refused", "reset", "dropped", "status")
-"""Errors that the server made, or that its overload did; `status`: it answered with an error."""
+"""Errors of the server, or of its overload; `status`: it replied with an error."""
 
 Number = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=0)]
@@ -38,7 +38,7 @@ class _Frozen(BaseModel):
 
 
 class Source(_Frozen):
-    """Who says it: the tool, its file, when it was run and on which machine, as far as known."""
+    """The origin of a run: the tool, its file, date and machine, as far as known."""
 
     tool: str
     file: str = ""
@@ -47,7 +47,7 @@ class Source(_Frozen):
 
 
 class ObservedServer(_Frozen):
-    """What is known of the server; of its habits (`habits.Habits`) None: nobody has looked."""
+    """The server of a run; a habit (`Habits`) that was not observed is None."""
 
     name: str = ""
     command: str = ""
@@ -62,23 +62,23 @@ class ObservedServer(_Frozen):
 
 
 class ObservedLoad(_Frozen):
-    """What the clients did.
+    """The load that clients made.
 
     Attributes
     ----------
     loop:
-        Open: connections come at `rate_per_s` whatever the server does; closed: `users` of them
-        (None: nobody tells how many), of which each waits for its reply.
+        Open: connections arrive at `rate_per_s`, however slow the server is. Closed: `users`
+        clients (None: number not recorded) each wait for their reply.
     requests:
-        Each connection makes so many; 0: as many as fit the run.
+        Requests of each connection; 0: as many as fit the run.
     idle:
-        Connections that are open and silent besides; None: the tool does not tell.
+        Further connections that are open and silent; None: not recorded.
     think_ns:
-        The mean pause of a user of a closed loop between two requests; None: nobody tells.
+        The mean pause of a closed loop's user between two requests; None: not recorded.
     timeout_ns:
-        When clients gave up; None: never, or nobody tells.
+        When clients gave up; None: never, or not recorded.
     asked:
-        What for, in words; empty: nobody tells.
+        The request in words; empty: not recorded.
     """
 
     loop: Literal["open", "closed"]
@@ -95,15 +95,15 @@ class ObservedLoad(_Frozen):
     @model_validator(mode="after")
     def _has_its_size(self) -> ObservedLoad:
         if self.loop == "open" and self.rate_per_s is None:
-            raise ValueError("an open loop has a rate_per_s")
+            raise ValueError("an open loop needs a rate_per_s")
         return self
 
 
 class ObservedLatency(_Frozen):
-    """Latencies in ns, over what was replied to.
+    """Latencies in ns of requests that received replies.
 
-    `since` says from when on: "intended" when the request was due, "connect" when its connection
-    was begun, "sent" when it was sent. Quantiles are by their share: {"0.99": ...}.
+    `since` is their beginning: "intended" when the request was due, "connect" when its connection
+    was begun, "sent" when it was sent. Quantiles have their share as a key: {"0.99": ...}.
     """
 
     since: Literal["intended", "connect", "sent"]
@@ -115,48 +115,49 @@ class ObservedLatency(_Frozen):
     def _in_order(self) -> ObservedLatency:
         known = sorted((float(share), value) for share, value in self.quantiles.items())
         if any(not 0 <= share <= 1 for share, _ in known):
-            raise ValueError("quantiles are named by shares between 0 and 1")
+            raise ValueError("the keys of quantiles must be shares between 0 and 1")
         values = [value for _, value in known]
         if values != sorted(values):
-            raise ValueError("a higher quantile cannot be below a lower one")
+            raise ValueError("a higher quantile must not be below a lower one")
         return self
 
 
 class ObservedRun(_Frozen):
-    """One run as it was seen.
+    """One run as observed from outside.
 
     Attributes
     ----------
     window_ns:
-        How long it lasted, or what of it was looked at.
+        The length of the run, or of the part that was observed.
     offered:
-        Connections that were due, those that the client could not make among them.
+        Connections that were due, including those that the client could not make.
     replied:
         Replies to requests.
     errors:
         Failed connections (`status`: replies), by CLIENT_ERRORS and SERVER_ERRORS.
     overrun_ns:
-        How long it went on after the last connection was due: the backlog that was left.
+        How long the run continued after the last connection was due: the remaining backlog.
     concurrent:
         The most connections at once.
     process_ns, busy_share:
         CPU time of the server's processes, and share of its CPU that was not idle.
     calls:
-        System calls by name, where somebody has counted.
+        System calls by name, where they were counted.
     counted_by, slow_down:
-        Who has, and how many times as fast the server answered without: such a run is no timing.
+        The tracer, and the ratio of untraced to traced reply rate; the times of such a run do not
+        count.
     warm_up_ns, seed:
-        What was before the window, and what the arrivals were drawn from.
+        The time before the window, and the seed of the arrivals.
     lag_p99_ns, client_gaps:
-        How late an open loop's connections began, and when the load generator did not run; None
-        where the tool does not tell.
+        How late an open loop's connections began, and when the load generator did not run; None:
+        not recorded.
     around:
-        Prices of brief benches and of a reference point, in ns, before and after the run; None
+        Costs of short benches and of a reference point, in ns, before and after the run; None
         where they cannot be measured beside the server.
     noise, accepted, reason:
-        What others took from the run, and whether it may be used; see `calibration.noise`.
+        The disturbance of the run, and whether it may be used; see `calibration.noise`.
     doubts:
-        What the tool could not have seen, one sentence each.
+        What the tool cannot measure, one sentence each.
     """
 
     format: Literal["dispatchsim-observed/1"] = "dispatchsim-observed/1"
@@ -186,7 +187,7 @@ class ObservedRun(_Frozen):
     doubts: tuple[str, ...] = ()
 
     def rejected(self, reason: str) -> Self:
-        """Return this run, which does not count for that *reason*, unless it has one already."""
+        """Return this run as not accepted, for *reason* unless it has a reason already."""
         return self.model_copy(update={"accepted": False, "reason": self.reason or reason})
 
     @property
@@ -196,17 +197,17 @@ class ObservedRun(_Frozen):
 
     @property
     def verdict(self) -> Verdict | None:
-        """How the server coped, by `sim.metrics.verdict_of`; None where a run cannot tell.
+        """The server's state, by `sim.metrics.verdict_of`; None where a run does not show it.
 
-        A closed loop cannot: its users wait for the server, however slow it is. What the client
-        could not offer is no load of the server.
+        A closed loop does not: its users wait for the server, however slow it is. Connections that
+        the client could not offer are no load of the server.
         """
         if self.load.loop == "closed" or self.load.rate_per_s is None:
             return None
         failed = sum(n for name, n in self.errors.items() if name in SERVER_ERRORS)
         untried = sum(n for name, n in self.errors.items() if name in CLIENT_ERRORS)
         mean_ns = self.latency_ns.mean if self.latency_ns else None
-        # What is answered after the last connection was due was open when it was due.
+        # A reply after the last connection was due belongs to a connection open at that time.
         growth = self.replied * self.overrun_ns / self.window_ns / max(1, self.load.requests)
         n_open = self.load.rate_per_s * (mean_ns or 0.0) / SECOND_NS
         answered = self.replied / max(1, self.load.requests)
@@ -236,27 +237,27 @@ def read_observed(path: Path) -> Loaded[ObservedRun]:
     Raises
     ------
     DataError
-        If a line is no observed run; the message names line, field and value.
+        If a line is not an observed run; the message names line, field and value.
     """
     return read_rows(path, ObservedRun)
 
 
 @dataclass(frozen=True)
 class Habits:
-    """How the server does it.
+    """How a server waits, accepts and shares connections.
 
     Attributes
     ----------
     mechanism:
-        By the names of the catalogue.
+        Its name in the catalogue.
     accept_limit:
-        Connections for one notice; 0: until there is none.
+        Connections accepted for one event; 0: until the queue is empty.
     reads_after_accept:
-        Whether it reads before it waits again.
+        Whether it reads from a new connection before its next wait.
     workers:
-        Event loops that serve; one that only accepts and hands over is none of them.
+        Event loops that serve connections, without one that only accepts and hands over.
     share, wake:
-        Of several workers; what is handed over may be so to a single one.
+        Of several workers; connections may also be handed over to a single worker.
     """
 
     mechanism: str
@@ -268,12 +269,12 @@ class Habits:
 
     @property
     def loops(self) -> int:
-        """Event loops, the one that only accepts among them."""
+        """Event loops, including one that only accepts."""
         return self.workers + (self.share == "handed over")
 
 
 def habits_of(server: ObservedServer, otherwise: Habits) -> Habits:
-    """Return what *server* does; *otherwise* says what its run does not."""
+    """Return the habits of *server*; *otherwise* fills in those that were not observed."""
     return Habits(
         server.mechanism or otherwise.mechanism,
         otherwise.accept_limit if server.accept_limit is None else server.accept_limit,

@@ -1,18 +1,18 @@
-"""One run against a server that is a black box: what its clients see, and what its CPU does.
+"""One run against a server that is a black box: the results of its clients and the CPU's use.
 
     idle holder ──► load ──warm-up──┬──window──┬─► records, replies ─► ObservedRun
                                  snapshot   snapshot
 
     snapshot ──► httperf | wrk on the clients' CPU ──► what it prints ──► snapshot ──► ObservedRun
 
-A `Driver` makes the load: our load generator (`own_load`), httperf or wrk. Latencies of ours run
-from when a request was due. What a tool prints is read as if somebody had brought it; CPU time,
-idle connections and noise are known besides. Both tools are bounded: by a number of connections,
-or by a time. How many idle connections a server has accepted only it knows; the kernel tells how
-many still wait for it, and a run begins when none does.
+A `Driver` makes the load: our load generator (`own_load`), httperf or wrk. Latencies of ours begin
+when a request is due. The output of a tool is read like an imported file. CPU time, idle
+connections and noise are measured besides. Both tools stop after a number of connections or after
+a time. How many idle connections a server has accepted cannot be seen from outside. The kernel
+shows how many still wait in its queue, and a run begins when none does.
 
-A server that ended, answered nothing, or answered errors only leaves a run that is not accepted,
-with what was seen up to then.
+A run in which the server ended, or sent no replies, or only error replies, is not accepted. It is
+kept with the results up to then.
 
 Source: httperf(1); wrk 4.1, README.
 """
@@ -73,16 +73,16 @@ _LATE_NS = 1_000_000
 
 @dataclass(frozen=True)
 class Asking:
-    """What clients say to the server, as options of the load generator.
+    """The requests of clients, as options of the load generator.
 
     Attributes
     ----------
     protocol:
         One of PROTOCOLS.
     path, host:
-        Of http.
+        The path and the host's name in http requests.
     key_prefix, keys:
-        Of memcached and resp: PREFIX0, PREFIX1, ... so many.
+        The keys in memcached and resp requests: PREFIX0, PREFIX1, ... up to `keys` of them.
     """
 
     protocol: str = "http/1.1"
@@ -101,7 +101,7 @@ class Asking:
 
 @dataclass(frozen=True)
 class Bench:
-    """Where runs are made, and with what: the same for all runs of a series."""
+    """The place and the programs of runs: the same for all runs of a series."""
 
     testbed: Testbed
     programs: Programs
@@ -112,20 +112,20 @@ class Bench:
 
 @dataclass(frozen=True)
 class Driven:
-    """What came of asking a server.
+    """The results of one load.
 
     Attributes
     ----------
     seen:
-        What clients saw, as fields of an observed run.
+        The results of clients, as fields of an observed run.
     watched:
-        The clocks at both ends of what they saw.
+        The clocks at both ends of the window.
     lag_p50_ns:
-        How late an open loop's connections were begun, in the median.
+        The median delay with which an open loop's connections began.
     late:
-        Why the load generator made another load than was asked for, or an empty string.
+        Why the load generator made another load than requested, or an empty string.
     fault:
-        Why nothing of this may be used, or an empty string.
+        Why these results must not be used, or an empty string.
     """
 
     seen: dict[str, Any]
@@ -137,7 +137,7 @@ class Driven:
 
 @dataclass(frozen=True)
 class RunSetup:
-    """What a driver needs to know of a run; *seed* is that of its arrivals."""
+    """The inputs of a driver; *seed* is the seed of the arrivals."""
 
     box: BlackBox
     load: Point
@@ -147,17 +147,17 @@ class RunSetup:
     seed: int
 
     def setup(self, *options: str) -> Setup:
-        """Return the same for the programs of a run, with *options* of the load generator."""
+        """Return the setup for the programs of a run, with *options* of the load generator."""
         bench = self.bench
         return Setup(self.load, bench.testbed, bench.programs, bench.timing, self.scratch, options)
 
 
 Driver = Callable[[RunSetup], Driven]
-"""Asks a server under a load, with its files in a scratch folder."""
+"""Makes a load on a server, with its files in a scratch folder."""
 
 
 def own_load(run: RunSetup) -> Driven:
-    """Ask with our load generator; the window begins after the warm-up."""
+    """Make the load with our load generator; the window begins after the warm-up."""
     load, bench, box = run.load, run.bench, run.box
     timing, testbed = bench.timing, bench.testbed
     trace = trace_to_replay(load, run.seed, timing.run_seconds(load))
@@ -169,7 +169,7 @@ def own_load(run: RunSetup) -> Driven:
         with punctual(testbed.client_cpu):
             sleep_until(begin_ns)
             before = snapshot(box, testbed.server_cpu, generator.pid)
-            # From when it has begun: whoever woke late would have next to no window left.
+            # Since its begin: after a late wake-up of this process little of the window is left.
             sleep_until(before.at_ns + round(timing.window_s * 1e9))
             after = snapshot(box, testbed.server_cpu, generator.pid)
         summary = json.loads(generator.read_all(timeout_s=timing.after_s + 10)[-1])
@@ -182,7 +182,7 @@ def own_load(run: RunSetup) -> Driven:
     if window.end_ns > timing.run_seconds(load) * 1e9:
         fault = LATE
     elif summary["protocol"]:
-        fault = f"{summary['protocol']} answers were not of the protocol {run.asking.protocol}"
+        fault = f"{summary['protocol']} replies break the protocol {run.asking.protocol}"
     return Driven(
         {
             **seen,
@@ -200,7 +200,7 @@ def own_load(run: RunSetup) -> Driven:
 
 
 def _late(trace: Trace, records: Records, window: Window, latency: dict[str, Any] | None) -> str:
-    """Return why the load generator was not what was asked for, as the gate of our own runs."""
+    """Return why the load generator missed its load, by the rule for runs of our own servers."""
     n_asked = int(window.contains(trace.at_ns).sum())
     begun = window.contains(records.intended_ns) & (records.status != DESCRIPTORS)
     lags_ns = _lags_ns(records, window)
@@ -222,26 +222,26 @@ def observe(
     known: ObservedServer | None = None,
     driver: Driver = own_load,
 ) -> ObservedRun:
-    """Return what is seen of *box* under *load*.
+    """Return the observed run of *box* under *load*.
 
     Parameters
     ----------
     load:
-        Its loop, rate or users, requests of a connection, idle connections, pauses and patience;
-        what it says of a server is nobody's concern here.
+        Its loop, rate or users, requests of a connection, idle connections, pauses and time-out;
+        its description of a server is ignored.
     asking:
-        What clients say.
+        The requests of clients.
     seed:
-        Of the arrivals.
+        The seed of the arrivals.
     known:
-        What is known of the server, for the record.
+        Known facts of the server, for the record.
     driver:
-        Who asks.
+        The program that makes the load.
 
     Raises
     ------
     RunError
-        If a program of the run fails, or the server does not take the idle connections.
+        If a program of the run fails, or the server does not accept the idle connections.
     """
     testbed, timing = bench.testbed, bench.timing
     calibrations = (
@@ -259,7 +259,7 @@ def observe(
     watched = driven.watched
     ratios = bench.series.include(*calibrations)
     known = known or ObservedServer()
-    # A thread that lives as long as its connection may be there at neither end of the window.
+    # A thread for one connection may begin and end within the window, and be seen at neither end.
     has_threads = (known.workers or 1) > 1 or known.share == "handed over"
     noise = watched.noise(
         ratios,
@@ -271,7 +271,7 @@ def observe(
     accepted, reason = judge(noise, lag_p50_ns=driven.lag_p50_ns)
     doubts = list(driven.seen.get("doubts", ()))
     if watched.lost_processes and not watched.has_ended:
-        doubts.append("processes of the server ended meanwhile: their CPU time is missing")
+        doubts.append("processes of the server ended during the run: their CPU time is missing")
     server = known.model_copy(update={"name": box.name, "protocol": asking.protocol})
     content = {
         **driven.seen,
@@ -288,7 +288,7 @@ def observe(
 
 
 def _fault(box: BlackBox, driven: Driven) -> str:
-    """Return what the server did that makes the run say nothing of its capacity."""
+    """Return why the server's run shows nothing of its capacity, or an empty string."""
     if driven.watched.has_ended:
         return f"{box.name} ended during the run: {box.last_words()}"
     if driven.fault:
@@ -296,21 +296,21 @@ def _fault(box: BlackBox, driven: Driven) -> str:
     replied, errors = driven.seen["replied"], driven.seen["errors"]
     failed = sum(errors.values())
     if not replied:
-        said = f"{failed} connections failed" if failed else "all waited to the end of the run"
-        return f"{box.name} answered no request: {said}"
+        said = f"{failed} connections failed" if failed else "all waited until the run ended"
+        return f"{box.name} sent no replies: {said}"
     if errors.get("status", 0) >= replied:
-        return f"{box.name} answered every request with an error"
+        return f"{box.name} replied to every request with an error"
     return ""
 
 
 def read_replies(path: Path) -> NDArray[np.int64]:
-    """Return rows of when each reply was due, when it came, and whether it was an error."""
+    """Return a row for each reply: when it was due, when it came, and whether it was an error."""
     table = np.frombuffer(path.read_bytes(), dtype="<i8")
     return table.reshape(-1, 3).astype(np.int64)
 
 
 def load_fields(load: Point) -> dict[str, Any]:
-    """Return *load* as the field of an observed run."""
+    """Return *load* in the form of an observed run's field."""
     return {
         "loop": load.load.loop,
         "rate_per_s": load.rate_per_s if load.load.loop == "open" else None,
@@ -325,7 +325,7 @@ def load_fields(load: Point) -> dict[str, Any]:
 def seen_by_clients(
     records: Records, replies: NDArray[np.int64], window: Window, load: Point
 ) -> dict[str, Any]:
-    """Return what clients saw in the window, as fields of an observed run."""
+    """Return the clients' results in the window, as fields of an observed run."""
     due_ns, done_ns, is_error = replies.T
     n_replied = int(window.contains(done_ns).sum())
     latency_ns = (done_ns - due_ns)[window.times(due_ns)]
@@ -340,8 +340,8 @@ def seen_by_clients(
     lags_ns = _lags_ns(records, window)
     if lags_ns.size and np.quantile(lags_ns, 0.99) > _LATE_NS:
         doubts.append(
-            f"one in a hundred connections began {np.quantile(lags_ns, 0.99) / 1e6:.1f} ms late or "
-            "later: the load generator could not keep up"
+            f"1% of the connections began at least {np.quantile(lags_ns, 0.99) / 1e6:.1f} ms late: "
+            "the load generator could not keep up"
         )
     return {
         "load": load_fields(load),
@@ -366,7 +366,7 @@ def _latency(latency_ns: NDArray[np.int64]) -> dict[str, Any]:
 
 
 def _lags_ns(records: Records, window: Window) -> NDArray[np.int64]:
-    """Return how late the connections of the window began of which that is known."""
+    """Return how late the window's connections began, where that is known."""
     begun = window.times(records.intended_ns) & (records.started_ns >= 0)
     return (records.started_ns - records.intended_ns)[begun]
 
@@ -376,11 +376,11 @@ _TOLD = {
     *("load", "window_ns", "offered", "replied", "errors", "latency_ns"),
     *("overrun_ns", "concurrent", "doubts"),
 }
-"""What a tool prints, as fields of a run."""
+"""Reads the output of a tool into fields of a run."""
 
 
 def httperf_load(run: RunSetup) -> Driven:
-    """Ask with httperf, an open loop of connections that come at equal distances."""
+    """Make the load with httperf: an open loop of connections at equal distances."""
     load, asking, testbed = run.load, run.asking, run.bench.testbed
     seconds = run.bench.timing.window_s
     timeout_s = load.load.timeout / SECOND_NS
@@ -395,9 +395,9 @@ def httperf_load(run: RunSetup) -> Driven:
 
 
 def wrk_load(run: RunSetup) -> Driven:
-    """Ask with wrk, a closed loop of connections."""
+    """Make the load with wrk: a closed loop of connections."""
     load, asking, testbed = run.load, run.asking, run.bench.testbed
-    # It takes whole seconds, and has no warm-up that it leaves out.
+    # wrk only accepts whole seconds, and cannot leave out a warm-up.
     seconds = math.ceil(run.bench.timing.window_s) + 1
     command = [
         "wrk", "--threads", "1", "--connections", str(load.users), "--duration", f"{seconds}s",
@@ -415,22 +415,22 @@ TOOLS: dict[str, Driver] = {"httperf": httperf_load, "wrk": wrk_load}
 def why_not(tool: str, load: Point, protocol: str) -> str:
     """Return why *tool* cannot make *load*, or an empty string."""
     if not protocol.startswith("http/"):
-        return f"{tool} speaks http only, got --protocol {protocol}"
+        return f"{tool} supports http only, got --protocol {protocol}"
     if shutil.which(tool) is None:
         return f"{tool} is not installed: apt-get install {tool}"
     if tool == "httperf" and load.load.loop == "closed":
-        return "httperf has no closed loop of users: it needs a --rate, and no --users"
+        return "httperf has no closed loop of users: it needs a --rate and no --users"
     return _why_not_wrk(load, protocol) if tool == "wrk" else ""
 
 
 def _why_not_wrk(load: Point, protocol: str) -> str:
     if load.load.loop == "open":
-        return "wrk is a closed loop, and has no --rate"
+        return "wrk makes a closed loop and has no --rate"
     if protocol != "http/1.1":
-        return f"wrk speaks http/1.1 only, got --protocol {protocol}"
+        return f"wrk supports http/1.1 only, got --protocol {protocol}"
     if load.load.requests not in (1, KEPT):
         return (
-            f"wrk makes one request a connection or as many as fit the run ({KEPT}), "
+            f"wrk makes 1 request a connection or as many as fit the run ({KEPT}), "
             f"got --requests {load.load.requests}"
         )
     return ""
@@ -439,7 +439,7 @@ def _why_not_wrk(load: Point, protocol: str) -> str:
 def _tool_driven(
     run: RunSetup, command: list[str], seconds: float, read: Callable[[str, str], ObservedRun]
 ) -> Driven:
-    """Run *command*, which takes *seconds*, and return what it told."""
+    """Run *command*, which takes *seconds*, and return the results that it prints."""
     box, testbed, tool = run.box, run.bench.testbed, command[0]
     before = snapshot(box, testbed.server_cpu)
     with Child(

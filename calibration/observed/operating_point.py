@@ -1,4 +1,4 @@
-"""From an observed run to the operating point that a simulation of it is at.
+"""The operating point at which an observed run is simulated.
 
 run's load ──────┐
 habits ──────────┴─► Point      the same for a fit, a forecast and a score
@@ -17,33 +17,32 @@ from ..points.point import BLOCKING, Point, point_at
 from .observed_run import SERVER_ERRORS, Habits, ObservedRun, habits_of
 
 KEPT = 1000
-"""Requests a connection, where a run says no more than that connections are kept."""
+"""Requests a connection, where a run only records that connections are kept open."""
 
 
 def point_of(run: ObservedRun, habits: Habits) -> Point:
-    """Return the operating point that *run* was at, of a server with *habits*.
+    """Return the operating point of *run*, for a server with *habits*.
 
-    Kept connections on which requests are due at a rate, as those of wrk2, are users of a closed
-    loop when the server is behind: each has its next request ready.
+    Requests at a rate on kept connections, as from wrk2, equal users of a closed loop while the
+    server is behind: each user has its next request ready.
 
     Raises
     ------
     FitError
-        If the run does not say how many users there were, or at which rate they came, or if it
-        kept its connections and the server kept up with the rate; or if no server is as this one
-        is said to be.
+        If the run does not record the number of users or the rate; if it kept its connections
+        and the server kept up with the rate; or if no simulated server has these habits.
     """
     load = run.load
     is_open = load.loop == "open"
     if is_open and load.requests == 0:
         if run.verdict is not Verdict.OVERLOADED:
             raise FitError(
-                "load.requests: must be known of an open loop that the server "
+                "load.requests: must be known for an open loop that the server "
                 "kept up with (requests at a rate on connections that are kept are not simulated)"
             )
         is_open = False
     if not is_open and load.users is None:
-        raise FitError("load.users: must be known of a closed loop")
+        raise FitError("load.users: must be known for a closed loop")
     if is_open and not load.rate_per_s:
         raise FitError("load.rate_per_s: must be above 0")
     own = habits_of(run.server, habits)
@@ -63,13 +62,13 @@ def point_of(run: ObservedRun, habits: Habits) -> Point:
         raise FitError(
             f'server.wake: must be "all" where workers wait with {own.mechanism}, got "one"'
         )
-    # Programs without an event loop have no choice when to read, and how many to accept.
+    # Programs without an event loop cannot choose when to read and how many to accept.
     loops = CATALOGUE[own.mechanism].runs_event_loop
     try:
         return point_at(
             mechanism=own.mechanism,
             accept_limit=own.accept_limit if loops else 0,
-            # Who accepts for others does not read.
+            # A loop that accepts for others does not read.
             read_after_accept=own.reads_after_accept and own.share != "handed over" and loops,
             idle=load.idle or 0,
             loop="open" if is_open else "closed",
@@ -86,34 +85,34 @@ def point_of(run: ObservedRun, habits: Habits) -> Point:
 
 
 def name_of(run: ObservedRun) -> str:
-    """Return how people know *run*."""
+    """Return a name of *run* for messages."""
     name = run.source.file or run.server.name or run.source.tool
     return f"{name} of {run.source.date}" if run.source.date else name
 
 
 def why_unusable(run: ObservedRun) -> str:
-    """Return why *run* says nothing of how fast its server is, or an empty string."""
+    """Return why *run* does not show the server's speed, or an empty string."""
     if not run.accepted:
         return f"it was disturbed: {run.reason}"
     if run.calls:
-        return "its calls were counted meanwhile, which slows a server down"
+        return "its calls were counted , which slows a server down"
     if run.replied == 0:
-        return "nothing was answered"
+        return "the server sent no replies"
     if run.errors.get("status"):
         return f"{run.errors['status']} replies were errors"
     return ""
 
 
 def what_failed(run: ObservedRun) -> str:
-    """Return a remark on connections of a closed loop that the server has lost, or nothing."""
+    """Return a remark on the failed connections of a closed loop, or an empty string."""
     failed = [name for name in SERVER_ERRORS if run.errors.get(name)]
     if run.load.loop == "open" or not failed:
         return ""
-    return f"connections failed ({', '.join(failed)}): what they took counts as of the others"
+    return f"connections failed ({', '.join(failed)}): their cost counts as that of the others"
 
 
 def counted(remarks: Sequence[tuple[ObservedRun, str]]) -> list[str]:
-    """Return *remarks* on runs as sentences, one for all runs of which the same is said."""
+    """Return *remarks* as sentences; runs with the same remark share one."""
     about: dict[str, list[ObservedRun]] = {}
     for run, remark in remarks:
         about.setdefault(remark, []).append(run)

@@ -1,10 +1,10 @@
-"""Gives a server of keys what its clients will ask for: PREFIX0, PREFIX1, ... each so many bytes.
+"""Store the keys that clients will request: PREFIX0, PREFIX1, ... with values of equal size.
 
     set ... ──► STORED            memcached's text protocol (doc/protocol.txt)
     SET ... ──► +OK               Redis serialization protocol, version 2
 
-It is run as a program of its own on the clients' side of a testbed, and needs nothing of the
-library: preloading.py PROTOCOL ADDRESS PORT PREFIX KEYS BYTES.
+It runs as a separate program on the clients' side of a testbed, without the rest of the library:
+preloading.py PROTOCOL ADDRESS PORT PREFIX KEYS BYTES.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def preload(
     Raises
     ------
     ValueError
-        If the server does not store one, with what it said.
+        If the server does not store one, with its reply.
     """
     value = b"x" * n_bytes
     with connection.makefile("rb") as answers:
@@ -51,11 +51,11 @@ def preload(
                 said = answers.readline().rstrip(b"\r\n")
                 if said != _ANSWERS[protocol]:
                     text = said.decode(errors="replace")[:_SHOWN] or "nothing"
-                    raise ValueError(f'a SET of {key} was not stored, the server said "{text}"')
+                    raise ValueError(f'a SET of {key} was not stored, the reply was "{text}"')
 
 
 def main(arguments: list[str]) -> None:
-    """Store what the command line says; print "done", or why it was not."""
+    """Store the keys of the command line; print "done", or why they were not stored."""
     protocol, address, port, prefix, n_keys, n_bytes = arguments
     try:
         with socket.create_connection((address, int(port)), _ANSWER_SECONDS_MAX) as connection:

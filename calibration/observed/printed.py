@@ -1,12 +1,12 @@
-"""What httperf, wrk and wrk2 print of a run, read by lines that must be there.
+"""The output of httperf, wrk and wrk2, read by lines that must be present.
 
-httperf, version 0.9: an open loop of connections, each with some requests. Its latencies are no
-distribution: of connections there are median and mean, from the begin of connect() to the close.
-Connections that failed are not among them.
+httperf, version 0.9: an open loop of connections, each with some requests. It prints no
+distribution of latencies, only the median and mean of connections, from the begin of connect() to
+the close. Failed connections are not among them.
 
-wrk is a closed loop of connections that stay: a server that stands still is asked nothing
-meanwhile, so that the wait of those who would have come is in no figure (coordinated omission).
-wrk2 asks at a rate and counts from when a request was due; it prints everything but that rate.
+wrk is a closed loop of connections that stay open. During a stall it sends nothing, so the waits of
+clients that would have arrived are not measured (coordinated omission). wrk2 sends at a rate and
+counts from when a request was due; it prints everything but that rate.
 
 Sources: httperf(1), "OUTPUT"; Mosberger and Jin 1998, "httperf: a tool for measuring web server
 performance"; wrk 4.1 src/wrk.c; wrk2 4.0 src/wrk.c (print_hdr_latency, print_stats_latency).
@@ -27,41 +27,41 @@ _TIMES_NS = {"us": 1e3, "ms": 1e6, "s": 1e9, "m": 60e9, "h": 3600e9}
 _LINE_SHOWN = 60
 _SHOWN = 40
 NUMBER_MAX = 1e12
-"""Whatever a tool counts is less; what is above it would only overflow later."""
+"""No tool counts higher; a larger number would only overflow later."""
 TIME_NS_MAX = 100 * 24 * 3600e9
 _TIME_MAX = "a hundred days"
 
 
 class Printed:
-    """The text that a tool printed, and where it came from.
+    """The output of a tool, and its origin.
 
     Parameters
     ----------
     text:
-        All of it.
+        The whole output.
     where:
-        What begins the message of an error: a file's name.
+        The begin of error messages: a file's name.
     tool:
-        Whose output it is taken for.
+        The tool whose output it should be.
     """
 
     def __init__(self, text: str, where: str, tool: str) -> None:
         self.text, self.where, self.tool = text, where, tool
 
     def find(self, pattern: str, what: str) -> re.Match[str]:
-        """Return the first match of *pattern*, which stands for the line of *what*.
+        """Return the first match of *pattern*; *what* names its line in messages.
 
         Raises
         ------
         DataError
-            If there is none: the output was cut, or is of a version that is not known.
+            If there is none: the output was cut, or is of an unknown version.
         """
         match = self.look(pattern)
         if match is None:
             last = self.text.strip().rsplit("\n", 1)[-1][:_LINE_SHOWN]
             raise DataError(
-                f"{self.where}: no {what} in what is taken for the output of {self.tool}: it was "
-                f'cut, or is of an unknown version (its last line is "{last}")'
+                f"{self.where}: no {what}: the output of {self.tool} is cut or of an unknown "
+                f'version (its last line is "{last}")'
             )
         return match
 
@@ -70,12 +70,12 @@ class Printed:
         return re.search(pattern, self.text, re.MULTILINE)
 
     def numbers(self, pattern: str, what: str) -> tuple[float, ...]:
-        """Return the numbers in the line of *what*; see `find`.
+        """Return the numbers in the line called *what*; see `find`.
 
         Raises
         ------
         DataError
-            If it is not there, or a number is none.
+            If the line is missing, or a number is invalid.
         """
         return tuple(self.number(group, what) for group in self.find(pattern, what).groups())
 
@@ -85,7 +85,7 @@ class Printed:
         Raises
         ------
         DataError
-            If it is none, with the line of *what*.
+            If it is no such number, with the line's name.
         """
         return number_of(text, f"{self.where}: {what}")
 
@@ -95,7 +95,7 @@ class Printed:
         Raises
         ------
         DataError
-            If it is none.
+            If it is not a time.
         """
         match = re.fullmatch(NUMBER + "(us|ms|s|m|h)", text)
         if match is None:
@@ -112,7 +112,7 @@ def number_of(text: str, what: str) -> float:
     Raises
     ------
     DataError
-        If it is none.
+        If it is no such number.
     """
     try:
         value = float(text)
@@ -137,7 +137,7 @@ _TABLE_FULL = 0.95
 _FD_SETSIZE = 1024
 _STILL_S = 0.05
 _SLOW = 0.97
-"""Of the rate that was asked for: below, the tool was behind."""
+"""A share of the requested rate: below it, the tool was behind."""
 _RATE_MIN = 0.001
 _ERRORS: dict[str, ErrorName] = {
     "client-timo": "timeout",
@@ -157,24 +157,26 @@ def is_httperf(text: str) -> bool:
 
 
 def read_httperf(text: str, where: str) -> ObservedRun:
-    """Return the run that httperf told of in *text*; *where* begins the message of an error.
+    """Return the run in *text*, the output of httperf; *where* begins the message of an error.
 
     Raises
     ------
     DataError
-        If a line is missing that all versions print, or the options are not those of an open loop
-        of connections.
+        If a line of all versions is missing, or the options do not make an open loop of
+        connections.
     """
     told = Printed(text, where, "httperf")
     command = told.find(r"^httperf (?!: ).*--.*$", "command line")[0]
     rate = _option(told, command, "rate")
     if rate is None or rate < _RATE_MIN:
         raise DataError(
-            f"{where}: httperf was run without a --rate of at least {_RATE_MIN:g}/s: connections "
-            "came one after the other, which is no load that can be simulated"
+            f"{where}: httperf must be run with a --rate of at least {_RATE_MIN:g}/s: without it "
+            "connections come one after the other, and cannot be simulated"
         )
     if "--wsess" in command or "--burst-length" in command:
-        raise DataError(f"{where}: sessions and bursts of httperf (--wsess) are not read")
+        raise DataError(
+            f"{where}: httperf must be run without sessions (--wsess) and bursts (--burst-length)"
+        )
     connections, _, replies, seconds = told.numbers(
         rf"^Total: connections {NUMBER} requests {NUMBER} replies {NUMBER} "
         rf"test-duration {NUMBER} s",
@@ -233,7 +235,7 @@ def read_httperf(text: str, where: str) -> ObservedRun:
 
 
 def _httperf_latency(low: float, mean: float, high: float, median: float) -> dict[str, Any]:
-    # It takes the median from bins of 1 ms, whose middle may lie outside of all values.
+    # httperf takes the median from bins of 1 ms; a bin's middle may lie outside of all values.
     middle = min(max(median, low), high)
     return {
         "since": "connect",
@@ -249,7 +251,7 @@ def _option(told: Printed, command: str, name: str) -> float | None:
 
 
 def _httperf_errors(told: Printed) -> dict[ErrorName, int]:
-    """Return the errors by our names; those that are 0 are left out."""
+    """Return the errors by our names, without those that are 0."""
     lines = (
         told.find(r"^Errors: total .*$", "first line of errors")[0],
         told.find(
@@ -266,40 +268,40 @@ def _httperf_errors(told: Printed) -> dict[ErrorName, int]:
 
 
 def _httperf_doubts(told: Printed, run: ObservedRun, rate: float) -> list[str]:
-    """Return what httperf could not have seen, or not have done."""
+    """Return what httperf could not measure or not do."""
     found = []
     if run.errors.get("refused") == run.offered:
-        found.append("every connection was refused: no server listened there")
+        found.append("every connection was refused: no server listened at this address")
     n_untried = run.errors.get("descriptors", 0) + run.errors.get("ports", 0)
     if n_untried:
         found.append(
-            f"{n_untried} of {run.offered} connections were never tried, as httperf had no "
-            f"descriptor or port left: the server was offered less than {rate:g}/s"
+            f"{n_untried} of {run.offered} connections were not tried, because httperf had no free "
+            f"descriptor or port: the server was offered less than {rate:g}/s"
         )
     elif (run.concurrent or 0) >= _TABLE_FULL * _FD_SETSIZE:
         found.append(
-            f"httperf had {run.concurrent} connections open, about as many as select() can hold "
+            f"httperf had {run.concurrent} connections open, near the limit of select() "
             f"({_FD_SETSIZE}): it may have waited for descriptors"
         )
     burst = told.look(rf"^Maximum connect burst length: {NUMBER}")
     if burst and float(burst[1]) / rate > _STILL_S:
         found.append(
-            f"httperf began {burst[1]} connections in one go, so it had stood still for "
+            f"httperf began {burst[1]} connections at once after a stall of "
             f"{float(burst[1]) / rate * 1e3:.0f} ms: the load came in bursts"
         )
     begun_per_s = run.offered * SECOND_NS / run.window_ns
     if begun_per_s < _SLOW * rate:
         found.append(
-            f"{begun_per_s:.0f} connections a second were begun on average, not {rate:g}: the run "
-            "went on until the last had ended"
+            f"{begun_per_s:.0f} connections a second began on average, not {rate:g}: the run "
+            "lasted until the last connection ended"
         )
     if run.load.timeout_ns and run.errors.get("timeout"):
         found.append(
-            f"who waited longer than {run.load.timeout_ns / SECOND_NS:g} s is an error and not in "
-            "the latencies"
+            f"clients that waited for more than {run.load.timeout_ns / SECOND_NS:g} s are errors "
+            "and not in the latencies"
         )
     if told.look(r"^Reply rate .*\(0 samples\)"):
-        found.append("shorter than the 5 s of a sample of the reply rate: its scatter is unknown")
+        found.append("a run under 5 s has no sample of the reply rate: its scatter is unknown")
     return found
 
 
@@ -314,17 +316,17 @@ def is_wrk(text: str) -> bool:
 
 
 def read_wrk(text: str, where: str, *, rate_per_s: float | None = None) -> ObservedRun:
-    """Return the run that wrk or wrk2 told of in *text*; *where* begins the message of an error.
+    """Return the run in *text*, the output of wrk or wrk2; *where* begins an error's message.
 
     Parameters
     ----------
     rate_per_s:
-        What wrk2 was told by -R, which it does not print.
+        The option -R of wrk2, which it does not print.
 
     Raises
     ------
     DataError
-        If a line is missing that all versions print; for wrk2 without a rate, for wrk with one.
+        If a line of all versions is missing; for wrk2 without a rate, for wrk with a rate.
     """
     is_paced = re.search(r"HdrHistogram|Thread calibration", text) is not None
     tool = "wrk2" if is_paced else "wrk"
@@ -332,13 +334,13 @@ def read_wrk(text: str, where: str, *, rate_per_s: float | None = None) -> Obser
     if unable := told.look(r"^unable to connect to .*$"):
         raise DataError(f"{where}: wrk was {unable[0]}")
     if is_paced and rate_per_s is None:
-        raise DataError(f"{where}: wrk2 does not print its rate (-R), so it has to be told: --rate")
+        raise DataError(f"{where}: wrk2 does not print its rate (-R): give it with --rate")
     if not is_paced and rate_per_s is not None:
-        raise DataError(f"{where}: --rate was given, and wrk has none: it is a closed loop")
+        raise DataError(f"{where}: --rate must be absent: wrk has none, as it is a closed loop")
     (users,) = told.numbers(
         rf"^ +[0-9]+ threads and {NUMBER} connections", "number of threads and connections"
     )
-    # wrk2 prints what it was told as its users typed it, and both print how long it took.
+    # wrk2 prints its options as the user typed them, and both tools print their duration.
     done = told.find(
         rf"^ +{NUMBER} requests in {_TIME}, .* read", "line that counts requests and bytes"
     )
@@ -347,14 +349,14 @@ def read_wrk(text: str, where: str, *, rate_per_s: float | None = None) -> Obser
     per_s = told.numbers(rf"^Requests/sec: +{NUMBER}", "requests a second")[0]
     told.find(r"^Transfer/sec: +[0-9.]+[KMGT]?B", "last line, Transfer/sec")
     if window_ns < 1:
-        raise DataError(f"{where}: the run must have taken longer than 0 s")
+        raise DataError(f"{where}: the run must be longer than 0 s")
     errors = _wrk_errors(told)
     row = told.find(rf"^ +Latency +{_TIME} +{_TIME} +{_TIME} +{NUMBER}%", "row of the mean latency")
     quantiles = _quantiles(told)
     mean_ns, max_ns = told.time_ns(row[1], "mean latency"), told.time_ns(row[3], "highest latency")
     latency = {
         "since": "intended" if is_paced else "sent",
-        # They are printed with three digits each, so the highest may be just below a quantile.
+        # Both are rounded to three digits, so the highest may be just below a quantile.
         "quantiles": {name: min(ns, max_ns) for name, ns in quantiles.items()},
         "mean": mean_ns,
         "max": max_ns,
@@ -384,7 +386,7 @@ def read_wrk(text: str, where: str, *, rate_per_s: float | None = None) -> Obser
 
 
 def _quantiles(told: Printed) -> dict[str, float]:
-    """Return the corrected distribution, which is the first that wrk2 prints, in ns."""
+    """Return the corrected distribution in ns; wrk2 prints it first."""
     head = told.look(r"^ +Latency Distribution.*$")
     if head is None:
         return {}
@@ -396,7 +398,7 @@ def _quantiles(told: Printed) -> dict[str, float]:
         share = share_name(told.number(match[1], "the share of a quantile"))
         found[share] = told.time_ns(match[2], f"the {match[1]}% latency")
     if not found:
-        raise DataError(f"{told.where}: the latency distribution is empty: the output was cut")
+        raise DataError(f"{told.where}: the latency distribution is empty: the output is cut")
     return found
 
 
@@ -417,27 +419,26 @@ def _wrk_errors(told: Printed) -> dict[ErrorName, int]:
 
 
 def _wrk_doubts(told: Printed, run: ObservedRun, per_s: float) -> list[str]:
-    """Return what the tool could not have seen."""
+    """Return what the tool could not measure."""
     found = []
     users, rate_per_s = run.load.users, run.load.rate_per_s
     if rate_per_s is None:
         found.append(
-            f"a closed loop: {users} connections wait for their replies, so no more than that "
-            "many requests were ever open, and whoever would have come while the server stood "
-            "still is in no latency"
+            f"a closed loop: at most {users} requests were open at once, one on each connection; "
+            "clients that would have arrived during a stall are in no latency"
         )
     if run.latency_ns is not None and not run.latency_ns.quantiles:
-        found.append("run without --latency: mean and highest latency only")
+        found.append("without --latency, wrk prints the mean and highest latency only")
     if rate_per_s is not None and per_s < _SLOW * rate_per_s:
         found.append(
-            f"{per_s:g} replies a second of {rate_per_s:g} asked for: past its capacity, or the "
-            f"{users} connections are too few for the rate, which the output cannot tell"
+            f"{per_s:g} replies a second of {rate_per_s:g} asked for: the rate is above capacity, "
+            f"or {users} connections are too few for it; the output does not show which"
         )
     if rate_per_s is not None and run.window_ns < 2 * _FIRST_S * 1e9:
         found.append(
-            f"wrk2 calibrates for its first {_FIRST_S:g} s, and the latencies are of the "
+            f"wrk2 calibrates in its first {_FIRST_S:g} s: the latencies are of the "
             f"{max(0.0, run.window_ns / 1e9 - _FIRST_S):.0f} s after that"
         )
     if told.look(r"^ +Socket errors: connect [1-9]"):
-        found.append("connections that could not be made are not tried again: users are missing")
+        found.append("connections that could not be made are not retried: users are missing")
     return found

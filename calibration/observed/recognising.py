@@ -1,11 +1,11 @@
-"""What a server is, told from its system calls: how it learns of readiness, and how it accepts.
+"""Recognise from its system calls how a server waits for events and accepts connections.
 
     waits ──────────── which call, how many events ─► mechanism
     epoll_ctl ──────── ET, ONESHOT, OUT, DEL
     accept ─────────── how many for one wait ───────► accept limit
     read, write ... ── for each reply ──────────────► calls of a request, of a connection
 
-What cannot be seen is None, and `unknown` says what to ask its owner for.
+What cannot be seen is None; `unknown` lists what the user has to add.
 """
 
 from __future__ import annotations
@@ -37,26 +37,26 @@ _SHARE = 0.9
 
 @dataclass(frozen=True)
 class Recognised:
-    """What is seen of a server.
+    """What the calls of a server show.
 
     Attributes
     ----------
     mechanism:
-        By the names of the catalogue; None: not recognised.
+        Its name in the catalogue; None: not recognised.
     accept_limit:
-        Connections accepted for one notice of the listener; 0: until the queue is empty.
+        Connections accepted for one event of the listener; 0: until the queue is empty.
     reads_after_accept:
         Whether it reads from a connection before it waits again.
     closes_first:
-        Whether it closes connections of its own accord, by what reads of them had returned.
+        Whether it closes connections before their clients do.
     threads:
         Threads that serve connections.
     hands_over:
-        Whether another thread accepts, and wakes them.
+        Whether another thread accepts connections and wakes the serving threads.
     events_per_wait:
-        The mean of what waits returned.
+        The mean number of events that a wait returns.
     calls_per_request, calls_per_connection:
-        All calls by name, over requests and over connections.
+        All calls by name, divided by requests and by connections.
     unknown:
         What could not be seen, one sentence each.
     """
@@ -74,12 +74,12 @@ class Recognised:
 
 
 def recognise(calls: Sequence[Call], n_requests: int) -> Recognised:
-    """Return what is seen of the server that made *calls* while it answered *n_requests*.
+    """Return what *calls* show of the server that served *n_requests* with them.
 
     Raises
     ------
     ValueError
-        Without a request.
+        If there is no request.
     """
     if n_requests < 1:
         raise ValueError(f"n_requests must be at least 1, got {n_requests}")
@@ -119,24 +119,24 @@ def _mechanism(
         blocking = any(call.name in _READS and call.fd in connections for call in calls)
         if blocking:
             return "blocking", []
-        return None, ["what it waits with: no call that waits was seen (server.mechanism)"]
+        return None, ["how it waits for events: no waiting call was seen (server.mechanism)"]
     kind, count = kinds.most_common(1)[0]
     unknown = []
     if count < _SHARE * sum(kinds.values()):
         others = ", ".join(sorted(set(kinds) - {kind}))
-        unknown.append(f"it waits with {kind} most of the time, but with {others}, too")
+        unknown.append(f"it mostly waits with {kind}, but also with {others}")
     if kind != "epoll":
         return kind, unknown
     mechanism = _epoll(calls, connections)
     if mechanism is None:
         unknown.append(
-            "which way it uses epoll: the flags of epoll_ctl are not seen (server.mechanism)"
+            "how it uses epoll: the flags of epoll_ctl are not visible (server.mechanism)"
         )
     return mechanism, unknown
 
 
 def _epoll(calls: Iterable[Call], connections: set[int]) -> str | None:
-    """Return which of the ways to use epoll it is; None where flags were not written down."""
+    """Return the epoll mechanism; None where the trace has no flags."""
     changes = [call for call in calls if call.name == "epoll_ctl" and call.result == 0]
     told = []
     n_added, n_deleted = 0, 0
@@ -161,7 +161,7 @@ def _epoll(calls: Iterable[Call], connections: set[int]) -> str | None:
 
 
 def n_replies(calls: Iterable[Call]) -> int:
-    """Return how many writes to connections *calls* hold: replies, of which each fits a write."""
+    """Return how many writes to connections *calls* hold: one for each reply."""
     connections: set[int] = set()
     n_written = 0
     for call in calls:
@@ -174,7 +174,7 @@ def n_replies(calls: Iterable[Call]) -> int:
 def _servers(calls: Sequence[Call]) -> set[int]:
     """Return the threads that read from connections.
 
-    A descriptor is a connection's from its accept on: before it the same number was of a file.
+    A descriptor counts from its accept on: before that, its number may have been a file's.
     """
     connections: set[int] = set()
     servers = set()
@@ -187,9 +187,9 @@ def _servers(calls: Sequence[Call]) -> set[int]:
 
 
 def _accept_limit(calls: Sequence[Call], accepters: Iterable[int]) -> int | None:
-    """Return how many it accepts for a notice: 0 if it goes on until there is none."""
+    """Return how many connections it accepts for one event: 0 if until the queue is empty."""
     runs, n_emptied = [], 0
-    for thread in accepters:  # each on its own: calls of several are mixed
+    for thread in accepters:  # one by one: calls of several threads are mixed
         n_in_a_row = 0
         for call in calls:
             if call.thread != thread:
@@ -207,7 +207,7 @@ def _accept_limit(calls: Sequence[Call], accepters: Iterable[int]) -> int | None
     if n_emptied >= _SHARE * len(runs):
         return 0
     most = max(runs)
-    # Whoever takes one at a time though several wait takes no more; a larger limit has to be met.
+    # A server that accepts one while several wait has limit 1; a larger limit has to be reached.
     if most == 1:
         return 1 if len(runs) >= _MANY else None
     return most if runs.count(most) > 1 else None
@@ -230,7 +230,7 @@ def _reads_after_accept(calls: Sequence[Call]) -> bool | None:
 
 
 def _closes_first(calls: Sequence[Call], connections: set[int]) -> bool | None:
-    """Return whether it closes connections whose clients have not ended them."""
+    """Return whether the server closes connections before their clients end them."""
     ended: set[int] = set()
     n_first, n_closed = 0, 0
     for call in calls:
@@ -246,7 +246,7 @@ def _closes_first(calls: Sequence[Call], connections: set[int]) -> bool | None:
 def _rates(
     calls: Sequence[Call], n_requests: int, n_connections: int
 ) -> tuple[dict[str, float], dict[str, float]]:
-    """Return calls by name over requests, and over connections."""
+    """Return calls by name, divided by requests and by connections."""
     counts = Counter(call.name for call in calls)
     per_request = {name: n / n_requests for name, n in counts.items()}
     per_connection = (

@@ -1,8 +1,8 @@
-"""Files and folders of observed runs: read all of them, and know which belong together.
+"""Files and folders of observed runs: read them, and group them by server and machine.
 
-FILE.jsonl ──────────┐            ┌─ of one server: name, command
+FILE.jsonl ──────────┐            ┌─ one server: name, command
 FOLDER/runs.jsonl ───┴─► runs ──► ┤
-                                  └─ of the machine that a profile is of
+                                  └─ the machine of a profile
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from ..records.measured_runs import DataError, Loaded
 from .observed_run import ObservedRun, read_observed
 
 RUNS_FILE = "runs.jsonl"
-"""In a folder: its timed runs."""
+"""The timed runs in a folder."""
 
 
 def read_run_files(paths: Iterable[Path]) -> Loaded[ObservedRun]:
-    """Return the runs in *paths*, files or folders, and what to tell the user about them.
+    """Return the runs in *paths*, files or folders, with notices for the user.
 
     Raises
     ------
     DataError
-        If there is no such file, or it holds no runs, or a line of it is none.
+        If a file is missing or holds no runs, or a line is not a run.
     """
     found: Loaded[ObservedRun] = Loaded()
     for path in dict.fromkeys(paths):
         file = path / RUNS_FILE if path.is_dir() else path
         if not file.is_file():
             what = f"folder with {RUNS_FILE}" if path.is_dir() else "file or folder of runs"
-            raise DataError(f"{path}: must be a {what}, as `measure --server` and `import` write")
+            raise DataError(f"{path}: must be a {what}, as `measure server` and `import` write")
         _check_is_ours(file)
         own = read_observed(file)
         if not own.rows:
@@ -43,23 +43,23 @@ def read_run_files(paths: Iterable[Path]) -> Loaded[ObservedRun]:
 
 
 def _check_is_ours(file: Path) -> None:
-    """Refuse what another tool has printed, with the command that reads it."""
+    """Refuse the output of another tool, and name the command that reads it."""
     with file.open("rb") as text:
         first = text.read(4096).lstrip()
     if first and not first.startswith(b"{"):
         raise DataError(
             f"{file}: must be a file of observed runs (a JSON object a line); `dispatchsim import` "
-            "makes one of what other tools print"
+            "makes one from the output of other tools"
         )
 
 
 def server_label(run: ObservedRun) -> str:
-    """Return how people know the server of *run*."""
+    """Return a label for the server of *run*."""
     return run.server.command or run.server.name or "a server without a name"
 
 
 def by_server(runs: Sequence[ObservedRun]) -> dict[str, list[ObservedRun]]:
-    """Return the runs of each server by its label: one that was started otherwise is another."""
+    """Return runs by the server's label: the same program started differently is another server."""
     groups: dict[str, list[ObservedRun]] = {}
     for run in runs:
         groups.setdefault(server_label(run), []).append(run)
@@ -67,7 +67,7 @@ def by_server(runs: Sequence[ObservedRun]) -> dict[str, list[ObservedRun]]:
 
 
 def of_servers_like(runs: Sequence[ObservedRun], text: str | None) -> list[ObservedRun]:
-    """Return the runs of the servers whose label holds *text*; all of them without.
+    """Return the runs of servers whose label holds *text*; without *text*, all runs.
 
     Raises
     ------
@@ -84,7 +84,7 @@ def of_servers_like(runs: Sequence[ObservedRun], text: str | None) -> list[Obser
 
 
 def check_one_server(runs: Sequence[ObservedRun]) -> str:
-    """Return the label of the one server that *runs* are of.
+    """Return the label of the only server in *runs*.
 
     Raises
     ------
@@ -94,8 +94,8 @@ def check_one_server(runs: Sequence[ObservedRun]) -> str:
     groups = by_server(runs)
     if len(groups) > 1:
         raise DataError(
-            f"the runs are of {len(groups)} servers, {_listed(list(groups))}: a profile is of one, "
-            "--server TEXT takes those whose name or command holds TEXT"
+            f"runs must be of one server, got {len(groups)}: {_listed(list(groups))}; --server "
+            "TEXT selects servers whose name or command holds TEXT"
         )
     return next(iter(groups))
 
@@ -103,29 +103,29 @@ def check_one_server(runs: Sequence[ObservedRun]) -> str:
 def check_machine(
     runs: Sequence[ObservedRun], machine: Profile, *, anyway: bool = False
 ) -> list[str]:
-    """Return what to tell the user of where *runs* were made, and *machine* was measured.
+    """Check that *runs* were made on the machine of *machine*; return notices for the user.
 
-    Machines of the same name can differ twofold in what a call takes, so runs of another one are
-    refused: a fit would hide the difference in the costs of the server.
+    Machines of the same name can differ twofold in the costs of calls, so runs of another machine
+    are refused: a fit would hide the difference in the costs of the server.
 
     Raises
     ------
     FitError
-        If some are of another machine, unless they are to be taken *anyway*.
+        If some runs are of another machine and *anyway* is false.
     """
     ours = str(machine.machine.get("id", ""))
     theirs = sorted({run.source.machine for run in runs} - {""})
     others = [name for name in theirs if ours and name != ours]
     if others and not anyway:
         raise FitError(
-            f"{machine.name} was measured on {ours}, and runs are of {_listed(others)}: measure "
-            "that machine, choose its --profile, or take them with --anyway"
+            f"{machine.name} was measured on {ours}, but runs are of {_listed(others)}: measure "
+            "that machine, choose its --profile, or use the runs with --anyway"
         )
     notes = []
     if others:
-        notes.append(f"runs of {_listed(others)} are taken at the prices of {ours}, as asked for")
+        notes.append(f"runs of {_listed(others)} are used with the costs of {ours}, as requested")
     if any(not run.source.machine for run in runs):
-        notes.append(f"some runs do not say on which machine they were made: {ours} is assumed")
+        notes.append(f"some runs do not record their machine: {ours} is assumed")
     return notes
 
 

@@ -1,13 +1,13 @@
-"""Somebody else's server as a black box: started, found, watched, and always cleaned up.
+"""A server that is not ours as a black box: started, found, watched, and always cleaned up.
 
     keeper ──► command ──► its processes ──► listens? ──► CPU time ──► TERM, KILL ──► all gone
       in the testbed's namespace, on the server's CPU
 
     snapshot ──── the load ──── snapshot ──► CPU time of each process, share of the CPU, noise
 
-The keeper (keeper/keeper.c) takes whatever the server starts as its own, daemons too, and ends all
-of it when it is told to, or when this process is no more. A run that others disturbed is judged by
-`calibration.records.noise`, as those of our own servers.
+The keeper (keeper/keeper.c) adopts all processes that the server starts, including daemons. It ends
+them at its end, or when this process ends. `calibration.records.noise` judges disturbed runs, as
+for our own servers.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ _LINE_SHOWN = 160
 
 
 class BlackBox:
-    """A server that listens: its port, and all processes that it consists of.
+    """A server that listens: its port and all its processes.
 
     Parameters
     ----------
     name:
-        Of its program, for messages.
+        The name of its program, for messages.
     port:
-        Where it listens.
+        The port on which it listens.
     top:
-        Its first process; with *is_kept*, the keeper above that.
+        Its first process; with *is_kept*, the keeper above its first process.
     output:
-        What it printed; None for one that was there before.
+        Its output; None for a server that ran before.
     """
 
     def __init__(
@@ -60,17 +60,17 @@ class BlackBox:
         self._top, self._is_kept, self._output = top, is_kept, output
 
     def processes(self) -> list[int]:
-        """Return the processes that it consists of now."""
+        """Return its current processes."""
         found = descendants(self._top)
         return found if self._is_kept else [self._top, *found]
 
     @property
     def is_pinned(self) -> bool:
-        """Whether all of it runs on the server's CPU: one that was there runs where it likes."""
+        """Whether all of it runs on the server's CPU; a server that ran before may run anywhere."""
         return self._is_kept
 
     def times(self) -> dict[int, ScheduleTimes]:
-        """Return what the scheduler knows of each of its processes up to now."""
+        """Return the scheduler's times of each of its processes up to now."""
         found = {}
         for pid in self.processes():
             with contextlib.suppress(RunError):  # it has ended since it was listed
@@ -89,7 +89,7 @@ class BlackBox:
     def last_words(self) -> str:
         """Return the last lines that it printed."""
         if self._output is None:
-            return "what it said is not known, as it was not started here"
+            return "its output is unknown, as it was not started here"
         self._output.seek(0)
         lines = self._output.read().decode(errors="replace").strip().splitlines()
         return "; ".join(lines[-2:])[-_LINE_SHOWN:] if lines else "it printed nothing"
@@ -106,16 +106,16 @@ def started(
 ) -> Iterator[BlackBox]:
     """Start *command* on the server's side and yield it when it listens on *port*.
 
-    Whatever it has started is gone at the end of the block.
+    At the end of the block all its processes are gone.
 
     Raises
     ------
     RunError
-        If the program is not there, the port is taken, or it does not listen within 20 s.
+        If the program is missing, the port is taken, or it does not listen within 20 s.
     """
     name = Path(command[0]).name
     if shutil.which(command[0]) is None:
-        raise RunError(f"--server: there is no program {command[0]}")
+        raise RunError(f"there is no program {command[0]}: install it, or give its path")
     keeper = (programs.path("keeper"), "--cpu", str(testbed.server_cpu), "--first", "--")
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(
@@ -135,7 +135,7 @@ def started(
 
 
 def _end(box: BlackBox, process: subprocess.Popen[bytes]) -> None:
-    """Have the keeper end the server; should it not, end both."""
+    """Make the keeper end the server; if it does not, end both."""
     process.terminate()
     try:
         process.wait(_END_SECONDS_MAX)
@@ -148,12 +148,12 @@ def _end(box: BlackBox, process: subprocess.Popen[bytes]) -> None:
 
 @contextlib.contextmanager
 def attached(pid: int, port: int) -> Iterator[BlackBox]:
-    """Yield the server that runs as *pid* and listens on *port*; it goes on afterwards.
+    """Yield the server that runs as *pid* and listens on *port*; it keeps running afterwards.
 
     Raises
     ------
     RunError
-        If there is no such process, if it does not listen there, or is above this one.
+        If there is no such process, or it does not listen there, or it started this command.
     """
     try:
         name = Path(f"/proc/{pid}/comm").read_text().strip()
@@ -161,7 +161,7 @@ def attached(pid: int, port: int) -> Iterator[BlackBox]:
         raise RunError(f"--pid: there is no process {pid}") from None
     if not os.access(f"/proc/{pid}/fd", os.R_OK):
         raise RunError(
-            f"--pid: process {pid} ({name}) is of another user: only who owns it, or root, may look"
+            f"--pid: process {pid} ({name}) is of another user: only its owner or root may use it"
         )
     box = BlackBox(name, port, pid, is_kept=False)
     if os.getpid() in (pid, *box.processes()):
@@ -172,7 +172,7 @@ def attached(pid: int, port: int) -> Iterator[BlackBox]:
 
 
 def listens(box: BlackBox) -> bool:
-    """Return whether a process of the server itself, and nobody else's, listens on its port."""
+    """Return whether a process of the server itself listens on its port."""
     return any(box.port in own_ports(pid) for pid in box.processes())
 
 
@@ -192,7 +192,7 @@ def _await_listening(box: BlackBox, process: subprocess.Popen[bytes]) -> None:
 
 
 def own_ports(pid: int) -> set[int]:
-    """Return the TCP ports on which a socket listens that *pid* itself has open."""
+    """Return the TCP ports of the listening sockets that *pid* itself has open."""
     inodes = set()
     with contextlib.suppress(OSError):
         for entry in os.scandir(f"/proc/{pid}/fd"):
@@ -204,7 +204,7 @@ def own_ports(pid: int) -> set[int]:
 
 
 def ports_here() -> set[int]:
-    """Return the TCP ports on which anybody listens in our own network namespace."""
+    """Return the TCP ports with a listening socket in our own network namespace."""
     return listening_ports(os.getpid())
 
 
@@ -221,22 +221,22 @@ def testbed_of(pid: int, address: str, testbed: Testbed) -> Testbed:
         if os.readlink(f"/proc/{pid}/ns/net") == os.readlink("/proc/self/ns/net"):
             return beside
     except OSError:
-        return beside  # who may not look is told so by what follows
+        return beside  # without permission: the next steps report it
     if os.geteuid() != 0 or shutil.which("nsenter") is None:
         raise RunError(
-            f"--pid: process {pid} is in a network namespace of its own, which only root may "
-            "enter, by the program nsenter"
+            f"--pid: process {pid} is in a network namespace of its own, which only root can "
+            "enter, with the program nsenter"
         )
     return replace(beside, client_prefix=("nsenter", "-t", str(pid), "-n"))
 
 
 def listening_ports(pid: int) -> set[int]:
-    """Return the TCP ports on which anybody listens in the network namespace of *pid*."""
+    """Return the TCP ports with a listening socket in the network namespace of *pid*."""
     return {listener.port for listener in _listeners(pid)}
 
 
 def n_unaccepted(pid: int, port: int) -> int:
-    """Return how many connections to *port* wait to be accepted where *pid* is."""
+    """Return how many connections to *port* wait to be accepted in the namespace of *pid*."""
     return sum(listener.n_queued for listener in _listeners(pid) if listener.port == port)
 
 
@@ -253,18 +253,18 @@ def _listeners(pid: int) -> Iterator[_Listener]:
             for line in Path(f"/proc/{pid}/net/{family}").read_text().splitlines()[1:]:
                 fields = line.split()
                 if fields[3] == _LISTENS:
-                    # Of a listener the receive queue counts connections (inet_diag, tcp(7)).
+                    # A listener's receive queue counts connections (inet_diag, tcp(7)).
                     port, queue = (fields[i].rpartition(":")[2] for i in (1, 4))
                     yield _Listener(int(port, 16), fields[9], int(queue, 16))
 
 
 def descendants(pid: int) -> list[int]:
-    """Return the processes below *pid*, its children before theirs."""
+    """Return the processes below *pid*, parents before their children."""
     children: dict[int, list[int]] = {}
     for entry in os.scandir("/proc"):
         if entry.name.isdigit():
             with contextlib.suppress(OSError):
-                # The name of the program stands in parentheses and may hold anything.
+                # The program's name is in parentheses and may hold any character.
                 fields = Path(entry.path, "stat").read_text().rpartition(")")[2].split()
                 children.setdefault(int(fields[1]), []).append(int(entry.name))
     found = list(children.get(pid, ()))
@@ -275,10 +275,10 @@ def descendants(pid: int) -> list[int]:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The clocks at one moment; *client* is what asks, None once it has ended.
+    """The clocks at one moment; *client* is the load generator, None once it has ended.
 
-    *is_one_thread* says whether the server was a single thread then: some begin one for each
-    connection.
+    *is_one_thread*: whether the server was a single thread then. Some servers begin a thread for
+    each connection.
     """
 
     at_ns: int
@@ -290,14 +290,14 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class Watched:
-    """What passed between two snapshots."""
+    """The changes between two snapshots."""
 
     before: Snapshot
     after: Snapshot
 
     @property
     def length_ns(self) -> int:
-        """How long it took."""
+        """The time between them."""
         return self.after.at_ns - self.before.at_ns
 
     @property
@@ -319,7 +319,7 @@ class Watched:
 
     @property
     def lost_processes(self) -> bool:
-        """Whether some of its processes ended meanwhile."""
+        """Whether some of its processes ended in between."""
         return bool(set(self.before.server) - set(self.after.server))
 
     @property
@@ -335,11 +335,11 @@ class Watched:
         is_pinned: bool,
         is_one_thread: bool,
     ) -> Noise:
-        """Return what others took: *calibrations* in ns, and their ratios to the quiet ones.
+        """Return the disturbance: *calibrations* in ns, and *ratios* to the quiet ones.
 
-        Of a server that is not *is_pinned* nobody knows which CPU to look at. If it is not
-        *is_one_thread* its threads wait for each other: that time does not say that others were
-        there.
+        A server that is not *is_pinned* has no CPU of its own to watch. In a server that is not
+        *is_one_thread*, threads wait for each other, so waiting times do not show other
+        processes.
         """
         before, after = self.before, self.after
         pairs = [
@@ -367,13 +367,13 @@ class Watched:
         return self.after.ticks.steal_ns - self.before.ticks.steal_ns
 
     def _run_ns(self) -> list[int]:
-        """Return the CPU time of each process; one that came later began at 0."""
+        """Return the CPU time of each process; a process that began later started at 0."""
         began = {pid: times.run_ns for pid, times in self.before.server.items()}
         return [times.run_ns - began.get(pid, 0) for pid, times in self.after.server.items()]
 
 
 def snapshot(box: BlackBox, cpu: int, client_pid: int | None = None) -> Snapshot:
-    """Return the clocks of *box*, of *cpu*, on which it runs, and of the client."""
+    """Return the clocks of *box*, of its CPU *cpu*, and of the client."""
     return Snapshot(
         at_ns=time.monotonic_ns(),
         server=box.times(),
@@ -389,12 +389,12 @@ def await_idle(box: BlackBox, holder: Child) -> None:
     Raises
     ------
     RunError
-        If it has not after a minute.
+        If it has not accepted them after a minute.
     """
     try:
         holder.read_line(timeout_s=IDLE_SECONDS_MAX)
     except RunError as error:
-        raise RunError(f"{box.name} does not take the idle connections: {error}") from error
+        raise RunError(f"{box.name} does not accept the idle connections: {error}") from error
     deadline = time.monotonic() + IDLE_SECONDS_MAX
     while n_waiting := sum(n_unaccepted(pid, box.port) for pid in box.processes()[:1]):
         if time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""The programs that write a server's system calls down, bpftrace or strace, and what they write.
+"""The tracers of a server's system calls, bpftrace and strace, and their output.
 
     keeper ──► tracer ──► attached? ──► the load ──► INT ──► file ──► calls
 
@@ -6,13 +6,13 @@
                 PID name(arguments <unfinished ...>      PID <... name resumed>arguments) = result
     bpftrace:   THREAD NUMBER RESULT A B C FLAGS
 
-bpftrace disturbs a server least: its program runs in the kernel, where calls have numbers, which
-the C library's headers name. strace stops the server at each call. `perf trace` does not see the
-flags of epoll_ctl, so it is not used. The keeper ends a tracer when this process is no more: a
-server that was there before must not be left with one.
+bpftrace disturbs a server least: its program runs in the kernel. There, calls have numbers, whose
+names are in the C library's headers. strace stops the server at each call. `perf trace` is not
+used, as it does not show the flags of epoll_ctl. The keeper ends a tracer when this process ends: a
+server that ran before must not be left with a tracer.
 
-A traced server is several times as slow, so nothing here is a time; what it calls for a request
-does not depend on that, where it serves few clients at a time.
+A traced server is several times as slow, so no times are taken here. Its calls for a request do
+not depend on the speed, as long as it serves few clients at a time.
 
 Sources: strace(1), the format of `strace -f -o FILE`; bpftrace(8); Linux 6.8
 include/uapi/linux/eventpoll.h.
@@ -48,16 +48,16 @@ _TEXT_SHOWN = 60
 
 
 class Call(NamedTuple):
-    """One call that has returned.
+    """One system call that has returned.
 
     Attributes
     ----------
     thread:
-        Who called, as the kernel numbers threads.
+        The kernel's number of the calling thread.
     name, arguments:
-        As strace writes them.
+        In strace's notation.
     result:
-        What it returned; -1 with an `error` such as EAGAIN.
+        The returned value; -1 with an `error` such as EAGAIN.
     """
 
     thread: int
@@ -68,20 +68,20 @@ class Call(NamedTuple):
 
     @property
     def fd(self) -> int:
-        """The descriptor that it is about, if it is its first argument; else -1."""
+        """The descriptor that is its first argument; else -1."""
         match = re.match(r"(\d{1,10})\b", self.arguments)
         return int(match[1]) if match else -1
 
 
 def read_calls(text: str, where: str) -> list[Call]:
-    """Return the calls in *text* in the order of their ends; *where* begins an error's message.
+    """Return the calls in *text*, ordered by when they returned; *where* begins error messages.
 
-    What had not ended when tracing did is left out, signals and exits are, too.
+    Signals, exits and calls that had not returned at the end of the trace are left out.
 
     Raises
     ------
     DataError
-        If a line is nothing that strace writes, or there is no call at all.
+        If a line is not in strace's format, or there is no call at all.
     """
     begun: dict[tuple[int, str], str] = {}
     calls = []
@@ -98,19 +98,19 @@ def read_calls(text: str, where: str) -> list[Call]:
             continue
         else:
             raise DataError(
-                f'{where} line {number}: no system call as strace -f -o writes it: "'
+                f'{where} line {number}: is no system call in the format of strace -f -o: "'
                 f'{line[:_TEXT_SHOWN]}"'
             )
         if result != "?":
             value = int(result, 16 if result.startswith("0x") else 10)
             calls.append(Call(int(thread), name, arguments, value, error or ""))
     if not calls:
-        raise DataError(f"{where}: no system call: was the server asked for anything?")
+        raise DataError(f"{where}: has no system call: did the server get any requests?")
     return calls
 
 
 READY = "ready"
-"""The first line that it prints, once it sees every call."""
+"""The first line of the program's output, printed once it sees every call."""
 _BPFTRACE_LINE = re.compile(
     r"(\d{1,10}) (\d{1,5}) (-?\d{1,20}) (-?\d{1,20}) (-?\d{1,20}) (-?\d{1,20}) (\d{1,10})"
 )
@@ -122,7 +122,7 @@ _INT_BITS = 32
 
 
 def bpftrace_program(pids: Sequence[int]) -> str:
-    """Return the program that writes down the calls of *pids*."""
+    """Return the bpftrace program that prints the calls of *pids*."""
     own = " || ".join(f"pid == {pid}" for pid in pids)
     entered = "; ".join(f"@{name}[tid] = args->args[{i}]" for i, name in enumerate("abc"))
     written = ", ".join(
@@ -140,12 +140,12 @@ END {{ clear(@a); clear(@b); clear(@c); clear(@e); }}
 
 
 def call_names() -> dict[int, str]:
-    """Return the names of system calls by their numbers here, from the C library's headers.
+    """Return the names of this machine's system calls by number, from the C library's headers.
 
     Raises
     ------
     DataError
-        If there is no compiler, or it does not know them.
+        If the compiler is missing or fails.
     """
     try:
         finished = subprocess.run(
@@ -153,20 +153,20 @@ def call_names() -> dict[int, str]:
             capture_output=True, text=True, timeout=20, check=True,
         )  # fmt: skip
     except (OSError, subprocess.SubprocessError) as error:
-        raise DataError("gcc does not tell the numbers of system calls") from error
+        raise DataError("gcc does not print the numbers of system calls") from error
     found = re.findall(r"^#define __NR_(\w+) (\d+)$", finished.stdout, re.MULTILINE)
     return {int(number): name for name, number in found}
 
 
 def read_bpftrace(text: str, where: str, names: Mapping[int, str]) -> list[Call]:
-    """Return the calls in *text*, in the order of their ends; *where* begins an error's message.
+    """Return the calls in *text*, ordered by when they returned; *where* begins error messages.
 
-    Arguments are written as strace does, so far as they are known.
+    Arguments are in strace's notation, as far as they are known.
 
     Raises
     ------
     DataError
-        If a line is nothing that our program prints, calls were lost, or there is none.
+        If a line is not in our program's format, calls were lost, or there are none.
     """
     calls = []
     for number, line in enumerate(text.splitlines(), start=1):
@@ -177,7 +177,7 @@ def read_bpftrace(text: str, where: str, names: Mapping[int, str]) -> list[Call]
         match = _BPFTRACE_LINE.fullmatch(line)
         if match is None:
             raise DataError(
-                f'{where} line {number}: no system call as written by bpftrace: "'
+                f'{where} line {number}: is no system call in the format of our bpftrace program: "'
                 f'{line[:_TEXT_SHOWN]}"'
             )
         thread, call, result, *arguments = map(int, match.groups())
@@ -186,12 +186,12 @@ def read_bpftrace(text: str, where: str, names: Mapping[int, str]) -> list[Call]
         value = -1 if error else result
         calls.append(Call(thread, name, _arguments(name, arguments), value, error))
     if not calls:
-        raise DataError(f"{where}: no system call: was the server asked for anything?")
+        raise DataError(f"{where}: has no system call: did the server get any requests?")
     return calls
 
 
 def _arguments(name: str, arguments: Sequence[int]) -> str:
-    """Return the first arguments as strace writes them.
+    """Return the first arguments in strace's notation.
 
     >>> _arguments("epoll_ctl", [7, 1, 11, 0x80000001])
     '7, EPOLL_CTL_ADD, 11, {events=EPOLLIN|EPOLLET}'
@@ -199,7 +199,7 @@ def _arguments(name: str, arguments: Sequence[int]) -> str:
     '11, 140, 16384'
     """
     *first, flags = arguments
-    # The kernel has registers of 64 bits, of which a descriptor takes the lower half.
+    # Registers have 64 bits; a descriptor is in the lower half.
     fd = first[0] % (1 << _INT_BITS)
     if name == "epoll_ctl" and first[1] in _CHANGES:
         events = "|".join(text for bit, text in _EPOLL.items() if flags & bit) or "0"
@@ -215,24 +215,24 @@ _LOOK_S = 0.02
 _CATCH_UP_SECONDS_MAX = 2.0
 _QUIET_S = 0.3
 _BUFFER_PAGES = "1024"
-"""Of 4 KB, for each processor or thread: the tracer computes when the server does not."""
+"""Pages of 4 KB for each processor or thread: the tracer only runs when the server does not."""
 _LINE_SHOWN = 160
 
 
 @dataclass(frozen=True)
 class Tracer:
-    """A program that writes system calls down.
+    """A program that records system calls.
 
     Attributes
     ----------
     name:
-        Of its program.
+        The name of its program.
     command:
-        From the processes to look at and the file to write, its command line.
+        Returns its command line for the processes to trace and its output file.
     is_attached:
-        From its own number, the processes and the file, whether it sees every call.
+        Returns whether it sees every call, from its own number, the processes and the file.
     read:
-        From what it has written and where, the calls.
+        Returns the calls in its output; the second argument begins error messages.
     prints:
         Whether it writes to its standard output.
     """
@@ -245,12 +245,12 @@ class Tracer:
 
 
 def _bpftrace_command(pids: Sequence[int], _output: Path) -> list[str]:
-    # Into a file of its own (-o) it would not write line by line.
+    # With a file of its own (-o) it would not write line by line.
     return ["bpftrace", "-q", "-B", "line", "-e", bpftrace_program(pids)]
 
 
 def _bpftrace_is_attached(_tracer: int, _pids: Sequence[int], output: Path) -> bool:
-    # What is written at its begin comes last, after all probes are in place.
+    # Its BEGIN line is printed last, after all probes are in place.
     return output.is_file() and output.read_text(errors="replace").lstrip().startswith(READY)
 
 
@@ -271,7 +271,7 @@ def _threads(pid: int) -> list[str]:
 
 
 def _tracer_of(pid: int, thread: str) -> int:
-    """Return who traces a thread, 0 if nobody does; of one that has ended, 1."""
+    """Return the process that traces a thread: 0 if there is none, 1 if the thread has ended."""
     try:
         lines = Path(f"/proc/{pid}/task/{thread}/status").read_text().splitlines()
     except OSError:
@@ -292,19 +292,19 @@ TRACERS = {
         Tracer("strace", _strace_command, _strace_is_attached, read_calls),
     )
 }
-"""By their programs' names; the one to be tried first comes first."""
+"""The tracers by name, in the order in which they are tried."""
 
 
 @contextlib.contextmanager
 def tracing(
     tracer: Tracer, box: BlackBox, output: Path, *, programs: Programs, cpu: int
 ) -> Iterator[None]:
-    """Have *tracer* write the calls of *box* to *output* during the block; it runs on *cpu*.
+    """Let *tracer* write the calls of *box* to *output* during the block; it runs on *cpu*.
 
     Raises
     ------
     RunError
-        If it is not there, or may not look at these processes.
+        If it is not installed, or has no permission to trace these processes.
     """
     if shutil.which(tracer.name) is None:
         raise RunError(f"{tracer.name} is not installed")
@@ -324,7 +324,7 @@ def tracing(
             said.seek(0)
             lines = said.read().decode(errors="replace").strip().splitlines()
             words = [line for line in lines if not line.startswith("keeper:")]
-            return words[-1][:_LINE_SHOWN] if words else "it does not say why"
+            return words[-1][:_LINE_SHOWN] if words else "it printed no reason"
 
         try:
             deadline = time.monotonic() + _ATTACH_SECONDS_MAX
@@ -332,7 +332,7 @@ def tracing(
                 tracer.is_attached(pid, pids, output) for pid in descendants(process.pid)
             ):
                 if process.poll() is not None:
-                    raise RunError(f"{tracer.name} cannot look at {box.name}: {why()}")
+                    raise RunError(f"{tracer.name} cannot trace {box.name}: {why()}")
                 if time.monotonic() > deadline:
                     raise RunError(
                         f"{tracer.name} did not begin within {_ATTACH_SECONDS_MAX:.0f} s: {why()}"
@@ -345,7 +345,7 @@ def tracing(
 
 
 def _await_written(output: Path) -> None:
-    """Wait until the tracer has caught up: what it has not read when it is ended is lost."""
+    """Wait until the tracer has caught up: at its end it loses calls that it has not read."""
     deadline = time.monotonic() + _CATCH_UP_SECONDS_MAX
     n_bytes = -1
     while n_bytes != (n_bytes := output.stat().st_size) and time.monotonic() < deadline:
@@ -353,7 +353,7 @@ def _await_written(output: Path) -> None:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Ask the tracer to write down what it has, then the keeper to end whatever is left."""
+    """Ask the tracer to write its remaining calls, then the keeper to end all processes."""
     for pid in descendants(process.pid):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGINT)

@@ -97,9 +97,9 @@ def test_what_is_left_out_or_taken_for_granted_is_said() -> None:
     ]
     fit = fit_application(example_profile(), runs, HABITS, name="mine", simulated_ns=SIMULATED_NS)
     assert [point.users for point in fit.points] == [64]
-    assert any("busy for 50% only" in note for note in fit.notes)
+    assert any("busy for only 50%" in note for note in fit.notes)
     assert any("closed 32" in note and "left out" in note for note in fit.notes)
-    assert any("nobody saw whether the server was busy" in note for note in fit.notes)
+    assert any("the server's CPU was not observed" in note for note in fit.notes)
     assert any("connections failed (reset)" in note for note in fit.notes)
 
 
@@ -126,20 +126,20 @@ def test_kept_connections_alone_tell_of_the_request_only() -> None:
             {"accepted": False, "reason": "somebody else"},
             "a run: left out, it was disturbed: somebody else",
         ),
-        ({"busy_share": 0.6}, "busy for 60% only: it needs more users"),
+        ({"busy_share": 0.6}, "busy for only 60% of the time: it needs more users"),
         ({"errors": {"status": 3}}, "3 replies were errors"),
-        ({"calls": {"read": 3}}, "its calls were counted meanwhile"),
+        ({"calls": {"read": 3}}, "its calls were counted, which slows"),
         (
             {
                 "load": {"loop": "open", "requests": 0, "rate_per_s": 500, "users": None},
                 "offered": 5000,
                 "errors": {"timeout": 4000},
             },
-            "load.users: must be known of a closed loop",
+            "load.users: must be known for a closed loop",
         ),
         (
             {"load": {"loop": "open", "rate_per_s": 100, "users": None}, "offered": 1000},
-            "an open loop that it kept up with",
+            "an open loop that the server kept up with",
         ),
     ],
 )
@@ -192,7 +192,7 @@ def test_a_server_that_is_faster_than_the_machine_allows_is_said_to_be() -> None
     fast = run_of(400_000 * 10, load={"requests": 0})
     fit = fit_application(example_profile(), [fast], HABITS, name="mine", simulated_ns=SIMULATED_NS)
     assert fit.profile.cost["application"]["request_ns"].value == (0,)
-    assert any("less than was measured, and no cost of its own" in note for note in fit.notes)
+    assert any("fewer replies than the measured one, and no cost of its own" in note for note in fit.notes)
 
 
 def test_think_times_are_those_of_the_run() -> None:

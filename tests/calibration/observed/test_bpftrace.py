@@ -50,8 +50,8 @@ def test_flags_and_errors_of_bpftrace_are_those_of_strace() -> None:
     ("text", "message"),
     [
         ("ready\nLost 4 events", "t line 2: bpftrace lost 4 calls"),
-        ("1 2 3", 'no system call as written by bpftrace: "1 2 3"'),
-        ("ready\n", "no system call: was the server asked"),
+        ("1 2 3", 'is no system call in the format of our bpftrace program: "1 2 3"'),
+        ("ready\n", "has no system call: did the server get"),
     ],
 )
 def test_what_cannot_be_read_is_one_sentence(text: str, message: str) -> None:

@@ -80,7 +80,7 @@ def test_a_spectrum_of_percentiles() -> None:
     assert run.latency_ns.quantiles["0.9"] == 900_000
     assert run.latency_ns.quantiles["0.99"] == 1_500_000  # the first row at or above
     assert run.latency_ns.quantiles["0.999"] == 2_000_000
-    with pytest.raises(DataError, match="how long it recorded: --window"):
+    with pytest.raises(DataError, match="holds no recording time: give --window"):
         read_any(PRINTED / "spectrum.hgrm", told.__class__(rate_per_s=100.0, unit="ms"))
 
 

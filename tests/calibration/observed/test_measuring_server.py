@@ -100,7 +100,7 @@ def test_what_is_there_is_not_measured_again(plan: Plan, tmp_path: Path) -> None
     with pytest.raises(CampaignError, match=r"--output: .* choose another folder"):
         measured(plan("answers"), tmp_path)
     other = dataclasses.replace(asked, asking=Asking(path="/9"))
-    with pytest.raises(CampaignError, match="of the request `GET /500 of localhost`, this one"):
+    with pytest.raises(CampaignError, match="of the request `GET /500 of localhost`, not of"):
         measured(other, tmp_path)
 
 
@@ -206,7 +206,7 @@ def test_our_own_server_is_measured_before_and_after_each_run(
 @pytest.mark.parametrize(
     ("how", "sentence"),
     [
-        ("hangs", "takes a connection and does not answer within"),
+        ("hangs", "accepts a connection and does not answer within"),
         ("closes", "closes connections without an answer in http/1.1"),
         ("errs", r"answers GET /500 with an error"),
         ("babbles", "is not of --protocol http/1.1"),
@@ -225,7 +225,7 @@ def test_a_server_that_does_not_answer_is_one_sentence(
 
 
 @pytest.mark.parametrize(
-    ("how", "reason"), [("dies later", "ended during the run"), ("hangs later", "answered no req")]
+    ("how", "reason"), [("dies later", "ended during the run"), ("hangs later", "sent no replies")]
 )
 def test_what_was_seen_of_a_server_that_fails_is_kept_and_marked(
     how: str, reason: str, plan: Plan, tmp_path: Path
@@ -327,14 +327,14 @@ def test_keys_are_set_before_they_are_asked_for(answer: str, *, stored: bool) ->
             preload(here, "memcached", "k", 2, 3)
             assert there.recv(1000) == b"set k0 0 0 3\r\nxxx\r\nset k1 0 0 3\r\nxxx\r\n"
         else:
-            with pytest.raises(ValueError, match=r'SET of k0 .* said "SERVER_ERROR full"'):
+            with pytest.raises(ValueError, match=r'SET of k0 .* reply was "SERVER_ERROR full"'):
                 preload(here, "memcached", "k", 2, 3)
 
 
 @pytest.mark.parametrize(
     ("tool", "load", "protocol", "reason"),
     [
-        ("wrk", LOAD, "resp", "wrk speaks http only, got --protocol resp"),
+        ("wrk", LOAD, "resp", "wrk supports http only, got --protocol resp"),
         ("httperf", LOAD, "http/1.1", "needs a --rate"),
         ("wrk", point_at(LOAD, requests=7), "http/1.1", "got --requests 7"),
         ("wrk", LOAD, "http/1.0", "http/1.1 only"),

@@ -53,8 +53,8 @@ def test_what_httperf_could_not_offer_is_said_and_is_no_error_of_the_server() ->
     run = read("httperf_30000.txt")
     assert run.errors == {"descriptors": 52_632}
     assert run.offered == 60_000
-    assert "52632 of 60000 connections were never tried" in run.doubts[0]
-    assert "stood still for 288 ms" in run.doubts[1]  # 8627 connections at 30,000/s
+    assert "52632 of 60000 connections were not tried" in run.doubts[0]
+    assert "after a stall of 288 ms" in run.doubts[1]  # 8627 connections at 30,000/s
     assert run.verdict is Verdict.BACKLOGGED  # 198 ms went by after the last was due
 
 
@@ -106,7 +106,7 @@ def test_wrk2_below_its_rate_is_past_the_capacity() -> None:
     [
         ("wrk_refused.txt", Told(), "unable to connect"),
         ("wrk_plain.txt", Told(rate_per_s=100.0), "wrk has none"),
-        ("httperf_1000.txt", Told(rate_per_s=100.0), "httperf tells it itself"),
+        ("httperf_1000.txt", Told(rate_per_s=100.0), "httperf prints its own rate"),
     ],
 )
 def test_what_cannot_be_read_is_one_sentence(name: str, told: Told, rule: str) -> None:

@@ -74,11 +74,11 @@ def test_a_wrong_mapping_is_refused(columns: tuple[str, ...], rule: str) -> None
         ),
         (TABLE.replace("2500,0,0.25", "2500,0"), "line 2: the row is shorter than the head"),
         (TABLE.replace("0.25", "25"), r"line 2: busy_share: .*less than or equal to 1"),
-        (TABLE.replace("0.4,2500", "4,2500"), "line 2: latency_ns: a higher quantile cannot be"),
-        (TABLE.partition("\n")[0], "the table has no row"),
+        (TABLE.replace("0.4,2500", "4,2500"), "line 2: latency_ns: a higher quantile must not be"),
+        (TABLE.partition("\n")[0], "the table has no rows"),
         (TABLE.replace(",10,250", ",,250"), "line 2: the length of the run is missing"),
         (TABLE.replace("1000,1000", "1e308,1000"), "line 2: offered must be a number from 0 to"),
-        (TABLE.replace("epoll", "e" * 200_000), "is no table: field larger than"),
+        (TABLE.replace("epoll", "e" * 200_000), "is not a CSV table: field larger than"),
     ],
 )
 def test_a_wrong_value_names_line_and_column(tmp_path: Path, text: str, rule: str) -> None:
@@ -89,7 +89,7 @@ def test_a_wrong_value_names_line_and_column(tmp_path: Path, text: str, rule: st
 def test_a_file_of_nobody_says_what_can_be_read(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("it was fast\n")
-    with pytest.raises(DataError, match="neither the output of httperf, wrk or wrk2"):
+    with pytest.raises(DataError, match="must be the output of httperf, wrk or wrk2"):
         read_any(path)
 
 

@@ -24,7 +24,7 @@ def test_runs_of_several_tools_are_one_table(call: Call, tmp_path: Path) -> None
     assert result.exit_code == 0, result.stderr
     assert "2,000/s" in result.stdout
     assert "unknown" in result.stdout
-    assert "stood still for 74 ms" in " ".join(result.stderr.split())
+    assert "after a stall of 74 ms" in " ".join(result.stderr.split())
     first, second = read_observed(output).rows
     assert (first.server.mechanism, first.load.idle) == ("epoll_level", 250)
     assert second.load.users == 64

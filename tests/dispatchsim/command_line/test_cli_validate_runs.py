@@ -178,10 +178,10 @@ def test_runs_of_another_machine_are_refused_unless_they_are_wanted(
         ("validate", "server", "far.jsonl", "--profile", "machine.toml"),
     ):
         refused = said(call(*command))
-        assert f'was measured on {MACHINE}, and runs are of "vax-1cpu"' in refused
+        assert f'was measured on {MACHINE}, but runs are of "vax-1cpu"' in refused
     made = call("calibrate", "server", "far.jsonl", "--profile", "machine.toml", "--anyway")
     assert made.exit_code == 0, made.output
-    assert "are taken at the prices of" in made.stderr
+    assert "are used with the costs of" in made.stderr
 
 
 def test_several_servers_are_not_fitted_as_one(
@@ -190,7 +190,7 @@ def test_several_servers_are_not_fitted_as_one(
     append(files / "both.jsonl", *runs, changed(runs[0], "server", command="other", name="other"))
     both = ("calibrate", "server", "both.jsonl", "--profile", "machine.toml")
     refused = said(call(*both))
-    assert 'runs are of 2 servers, "toy-server --port 8080", "other"' in refused
+    assert 'runs must be of one server, got 2: "toy-server --port 8080", "other"' in refused
     refused = said(call(*both, "--server", "x9"))
     assert "--server: must be a part of" in refused
 
@@ -210,7 +210,7 @@ def test_a_profile_is_found_by_the_machine_of_the_runs(
 @pytest.mark.parametrize(
     ("content", "rule"),
     [
-        ("wrk prints\n", "`dispatchsim import` makes one of what other tools print"),
+        ("wrk prints\n", "`dispatchsim import` makes one from the output of other tools"),
         ('{"format": "dispatchsim-observed/9"}\n', 'this version reads "dispatchsim-observed/1"'),
         ('{"format": "dispatchsim-obs', "must hold at least one whole run, got none"),
     ],
@@ -264,6 +264,6 @@ def test_a_profile_without_prices_of_the_mechanism_is_refused(
 ) -> None:
     append(files / "kqueue.jsonl", changed(runs[0], "server", mechanism="kqueue"))
     refused = said(call("calibrate", "server", "kqueue.jsonl", "--profile", "machine.toml"))
-    assert "must be known of a server that waits with kqueue" in refused
+    assert "must be present for a server that waits with kqueue" in refused
     refused = said(call("validate", "server", "kqueue.jsonl", "--profile", "machine.toml"))
     assert "must be given to forecast kqueue" in refused
