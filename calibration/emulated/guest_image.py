@@ -1,15 +1,15 @@
-"""What a guest starts from: static programs, as it has no library, and the archive that holds them.
+"""The files that a guest starts from: static programs, and the archive that holds them.
 
     sources of one program ──gcc -static──► ~/.cache/dispatchsim/guest-HASH/NAME
     /init /program /job /settings /arguments /trace /modules/0-wire.ko ...  /padding
 
-The folder is named by a hash of all C sources, the options and the compiler, so that no program
-is run under the name of another. The programs hold no path and no date: built anywhere, the same
-sources give the same bytes, and with them the same layout in memory.
+A hash of all C sources, the options and the compiler names the folder, so a program never runs
+under the name of another version. The programs hold no path and no date: the same
+sources give the same bytes everywhere, and with them the same layout in memory.
 
-What differs between two runs must be what was asked for. So names, modes and times in the archive
-are constant, texts are padded to a fixed size, and `/padding` takes what the trace leaves of whole
-mebibytes: the kernel then hands out the same pages in the same order in every run.
+Two runs may differ only in their jobs. So names, modes and times in the archive are constant, texts
+are padded to a fixed size, and `/padding` fills the archive up to whole mebibytes: the kernel then
+allocates the same pages in the same order in every run.
 
 Source: Linux, Documentation/driver-api/early-userspace/buffer-format.rst ("newc").
 """
@@ -40,18 +40,18 @@ _BUILD_SECONDS_MAX = 300
 
 
 def init_program() -> Path:
-    """Return the first program of a guest, built if need be."""
+    """Return the first program of a guest, built if necessary."""
     shared = [SOURCE_FOLDER / "c/load/trace.c", SOURCE_FOLDER / "c/servers/program.c"]
     return build_program("init", [*sorted(GUEST_FOLDER.glob("*.c")), *shared])
 
 
 def server_program() -> Path:
-    """Return the micro web server as a static program, from the same sources as everywhere."""
+    """Return the micro web server as a static program, from its usual sources."""
     return build_program("server", sorted((SOURCE_FOLDER / "c/servers").glob("*.c")))
 
 
 def guest_code() -> str:
-    """Return the name of this version of all C sources, such as `guest-0123456789ab`."""
+    """Return the name of this version of all C sources, e.g. `guest-0123456789ab`."""
     digest = hashlib.sha256(" ".join(_OPTIONS).encode() + _compiler_version())
     for folder in _HASHED_FOLDERS:
         for path in sorted((SOURCE_FOLDER / folder).rglob("*.[ch]")):
@@ -61,7 +61,7 @@ def guest_code() -> str:
 
 
 def build_program(name: str, sources: Sequence[Path]) -> Path:
-    """Return the static program *name* made from *sources*, building it if it is not there.
+    """Return the static program *name* made from *sources*, built if necessary.
 
     Raises
     ------
@@ -91,16 +91,16 @@ def counter_names(server: Path) -> tuple[str, ...]:
 def _compiler_version() -> bytes:
     if shutil.which("gcc") is None:
         raise TargetMissingError(
-            "gcc is not installed, and the programs of the emulated target are built with it: "
+            "gcc is not installed, but the programs of the emulated target need it: "
             "apt-get install gcc libc6-dev"
         )
     return subprocess.run(["gcc", "--version"], capture_output=True, timeout=20, check=True).stdout
 
 
 def compiled(target: Path, arguments: Sequence[str], *, name: str, seconds_max: float) -> Path:
-    """Return *target*, which gcc made of *arguments* if it was not there.
+    """Return *target*, made by gcc with *arguments* if it did not exist.
 
-    *name* is what does not build, for people.
+    *name* is for messages.
 
     Raises
     ------
@@ -149,7 +149,7 @@ def padded_to_pages(text: bytes) -> bytes:
 
 
 def padding_for(n_bytes: int) -> int:
-    """Return what is left of whole mebibytes beside *n_bytes*, at least a page if those are pages.
+    """Return the bytes missing to whole mebibytes after *n_bytes*; for whole pages, at least one.
 
     >>> padding_for(4096), padding_for((1 << 20) - 4096), padding_for(1 << 20)
     (1044480, 4096, 1048576)

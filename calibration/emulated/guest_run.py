@@ -1,12 +1,12 @@
-"""Run one job in one guest: boot, do it, print frames, end. Nothing is left behind.
+"""Run one job in one guest: boot it, run the job, read its frames, end it.
 
     Job ──► initramfs ──► QEMU: 1 instruction = 1 ns ──debug console──► frames by name
-            guest_image     the host's clock is never looked at
+            guest_image     the host's clock is never read
 
 Two runs of the same job give the same frames, to the bit: the guest's clock counts instructions,
-a sleeping guest jumps to its next timer, random numbers start from fixed bytes, and nothing comes
-from outside. All parameters travel in files of constant size, never on the kernel's command
-line, whose length alone moves results by 3e-4.
+a sleeping guest jumps to its next timer, random numbers start from fixed bytes, and there is no
+input from outside. All parameters travel in files of constant size. They are never on the kernel's
+command line, whose length alone changes results by 3e-4.
 
 Frames of a macro job hold the structs of guest/job_macro.c: numbers of 64 bits, little-endian.
 """
@@ -39,17 +39,16 @@ MEMORY_MIB = 512
 WALL_SECONDS_MAX = 600.0
 _GRACE_SECONDS = 10.0
 
-# 1 instruction = 1 ns, and a sleeping guest jumps to its next timer. `record` is for its side
-# effect, the recording goes nowhere: the emulator's main loop then never runs beside the guest.
-# Without it the jump is too long, by the instructions since the clock was last looked at, whenever
-# the main loop is awake at the very moment the guest falls asleep (README.md, "What is
-# guaranteed").
+# 1 instruction = 1 ns, and a sleeping guest jumps to its next timer. `record` is used for its side
+# effect; the recording is discarded: the emulator's main loop then never runs beside the guest.
+# Without it the jump is too long by the instructions since the last reading of the clock, if the
+# main loop is awake when the guest falls asleep (README.md, "What is guaranteed").
 _ICOUNT = "shift=0,sleep=off,rr=record,rrfile=/dev/null"
 _LOOK_UP_SECONDS = 0.2
 _EXIT_STATUS = 0x10 * 2 + 1  # guest/console.c, EXIT_VALUE, as isa-debug-exit reports it
 
 # thash_entries: a hash table as on a machine with gibibytes of memory; 512 MiB would get 1024
-# buckets, and looking up one of 10,000 connections would walk lists of ten.
+# buckets, and finding one of 10,000 connections would walk lists of ten.
 KERNEL_OPTIONS = (
     "console=ttyS0 quiet norandmaps mitigations=off no_timer_check tsc=reliable "
     "tsc_early_khz=1000000 clocksource=tsc thash_entries=65536 panic=-1"
@@ -58,10 +57,10 @@ KERNEL_OPTIONS = (
 
 @dataclass(frozen=True)
 class Job:
-    """What one guest is to do.
+    """The work of one guest.
 
     `exec` runs the program once; frames `stdout` and `clock`. `macro` runs it as the server under
-    the load of a trace; frames as listed in guest/job_macro.c, settings as macro_job makes them.
+    the load of a trace; guest/job_macro.c lists the frames, and macro_job makes the settings.
     """
 
     kind: Literal["exec", "macro"]
@@ -74,10 +73,10 @@ class Job:
 
 @dataclass(frozen=True)
 class MacroLoad:
-    """The load of a macro job: who asks for what, and when the server is looked at. Times in ns.
+    """The load of a macro job: its clients, and the times of the window. Times in ns.
 
-    The load lasts from the begin to the end of warm_up + window + after; then drain_ns at most
-    until its last connection must have ended. records_max bounds the connections it may start.
+    The load lasts from the begin to the end of warm_up + window + after, and then at most drain_ns
+    until its last connection has ended. records_max bounds the connections that it may start.
     """
 
     trace: bytes
@@ -116,7 +115,7 @@ def macro_job(
 ) -> Job:
     """Return the job that runs *server* under *load*.
 
-    *arguments* must have the server listen on 10.213.0.1 and the load's port, and map its
+    *arguments* must make the server listen on 10.213.0.1 and the load's port, and map its
     counters to COUNTERS_PATH.
     """
     return Job("macro", server, arguments, load.settings(), load.trace, modules)
@@ -128,13 +127,13 @@ SERVER_ADDRESS = "10.213.0.1"
 
 @dataclass(frozen=True)
 class GuestOutput:
-    """What a guest printed, by name, and how long the host took."""
+    """The frames of a guest by name, and the host's time for the run."""
 
     frames: Mapping[str, bytes]
     wall_s: float
 
     def text(self, name: str) -> str:
-        """Return a frame that is text."""
+        """Return the text of a frame."""
         return self.frames[name].decode()
 
 
@@ -191,7 +190,7 @@ def run_guest(
     stopping: threading.Event | None = None,
     more_options: tuple[str, ...] = (),
 ) -> GuestOutput:
-    """Return what a guest prints that does *job*.
+    """Return the output of a guest that runs *job*.
 
     Parameters
     ----------
@@ -200,7 +199,7 @@ def run_guest(
     wall_s_max
         Seconds of the host after which the emulator is ended.
     stopping
-        Ends the emulator soon after it is set, by whatever thread.
+        Ends the emulator soon after any thread sets it.
     more_options
         Further options of QEMU, such as those that load a plugin.
 
@@ -209,7 +208,7 @@ def run_guest(
     TargetMissingError
         If QEMU is not installed.
     GuestError
-        If the job failed, the guest ended early or took too long.
+        If the job failed, or the guest ended early or took too long.
     """
     check_emulator()
     with tempfile.TemporaryDirectory(prefix="dispatchsim-guest-") as name:
@@ -230,15 +229,15 @@ def check_emulator() -> None:
     """Raise `TargetMissingError` if QEMU is not installed."""
     if shutil.which(QEMU) is None:
         raise TargetMissingError(
-            f"{QEMU} is not installed, and the emulated target runs in it: "
+            f"{QEMU} is not installed, but the emulated target needs it: "
             "apt-get install qemu-system-x86"
         )
 
 
 def _placing(cpu: int | None) -> list[str]:
-    """Return what pins the emulator before it has threads, and ends it with its parent.
+    """Return the command that pins the emulator's threads and ends it with its parent.
 
-    Programs, not code between fork and exec: that would not be safe beside other threads.
+    It uses programs: code between fork and exec would not be safe beside other threads.
     """
     placing = [] if cpu is None else ["taskset", "--cpu-list", str(cpu)]
     if shutil.which("setpriv") is not None:
@@ -252,7 +251,7 @@ def _run(
     """Return the exit status of *command*, None if it took too long, and its standard error."""
     deadline_s = time.monotonic() + wall_s_max
     process = None
-    # An interrupt that came while the emulator starts would lose it: it waits until we hold it.
+    # An interrupt during the emulator's start would leak the process: it is blocked until then.
     signals = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         process = subprocess.Popen(
@@ -273,13 +272,13 @@ def _run(
                 return None, ""
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, signals)
-        # Also when the user interrupts: the emulator has a session of its own.
+        # Also after an interrupt by the user: the emulator has a session of its own.
         if process is not None:
             _end(process)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End the emulator if it still runs: it has a session of its own, so nobody else does."""
+    """End the emulator if it still runs: with its own session, no other signal reaches it."""
     if process.poll() is None:
         process.kill()
         process.wait(_GRACE_SECONDS)
@@ -288,7 +287,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _checked_frames(console: bytes, status: int, last_words: str) -> dict[str, bytes]:
-    """Return the frames of a guest that did its job."""
+    """Return the frames of a guest whose job succeeded."""
     frames = parse_frames(console)
     if status != _EXIT_STATUS or "end" not in frames:
         raise GuestError(f"the guest ended early, with status {status}{_quoted(last_words)}")

@@ -1,11 +1,11 @@
-"""Build the kernel of the emulated target, once a version of all it is made from.
+"""Build the kernel of the emulated target, once for each version of its sources.
 
     linux-source, kernel.config, patches, compiler ──hash──► ~/.cache/dispatchsim/kernel-HASH/
-        vmlinux  System.map  config  target.json  tree/ (what modules are built against)
+        vmlinux  System.map  config  target.json  tree/ (for building modules)
 
-Built in a folder of its own and renamed when complete, under a lock: a build that was killed or
-stopped leaves nothing that could be taken for a kernel, and the next one sweeps up after it. No
-date, user, host or path enters, so the same packages give the same bytes everywhere.
+It is built in a folder of its own, under a lock, and renamed when complete. A killed or stopped
+build leaves nothing that could be mistaken for a kernel, and the next build removes the rest. No
+date, user, host or path enters it, so the same packages give the same bytes everywhere.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _NEEDED = re.compile(
 
 
 def is_needed_by_modules(path: str) -> bool:
-    """Tell whether modules are built with the file *path* of a kernel's tree.
+    """Return whether modules need the file *path* of a kernel's tree.
 
     >>> is_needed_by_modules("include/net/sock.h"), is_needed_by_modules("net/core/dev.c")
     (True, False)
@@ -56,7 +56,7 @@ def is_needed_by_modules(path: str) -> bool:
 
 
 def prune_tree(tree: Path) -> None:
-    """Remove from a built kernel's tree all that its modules do not need."""
+    """Remove everything from a built kernel's tree that its modules do not need."""
     for folder, _, names in os.walk(tree, topdown=False):
         for name in names:
             path = Path(folder, name)
@@ -67,16 +67,16 @@ def prune_tree(tree: Path) -> None:
 
 
 CONFIG_FRAGMENT = Path(__file__).resolve().parent / "kernel.config"
-_FORMAT = 1  # of the folder in the cache: a change here builds everything again
+_FORMAT = 1  # of the folder in the cache: a change here rebuilds everything
 _JOBS = 2
-_LOG_LINES = 1_200  # that make prints, about; only for the bar
+_LOG_LINES = 1_200  # approximate output of make; only for the progress bar
 _PACKAGES = {
     "gcc": "gcc", "make": "make", "ld": "binutils", "flex": "flex", "bison": "bison", "bc": "bc",
 }  # fmt: skip
 
-# The one change to Linux itself: (file, what is there, what it becomes). The CPU's timer is known
-# to count nanoseconds. Linux measures that in busy loops of 0.2 s, which last a quarter of a minute
-# of the host at every start, and finds it approximately.
+# The one change to Linux itself: (file, old text, new text). The CPU's timer counts nanoseconds.
+# Linux measures that only approximately, in busy loops of 0.2 s, which take a quarter of a minute
+# of the host at every start.
 _EDITS = (
     (
         "arch/x86/kernel/apic/apic.c",
@@ -85,7 +85,7 @@ _EDITS = (
     ),
 )
 
-# Nothing of the place and the time of the build may enter it.
+# The place and time of the build must not enter it.
 BUILD_ENVIRONMENT = {
     "KBUILD_BUILD_TIMESTAMP": "2000-01-01",
     "KBUILD_BUILD_USER": "dispatchsim",
@@ -96,12 +96,12 @@ BUILD_ENVIRONMENT = {
 
 
 class UnfinishedBuild(KeyboardInterrupt):
-    """Ctrl-C while the kernel was being built; the message says what becomes of it."""
+    """Ctrl-C while the kernel was being built; the message explains what happens next."""
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """A built kernel: its name, what the emulator starts, and what modules are built against."""
+    """A built kernel: its name, the file to start, and the tree for building modules."""
 
     id: str
     image: Path
@@ -111,7 +111,7 @@ class Kernel:
 
     @classmethod
     def in_folder(cls, folder: Path) -> Kernel:
-        """Return the kernel that a build has left in *folder*."""
+        """Return the kernel in *folder*, made by a build."""
         return cls(
             id=str(json.loads((folder / "target.json").read_text())["id"]),
             image=folder / "vmlinux",
@@ -126,14 +126,14 @@ def silent(_doing: str, _done: int, _total: int) -> None:
 
 
 def kernel(*, patches: Sequence[Path] = (), progress: ProgressCallback = silent) -> Kernel:
-    """Return the kernel of the target, building it if this version was not built yet (minutes).
+    """Return the kernel of the target; if this version is missing, build it (minutes).
 
     Parameters
     ----------
     patches
         Files of insertions (kernel_source.py), in this order.
     progress
-        Called with what is being done, the steps done and the steps in all.
+        Called with the current activity, the steps done and the number of steps.
 
     Raises
     ------
@@ -188,7 +188,7 @@ def _has_header(name: str) -> bool:
 
 
 def identity_of(source: KernelSource, patches: Sequence[Path]) -> dict[str, str]:
-    """Return what decides a kernel, and the name made from it: the content of `target.json`."""
+    """Return the facts that determine a kernel, and its name: the content of `target.json`."""
     facts = {
         "linux_source": source.version,
         "config_fragment": _digest(CONFIG_FRAGMENT.read_bytes()),
@@ -208,7 +208,7 @@ def _digest(content: bytes) -> str:
 
 @contextlib.contextmanager
 def _locked(path: Path, progress: ProgressCallback) -> Iterator[None]:
-    """Hold the lock of one version of the kernel, which a dying process gives back."""
+    """Hold the lock of one version of the kernel; a dying process releases it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as lock:
         try:
@@ -228,7 +228,7 @@ def _build(
 ) -> None:
     """Build everything beside *folder* and move it into place."""
     prefix = f"building-{folder.name}-"
-    for stale in folder.parent.glob(f"{prefix}*"):  # of a build that was ended: we hold the lock
+    for stale in folder.parent.glob(f"{prefix}*"):  # from a killed build: we hold the lock
         progress("removing an unfinished build", 0, 1)
         shutil.rmtree(stale, ignore_errors=True)
     scratch = Path(tempfile.mkdtemp(dir=folder.parent, prefix=prefix))
@@ -237,10 +237,10 @@ def _build(
         (scratch / "kernel" / "target.json").write_text(json.dumps(identity, indent=2) + "\n")
         (scratch / "kernel").rename(folder)
     except KeyboardInterrupt:
-        # To remove it takes as long as ten seconds, and whoever presses Ctrl-C wants to leave.
+        # Removing it takes up to ten seconds, but Ctrl-C must end the program soon.
         raise UnfinishedBuild(
-            f"the kernel was not finished: the next run removes what there is of it in "
-            f"{folder.parent} and begins it anew"
+            f"the kernel was not finished: the next run removes the incomplete files in "
+            f"{folder.parent} and starts again"
         ) from None
     except BaseException:
         progress("removing the unfinished build", 0, 1)
@@ -265,7 +265,7 @@ def _build_in(
     shutil.copyfile(tree / "vmlinux", scratch / "vmlinux")
     shutil.copyfile(tree / "System.map", scratch / "System.map")
     shutil.copyfile(tree / ".config", scratch / "config")
-    progress("sweeping up", 0, 1)
+    progress("cleaning up", 0, 1)
     prune_tree(tree)
 
 
@@ -277,21 +277,21 @@ def _edit(tree: Path, name: str, old: str, new: str) -> None:
 
 
 def _configure(tree: Path, progress: ProgressCallback) -> None:
-    """Lay the fragment over `tinyconfig`, and check that nothing in it was overruled."""
+    """Apply the fragment to `tinyconfig`, and check that no line of it was overruled."""
     progress("configuring Linux", 0, 1)
     _make(tree, ["tinyconfig"], "configuring Linux", silent)
     with (tree / ".config").open("a") as config:
-        config.write(CONFIG_FRAGMENT.read_text())  # of two values of an option the last one holds
+        config.write(CONFIG_FRAGMENT.read_text())  # the last value of an option counts
     _make(tree, ["olddefconfig"], "configuring Linux", silent)
     wrong = overruled(CONFIG_FRAGMENT.read_text(), (tree / ".config").read_text())
     if wrong:
         raise TargetError(
-            f"{len(wrong)} lines of {CONFIG_FRAGMENT.name} did not take effect, first: {wrong[0]}"
+            f"{len(wrong)} lines of {CONFIG_FRAGMENT.name} had no effect, first: {wrong[0]}"
         )
 
 
 def overruled(fragment: str, config: str) -> list[str]:
-    r"""Return the lines of a fragment that a configuration does not follow.
+    r"""Return the lines of a fragment that a configuration does not contain.
 
     >>> overruled("CONFIG_A=y\n# CONFIG_B is not set\n", "CONFIG_A=y\nCONFIG_B=y\n")
     ['# CONFIG_B is not set']
@@ -305,7 +305,7 @@ def overruled(fragment: str, config: str) -> list[str]:
 
 
 def _options(text: str) -> dict[str, str]:
-    """Return the options of a configuration; empty text for one that is not set."""
+    """Return the options of a configuration; an option that is not set has an empty text."""
     options = {}
     for line in text.splitlines():
         if line.startswith("CONFIG_"):
@@ -319,9 +319,9 @@ def _options(text: str) -> dict[str, str]:
 def run_make(
     arguments: Sequence[str], doing: str, progress: ProgressCallback, lines: int = _LOG_LINES
 ) -> None:
-    """Run make in a session of its own, count what it prints, and end it when we are ended.
+    """Run make in a session of its own, count its output, and end it when this process ends.
 
-    Its output goes through a pipe, so that make ends itself by SIGPIPE should we be killed.
+    Its output goes through a pipe, so that SIGPIPE ends make if this process is killed.
     """
     process = subprocess.Popen(
         ["make", f"-j{_JOBS}", *arguments],
@@ -360,14 +360,14 @@ _MODULE_LOG_LINES = 10
 
 
 def build_module(folder: Path, kernel: Kernel) -> Path:
-    """Return the module that the Kbuild file of *folder* describes, built if it was not yet.
+    """Return the module that the Kbuild file of *folder* describes, built if necessary.
 
-    The module is looked for in the cache beside the kernel, by a hash of the sources.
+    It is stored in the cache beside the kernel, under a hash of its sources.
 
     Raises
     ------
     TargetError
-        If a source does not compile, or if not exactly one module results.
+        If a source does not compile, or the number of modules is not one.
     """
     sources = sorted({path for pattern in _MODULE_SOURCES for path in folder.glob(pattern)})
     digest = hashlib.sha256()
@@ -388,7 +388,7 @@ def _build_module_into(kept: Path, name: str, sources: list[Path], kernel: Kerne
         for path in sources:
             shutil.copyfile(path, scratch / path.name)
         arguments = ["-C", str(kernel.tree), f"M={scratch}", "modules"]
-        # The scratch folder's name must not get into the module.
+        # The scratch folder's name must not enter the module.
         arguments.append(f"KCFLAGS=-ffile-prefix-map={scratch}=.")
         run_make(arguments, f"building the module {name}", silent, _MODULE_LOG_LINES)
         modules = list(scratch.glob("*.ko"))
@@ -400,5 +400,5 @@ def _build_module_into(kept: Path, name: str, sources: list[Path], kernel: Kerne
         try:
             os.rename(finished, kept)
         except OSError:
-            if not kept.is_dir():  # by another process meanwhile, which is as good
+            if not kept.is_dir():  # or another process has made it meanwhile
                 raise

@@ -1,21 +1,21 @@
-"""Debian's package of Linux's sources: found, unpacked as far as it is built, with lines of ours.
+"""Debian's package of Linux's sources: find it, unpack the necessary part, insert our lines.
 
-Drivers, architectures and documents that the configuration leaves out stay packed, but for their
-Makefiles and Kconfig files, which are read all the same: half a gigabyte instead of one and a half.
+Drivers, architectures and documents that the configuration leaves out stay packed, except for their
+Makefiles and Kconfig files, which the build reads: half a gigabyte instead of one and a half.
 
     NAME.insert ──read──► Insertion(path, text, where) ──insert──► the tree, with our lines in it
 
-A file of insertions holds lines of ours only, and for each group of them the file and the place:
+A file of insertions holds only our lines, and for each group of them the file and the place:
 
     === kernel/signal.c                     the file, from the top of the tree
     --- before "TEXT" in "BEGINNING"        before the one line that holds TEXT, in the function
     --- after "TEXT"                        or structure whose first line begins with BEGINNING
     --- end                                 at the end of the file
 
-Places are found by text and not by line number, so that a security update of the kernel, which
-moves lines, does not move ours to a wrong place: a place that is not there exactly once is an
-error (TargetError, as all that keeps a kernel from being built). Lines before the first `===` that
-begin with `#` are comments.
+Places are found by text and not by line number. A security update of the kernel moves lines, and
+line numbers would then put ours in a wrong place. A text that does not occur exactly once is an
+error (TargetError, as all errors of a kernel's build). Lines before the first `===` that begin with
+`#` are comments.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ class TargetError(RuntimeError):
 
 
 class TargetMissingError(TargetError):
-    """Something that the target is made from is not installed; the message names the package."""
+    """A package or program that the target needs is not installed; the message names it."""
 
 
 class GuestError(TargetError):
-    """A guest did not do its job; the message says how it ended and what it said last."""
+    """A guest's job failed; the message holds how the guest ended and its last output."""
 
 
 _PLACE = re.compile(r'--- (?:(before|after) "([^"]+)"(?: in "([^"]+)")?|(end))')
 
 
 class Insertion(NamedTuple):
-    """Lines of ours and their place; no *text* means the end of the file."""
+    """Our lines and their place; no *text* means the end of the file."""
 
     path: str
     side: str
@@ -56,7 +56,7 @@ class Insertion(NamedTuple):
 
 
 def read_insertions(patch: Path) -> list[Insertion]:
-    """Return what *patch* inserts, in its order; TargetError if a line is not understood."""
+    """Return the insertions of *patch*, in its order; TargetError if a line is invalid."""
     insertions: list[Insertion] = []
     path = ""
     for number, line in enumerate(patch.read_text().splitlines(), start=1):
@@ -65,24 +65,24 @@ def read_insertions(patch: Path) -> list[Insertion]:
         elif line.startswith("--- "):
             place = _PLACE.fullmatch(line)
             if place is None or not path:
-                raise TargetError(f'{patch.name}, line {number}: not a place: "{line}"')
+                raise TargetError(f'{patch.name}, line {number}: is not a place: "{line}"')
             side, text, beginning, end = place.groups()
             insertions.append(Insertion(path, side or end, text or "", beginning or "", ()))
         elif insertions and insertions[-1].path == path:
             last = insertions[-1]
             insertions[-1] = last._replace(lines=(*last.lines, line))
         elif line and not line.startswith("#"):
-            raise TargetError(f'{patch.name}, line {number}: a line without a place: "{line}"')
+            raise TargetError(f'{patch.name}, line {number}: has no place before it: "{line}"')
     return insertions
 
 
 def place_of(insertion: Insertion, lines: list[str]) -> int:
-    """Return the index in *lines* before which to insert; TargetError unless there is one place."""
+    """Return the index in *lines* to insert before; TargetError unless there is exactly one."""
     first, end = 0, len(lines)
     if insertion.side == "end":
         return end
     if insertion.beginning:
-        # A declaration ends with a semicolon, the definition meant here does not.
+        # A declaration ends with a semicolon; the definition does not.
         starts = [
             i
             for i, line in enumerate(lines)
@@ -91,7 +91,7 @@ def place_of(insertion: Insertion, lines: list[str]) -> int:
         if len(starts) != 1:
             raise TargetError(
                 f'{insertion.path} must have one line that begins with "{insertion.beginning}", '
-                f"it has {len(starts)}"
+                f"got {len(starts)}"
             )
         first = starts[0]
         end = next(i for i in range(first, len(lines)) if lines[i].startswith("}"))
@@ -99,17 +99,16 @@ def place_of(insertion: Insertion, lines: list[str]) -> int:
     if len(found) != 1:
         where = f' in "{insertion.beginning}"' if insertion.beginning else ""
         raise TargetError(
-            f'{insertion.path} must have one line with "{insertion.text}"{where}, '
-            f"it has {len(found)}"
+            f'{insertion.path} must have one line with "{insertion.text}"{where}, got {len(found)}'
         )
     return found[0] + (insertion.side == "after")
 
 
 def insert(patch: Path, tree: Path) -> list[str]:
-    """Insert the lines of *patch* into the files of *tree*; return the paths of those changed.
+    """Insert the lines of *patch* into the files of *tree*; return the paths of changed files.
 
-    Files are replaced and not written to, so a tree of hard links keeps its original.
-    Inserting twice is an error: what the lines stand beside is still there, but so are they.
+    Files are replaced, not overwritten, so a tree of hard links keeps its original.
+    Inserting twice is an error.
     """
     changed: dict[str, list[str]] = {}
     for insertion in read_insertions(patch):
@@ -120,7 +119,7 @@ def insert(patch: Path, tree: Path) -> list[str]:
         while ours and not ours[-1]:
             ours.pop()
         if "\n".join(ours) in "\n".join(lines):
-            raise TargetError(f"{insertion.path} has the lines of {patch.name} already")
+            raise TargetError(f"{insertion.path} already has the lines of {patch.name}")
         at = place_of(insertion, lines)
         lines[at:at] = ours
     for path, lines in changed.items():
@@ -133,10 +132,10 @@ def insert(patch: Path, tree: Path) -> list[str]:
 PACKAGE = "linux-source-6.1"
 ARCHIVE = Path("/usr/src") / f"{PACKAGE}.tar.xz"
 
-# How far something is that takes minutes: what is being done, steps done, steps in all.
+# Progress of a step that takes minutes: current activity, steps done, number of steps.
 ProgressCallback = Callable[[str, int, int], None]
 
-_ARCHIVE_FILES = 79_000  # about; only for the bar
+_ARCHIVE_FILES = 79_000  # approximate; only for the progress bar
 _LEFT_PACKED = re.compile(
     r"(Documentation|sound|samples"
     r"|tools/(perf|testing|power|bpf)"
@@ -150,24 +149,24 @@ _ALWAYS_READ = re.compile(r"(.*/)?(Makefile|Kbuild|Kconfig)[^/]*")
 
 @dataclass(frozen=True)
 class KernelSource:
-    """An archive of sources and what identifies it."""
+    """An archive of sources, and its identity."""
 
     archive: Path
-    version: str  # of the package, or a hash of the archive where no package manager knows it
+    version: str  # of the package, or a hash of the archive where no package manager has it
 
 
 def find_source(archive: Path = ARCHIVE) -> KernelSource:
-    """Return the sources that are installed.
+    """Return the installed sources.
 
     Raises
     ------
     TargetMissingError
-        If they are not.
+        If they are not installed.
     """
     if not archive.is_file():
         raise TargetMissingError(
-            f"the sources of Linux are not installed ({archive} is not there), and the emulated "
-            f"target runs a kernel built from them: apt-get install {PACKAGE}"
+            f"the sources of Linux are not installed ({archive} is missing), but the emulated "
+            f"target needs a kernel built from them: apt-get install {PACKAGE}"
         )
     return KernelSource(archive, _package_version(archive) or _archive_hash(archive))
 
@@ -192,7 +191,7 @@ def _archive_hash(archive: Path) -> str:
 
 
 def is_unpacked(path: str) -> bool:
-    """Tell whether a file of the sources is needed, by its path from their root.
+    """Return whether a file of the sources is needed; *path* starts at their root.
 
     >>> is_unpacked("net/core/dev.c"), is_unpacked("drivers/gpu/drm/drm_file.c")
     (True, False)
@@ -205,7 +204,7 @@ def is_unpacked(path: str) -> bool:
 def unpack(source: KernelSource, folder: Path, progress: ProgressCallback) -> None:
     """Unpack the sources into *folder*, without the archive's own top folder."""
     try:
-        # As a stream: xz cannot seek, and the archive is never read twice.
+        # As a stream: xz cannot seek, and the archive is read only once.
         with tarfile.open(source.archive, "r|xz") as archive:
             for number, member in enumerate(archive):
                 if number % 500 == 0:

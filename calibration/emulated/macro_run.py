@@ -1,9 +1,9 @@
-"""One operating point in a guest: the job it is given, and the result it leaves.
+"""One operating point in a guest: its job, and its result.
 
     Point ─► trace, server's options, lengths ─► Job ─► guest ─► frames ─► RunResult
 
-The window ends with the run, as in the simulator: what was answered later is still open. The
-guest goes on for a moment, since its own look at the counters takes some microseconds.
+The window ends with the run, as in the simulator: a connection whose replies come later counts as
+open. The guest runs a moment longer, because reading its counters takes some microseconds.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .run_lengths import DELAY_NS, RunLengths, expected_rate_per_s
 _PORT = 8080
 _AFTER_NS = 1_000_000
 _SECONDS_MAX = 3600  # of the guest's clock: the server's own limit, far beyond any run
-_RECORDS_MARGIN = 5  # of a closed loop: how many times faster than expected it may be
+_RECORDS_MARGIN = 5  # how many times faster than expected a closed loop may be
 
 
 def job_of(
@@ -63,17 +63,17 @@ def job_of(
 def result_of_frames(
     frames: MacroFrames, point: Point, *, records_max: int
 ) -> tuple[Window, RunResult]:
-    """Return the window of a run, from the begin of its load, and what happened in it.
+    """Return the result of a run's window, from the begin of its load.
 
     Raises
     ------
     RunError
-        If the wire lost packets, or the load had no connections left to make.
+        If the wire lost packets, or the load reached its limit of connections.
     """
     if frames.wire_end["n_lost"]:
         raise RunError(f"the wire had no memory for {frames.wire_end['n_lost']} packets")
     if point.load.loop == "closed" and frames.wire_end["n_started"] >= records_max:
-        raise RunError(f"the users made all the {records_max} connections there was room for")
+        raise RunError(f"the users reached the limit of {records_max} connections")
     begin_ns = frames.times["begin_ns"]
     window = Window(frames.wire_before["now_ns"] - begin_ns, frames.wire_after["now_ns"] - begin_ns)
     wire = difference(frames.wire_before, frames.wire_after)

@@ -1,9 +1,9 @@
-"""The microbenchmarks of the emulated target: which there are, and what a guest printed of them.
+"""The microbenchmarks of the emulated target: their commands, and the results of a guest.
 
     command = benches joined by " + " ──► arguments of /micro, one boot ──► JSON lines ──► results
 
-A boot takes longer than most benches, and no bench disturbs another: each has a process of its
-own and no time passes but its own. So a command is as many benches as fit one boot: benches.toml.
+A boot takes longer than most benches, and benches do not disturb each other: each has a process of
+its own. So a command holds as many benches as fit one boot: benches.toml.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _WITHOUT_THREAD = (
     "epoll_control.c failure.c handover.c machine.c options.c ring.c rings.c samples.c scan.c "
     "served.c sockets.c spawned.c timing.c told.c wait.c waiter.c watched.c"
 )
-"""Of the benches of hardware: what needs no second thread."""
+"""Sources of the hardware's benches that need no second thread."""
 _SERVER_PROGRAM = (
     "blocking.c",
     "completion_loop.c",
@@ -40,13 +40,13 @@ _SERVER_PROGRAM = (
 MERGED = ("rt_signals", "signalfd", "epoll_edge", "epoll_once", BLOCKING, *RINGS)
 """Mechanisms of every Linux, besides those above, by the names of their servers."""
 UNMERGED = ("signal_per_fd", "sigtimedwait4", "epoll_ctlv", "dev_poll")
-"""Those that need a kernel of kernel_mechanisms/."""
+"""Mechanisms that need a kernel of kernel_mechanisms/."""
 SIGNALS = ("rt_signals", "signalfd", "signal_per_fd", "sigtimedwait4")
 _BENCHES = tomllib.loads(Path(__file__).with_name("benches.toml").read_text(encoding="utf-8"))
 
 
 def micro_program() -> Path:
-    """Return the microbenchmarks as a static program, built if need be."""
+    """Return the microbenchmarks as a static program, built if necessary."""
     sources = sorted(MICRO_FOLDER.glob("*.c"))
     sources += [SOURCE_FOLDER / "c/micro" / name for name in _WITHOUT_THREAD.split()]
     servers = sorted((SOURCE_FOLDER / "c/servers").glob("*.c"))
@@ -55,12 +55,12 @@ def micro_program() -> Path:
 
 
 def bench_commands(mechanisms: Sequence[str] = MERGED) -> list[str]:
-    """Return the commands of the one round that there is: another would give the same.
+    """Return the commands of the only round: another round would give the same results.
 
     Parameters
     ----------
     mechanisms
-        Those of MERGED and UNMERGED that the guest's kernel has.
+        The mechanisms of MERGED and UNMERGED that the guest's kernel has.
 
     >>> bench_commands(["epoll_once"])[-1].split(JOINT)[0]
     'wait_ready --n 1 --first 0 --mechanism epoll_once'
@@ -76,7 +76,7 @@ def bench_commands(mechanisms: Sequence[str] = MERGED) -> list[str]:
 
 
 def _each(line: str, mechanism: str) -> list[str]:
-    """Return one bench for each value that stands in braces.
+    """Return one bench for each value in braces.
 
     >>> _each("wait_told --ready {1,16} --mechanism {mechanism}", "signalfd")
     ['wait_told --ready 1 --mechanism signalfd', 'wait_told --ready 16 --mechanism signalfd']
@@ -87,19 +87,19 @@ def _each(line: str, mechanism: str) -> list[str]:
 
 
 def bench_arguments(command: str) -> tuple[str, ...]:
-    """Return the arguments of /micro for *command*: a bench with its options each."""
+    """Return the arguments of /micro for *command*: one bench with its options each."""
     return tuple(command.split(JOINT))
 
 
 def micro_results(command: str, printed: str, stamp: Mapping[str, object]) -> list[MicroResult]:
-    """Return the results that a guest printed, at least one a bench.
+    """Return the results that a guest printed, at least one for each bench.
 
     *stamp* has the fields `date`, `code`, `round` and `steering`.
 
     Raises
     ------
     RunError
-        If there are too few results, or one is not valid.
+        If there are too few results, or one is invalid.
     """
     lines = printed.splitlines()
     if len(lines) < len(bench_arguments(command)):
@@ -114,9 +114,9 @@ def micro_results(command: str, printed: str, stamp: Mapping[str, object]) -> li
 
 
 def missing_commands(micro: Sequence[MicroResult]) -> list[str]:
-    """Return the command lines of a whole round of which there is no result.
+    """Return the commands of a whole round that have no result yet.
 
-    On hardware: of those that every profile needs, and of the mechanisms that were begun with.
+    On hardware: the commands that every profile needs, and those of mechanisms already begun.
 
     >>> len(missing_commands([])) == len(hardware.bench_commands(mechanisms=()))
     True

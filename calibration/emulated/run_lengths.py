@@ -1,13 +1,13 @@
-"""For how long the emulated target runs a point.
+"""The lengths of runs on the emulated target.
 
-Lengths are chosen by requests and not by time: an emulated second costs as much as its
-instructions, and what a run says is as exact as its number of requests.
+Lengths follow from requests and not from time: an emulated second costs as much as its
+instructions, and the precision of a run depends on its number of requests.
 
-Two choices keep single instructions from deciding what is measured, as no jitter dissolves it
-here. Users who do not think lock into a pattern. A server that empties its accept queue
-in each round alternates between waits for new and waits for old connections until a connection
-happens to come between its last accept and its next wait, which takes some twenty rounds: scans
-are given time before the window, and at and above capacity the queue is short, so that rounds are.
+Two choices keep single instructions from deciding the result, as there is no jitter here. Users
+without think times lock into a pattern. A server that empties its accept queue in each round
+alternates between waits for new and for old connections, until a connection happens to come between
+its last accept and its next wait. That takes some twenty rounds: scans get time before the window,
+and at and above capacity the queue is short, so that rounds are short.
 """
 
 from __future__ import annotations
@@ -18,33 +18,33 @@ from ...sim.state.units import SECOND_NS
 from ..points.point import Point
 
 OVERLOAD_BACKLOG = 128
-"""Of points from the capacity on."""
+"""For points at or above the capacity."""
 DELAY_NS = 50_000
-"""One way between client and server."""
+"""The delay between client and server, one way."""
 
 WARM_UP_REQUESTS = 500
 WINDOW_REQUESTS = 4_000
 _USERS_WARM_UP = 4  # requests of each user before the window, where users are many
-_WAITS_WARM_UP = 100  # that scan, before the window
+_WAITS_WARM_UP = 100  # scans before the window
 _OVERLOAD_WARM_UP_S = 0.15  # some thirty rounds of a full queue
 _GRAIN_NS = 10_000_000  # of lengths
-_REQUEST_NS = 40_000  # of the server's CPU, about; these two only choose lengths
-_LONG_REPLY_BYTES = 16_384  # to send this much is another request's work, about
-_SCANNED_NS = 250  # for a descriptor that a wait looks at, about
+_REQUEST_NS = 40_000  # of the server's CPU, approximately; these two only choose lengths
+_LONG_REPLY_BYTES = 16_384  # sending this much costs about as much as another request
+_SCANNED_NS = 250  # the approximate cost of a descriptor in a scan
 _SCANNING = ("select", "poll")
 
 
 class RunLengths(NamedTuple):
-    """Of the parts of a run, in ns, whole multiples of 10 ms."""
+    """The lengths of the parts of a run, in ns, whole multiples of 10 ms."""
 
     warm_up_ns: int
     window_ns: int
 
 
 def lengths_of(point: Point) -> RunLengths:
-    """Return how long a run at *point* lasts so that its window holds about 4,000 requests.
+    """Return the lengths of a run at *point* whose window holds about 4,000 requests.
 
-    Of long replies there are fewer: each is as much work as several requests.
+    With long replies there are fewer: each is as much work as several requests.
 
     >>> from dispatchsim.calibration.points.points import point_at
     >>> lengths_of(point_at(mechanism="poll", loop="open", rate_per_s=8_000))
@@ -62,10 +62,10 @@ def lengths_of(point: Point) -> RunLengths:
 
 
 def expected_rate_per_s(point: Point) -> float:
-    """Return about how many requests a second there are at *point*: within a factor of two.
+    """Return the approximate requests a second at *point*, within a factor of two.
 
-    All users of a closed loop go through two waits and four delays a connection, together; with
-    an accept limit no more connections than that begin for a wait.
+    All users of a closed loop pass through two waits and four delays for a connection, together;
+    with an accept limit, at most that many connections begin in each wait.
     """
     if point.load.loop == "open":
         return point.rate_per_s
@@ -81,7 +81,7 @@ def expected_rate_per_s(point: Point) -> float:
 
 
 def _scan_ns(point: Point) -> int:
-    """Return about how long a wait at *point* looks at the idle descriptors."""
+    """Return the approximate time in which a wait at *point* scans the idle descriptors."""
     return point.idle.connections * _SCANNED_NS if point.server.mechanism in _SCANNING else 0
 
 

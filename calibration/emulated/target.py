@@ -1,10 +1,10 @@
-"""A guest as a target: a Linux of our own on a CPU that takes 1 ns for each instruction.
+"""A guest as a target: our own Linux on a CPU that takes 1 ns for each instruction.
 
     task ─► a free CPU of the host ─► guest ─┬─► result
                                     guest ─┴─► the same bytes, or the run is rejected
 
-Every run of a point is made twice. What a point is worth does not depend on what else the host
-does, so as many are run at a time as there are CPUs, each guest on one of its own.
+Every run of a point is made twice. A result does not depend on the host's other work, so as many
+guests run at a time as there are CPUs, each on a CPU of its own.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ ID = "counted-linux-6.1"
 
 
 class Guests(Protocol):
-    """What runs jobs in guests; a test has one without an emulator."""
+    """Runs jobs in guests; tests use one without an emulator."""
 
     def run(self, job: Job, cpu: int) -> Frames:
         """Return the frames of a guest on the host's CPU *cpu*, or raise `RunError`."""
@@ -61,13 +61,13 @@ class Guests(Protocol):
 
 @dataclass(frozen=True)
 class Parts:
-    """What guests are made of."""
+    """The parts of a guest."""
 
     server: Path
     micro: Path
     modules: tuple[Path, ...]
     counters: tuple[str, ...]  # names of the server's counters, in the order of their file
-    code: str  # of the C sources
+    code: str  # the name of the C sources' version
     facts: dict[str, Fact]
 
 
@@ -91,23 +91,23 @@ class EmulatedTarget:
             self._cpus.put(cpu)
 
     def facts(self) -> dict[str, Fact]:
-        """Return all that decides what a run on this target gives."""
+        """Return all facts that determine the results of this target."""
         return self._parts.facts
 
     def fit_repeats(self, index: int, *, alone: bool) -> Sequence[int]:
-        """Return the one repeat there is: at saturation another draw of think times says little."""
+        """Return the only repeat: at saturation, other think times change little."""
         return [0] if alone and index == 0 else []
 
     def benches(self, index: int, *, quick: bool) -> Sequence[str]:
-        """Return the benches for the first round only: a second one would give the same."""
+        """Return the benches for the first round only: a second would give the same results."""
         return bench_commands(self.mechanisms) if index == 0 else []
 
     def held_out(
         self, index: int, capacity_per_s: float, *, kept_per_s: float | None = None, quick: bool
     ) -> Sequence[Point]:
-        """Return the grids, after the first round only those that depend on the arrivals.
+        """Return the grids; after the first round, only points that depend on the arrivals.
 
-        *quick* keeps one in about ten.
+        *quick* keeps about one in ten.
         """
         points = [
             point
@@ -120,19 +120,19 @@ class EmulatedTarget:
         return points[::10] if quick else points
 
     def gaps(self, *, quick: bool) -> list[GapsRecord]:
-        """Return none: the guest's time stands still while the host does something else."""
+        """Return none: the guest's time stops while the host does other work."""
         return []
 
     def neighbours(self, *, quick: bool) -> list[NeighbourRecord]:
-        """Return none: it has a machine of its own."""
+        """Return none: the target has a machine of its own."""
         return []
 
     def offers(self, point: Point) -> float:
-        """Return 1: the guest's time stands still while its clients work."""
+        """Return 1: the guest's time stops while its clients work."""
         return 1.0
 
     def recall(self, runs: Iterable[RunRecord], micro: Iterable[MicroResult]) -> None:
-        """Forget them: no run depends on an earlier one."""
+        """Ignore them: no run depends on earlier runs."""
 
     def run_bench(self, command: str, round_number: int) -> list[MicroResult]:
         """Run microbenchmarks in a guest, twice."""
@@ -182,7 +182,7 @@ class EmulatedTarget:
         self._guests.stop()
 
     def _twice(self, job: Job) -> tuple[Frames, str]:
-        """Return the frames of *job*, and in what those of a second run differ first."""
+        """Return the frames of *job*, and the first difference in a second run's frames."""
         cpu = self._cpus.get()
         try:
             first, second = (self._guests.run(job, cpu) for _ in range(2))
@@ -230,25 +230,25 @@ def target_of(
     modules: Sequence[Path] = (),
     progress: ProgressCallback = silent,
 ) -> AnyTarget:
-    """Return a target of *kind*; a version that never was is built first (minutes).
+    """Return a target of *kind*; a missing version is built first (minutes).
 
     Parameters
     ----------
     kind, identity
         The class, and the name of the machine.
     patches
-        What its kernel has besides Linux's own sources.
+        The insertions into its kernel.
     modules
-        The folders of those that each guest has besides the network's.
+        The folders of each guest's modules besides the network's.
     progress
-        Called with what is being built, the steps done and the steps in all.
+        Called with the current activity, the steps done and the number of steps.
 
     Raises
     ------
     TargetMissingError
         If QEMU, the sources of Linux or a tool to build them are not installed.
     TargetError
-        If something does not build.
+        If a part does not build.
     """
     check_emulator()
     built = kernel(patches=patches, progress=progress)
@@ -266,7 +266,7 @@ def target_of(
 
 
 def _facts(identity: str, built: Kernel) -> dict[str, Fact]:
-    """Return all that decides what a run gives, but the C sources, which each record names."""
+    """Return all facts that determine a result, except the C sources, which each record names."""
     made_from = json.loads((built.image.parent / "target.json").read_text())
     config = built.config.read_text()
     release = re.search(r"^# Linux/\S+ (\S+) Kernel Configuration$", config, re.MULTILINE)

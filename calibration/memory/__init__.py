@@ -1,1 +1,1 @@
-"""What the kernel keeps for connections, waits and threads: prices in bytes, and their bench."""
+"""The kernel's memory for connections, waits and threads: costs in bytes, and their bench."""

@@ -1,10 +1,10 @@
-"""What a kernel keeps for each connection, watched descriptor, signal and thread, in bytes.
+"""The kernel's memory for each connection, watched descriptor, signal and thread, in bytes.
 
-    calibration/c/memory ──► JSON: the middle, the least and the most of some repetitions
+    calibration/c/memory ──► JSON: median, minimum and maximum of some repetitions
                               │
     linux-<release>.json ◄── keep ──► the defaults of sim/state/memory_settings.py
 
-A kernel that forbids a question (few descriptors, few signals) is no failure: that price is "not
+A question that a kernel forbids (few descriptors, few signals) is no failure: its cost is "not
 asked", with the reason.
 """
 
@@ -29,12 +29,12 @@ _SECONDS_MAX = 900
 _FACTS = ("kernel", "cpu_model", "cpu_count")
 _POLLFD_BYTES = 8
 SLABINFO = Path("/proc/slabinfo")
-"""Without it memory that others take meanwhile is counted, too (calibration/c/memory/memory.h)."""
+"""Without it, memory that other programs allocate counts, too (calibration/c/memory/memory.h)."""
 ITEMS = {
     "half_open": ("half_open_bytes", "a half-open connection"),
     "queued": ("queued_bytes", "a connection that waits to be accepted"),
     "socket": ("socket_bytes", "a socket with its descriptor"),
-    "accepted": ("", "of these, what accept adds"),
+    "accepted": ("", "of a socket: the part that accept adds"),
     "time_wait": ("time_wait_bytes", "a connection in TIME_WAIT"),
     "request": ("request_bytes", "64 bytes in a receive buffer"),
     "reply_kib": ("reply_kib_bytes", "a KiB in a send buffer"),
@@ -45,11 +45,11 @@ ITEMS = {
     "signal": ("signal_bytes", "a queued signal"),
     "thread": ("thread_bytes", "a thread that sleeps"),
 }
-"""Names of what the bench opens, with the setting that it prices, and in words."""
+"""The items that the bench opens: the setting for the cost of each, and its description."""
 
 
 class Price(NamedTuple):
-    """Bytes of an item: the middle of its repetitions, the least and the most; or why not asked."""
+    """Bytes of an item: median, minimum and maximum of its repetitions; or why not asked."""
 
     bytes: float = 0.0
     least: float = 0.0
@@ -61,12 +61,12 @@ Prices = Mapping[str, Price]
 
 
 def ask(items: int, repetitions: int, program: Path | None = None) -> Prices:
-    """Return what the kernel of this machine keeps for each of so many *items*.
+    """Return the memory that this machine's kernel uses for each item; *items* are opened.
 
     Raises
     ------
     ValueError
-        If the bench cannot be built, or ends with an error.
+        If the bench cannot be built, or fails.
     """
     path = program or Path(build().path("memory"))
     command = [str(path), "--items", str(items), "--repetitions", str(repetitions)]
@@ -83,9 +83,9 @@ def ask(items: int, repetitions: int, program: Path | None = None) -> Prices:
 
 
 def read_prices(found: Mapping[str, Any], error: str = "") -> Prices:
-    """Return the prices in what the bench or a kept file has of items, by their names.
+    """Return the costs of items in the output of the bench or in a kept file.
 
-    *error* is the last error of the bench: the reason where an item has none of its own.
+    *error* is the last error of the bench: the reason of an item that has none of its own.
     """
     prices = {name: Price(**each) for name, each in found.items()}
     if error:
@@ -94,7 +94,7 @@ def read_prices(found: Mapping[str, Any], error: str = "") -> Prices:
 
 
 def settings_of_prices(prices: Prices) -> MemorySettings:
-    """Return the settings that *prices* make; what was not asked has its default."""
+    """Return settings with the costs of *prices*; an item that was not asked has its default."""
     values = {
         field: round(prices[name].bytes + (_POLLFD_BYTES if name == "poll" else 0))
         for name, (field, _) in ITEMS.items()
@@ -124,7 +124,7 @@ def prices_table(prices: Prices) -> Table:
         Column[str]("least", lambda name: text(prices[name].least, name)),
         Column[str]("most", lambda name: text(prices[name].most, name)),
     ]
-    return Table.of("memory of the kernel, each", [n for n in ITEMS if n in prices], columns)
+    return Table.of("kernel memory per item", [n for n in ITEMS if n in prices], columns)
 
 
 def keep(prices: Prices, items: int, repetitions: int, folder: Path = FOLDER) -> Path:
@@ -133,7 +133,7 @@ def keep(prices: Prices, items: int, repetitions: int, folder: Path = FOLDER) ->
     content = {
         "format": _FORMAT,
         "date": now_text(),
-        "command": "dispatchsim lab memory-prices --keep",
+        "command": "dispatchsim lab memory-costs --keep",
         **{name: facts[name] for name in _FACTS},
         "items": items,
         "repetitions": repetitions,
@@ -149,11 +149,11 @@ def _written(price: Price) -> dict[str, Any]:
 
 
 def kept_prices(path: Path) -> Prices:
-    """Return the prices that *path* holds.
+    """Return the costs in *path*.
 
     Raises
     ------
     ValueError
-        If it is no such file.
+        If it is not such a file.
     """
     return read_prices(read_kept(path, _FORMAT)["bytes_each"])

@@ -1,11 +1,11 @@
-"""A machine that nobody can measure any more: proportions of ours, scaled to what papers state.
+"""A machine that can no longer be measured: proportions of ours, scaled to what papers state.
 
-    our counted machine ─► proportions ─► each a little otherwise in each draw (+-25%)
+    our counted machine ─► proportions ─► varied by +-25% in each cost sample
     row of a paper ──────► Step ────────► one factor for the costs that it is about, by simulation
 
-What a paper states holds in every draw, within what its words leave open; how a cost is made up of
-others is free. So a claim that holds in all draws owes nothing to a lucky constant. Machines and
-rows stand in machines.toml.
+The statements of a paper hold in every cost sample, within the precision of its words; the split of
+a cost into others is free. So a claim that holds in all cost samples does not depend on a lucky
+constant. Machines and rows stand in machines.toml.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class Operation(NamedTuple):
     mechanism:
         How the server learns of readiness.
     load:
-        Who comes. Clients close by a FIN.
+        The load; clients close their connections by a FIN.
     server, idle, link_bits_per_s:
         The server's settings by name, silent connections, and the link each way (0: no bound).
     warm_up_ns, window_ns:
-        How long it is watched, after how long.
+        The length of the measured window, and of the time before it.
     """
 
     mechanism: str
@@ -80,17 +80,17 @@ class Operation(NamedTuple):
 
 
 BASE = "counted-linux-6.1-unmerged"
-"""The machine whose proportions are taken: it counts instructions, so it has no neighbours, its
-packets come one by one, and it has prices of every mechanism of the literature."""
+"""The machine whose proportions are used: it counts instructions, so it has no neighbours, its
+packets come one by one, and it has costs for every mechanism of the literature."""
 FREE = 0.25
-"""How far a cost may be off its proportion either way, where nothing better is known."""
+"""The relative range of a cost around its proportion, where nothing better is known."""
 LISTING = ("epoll_edge.add_ns", "epoll_level.add_ns")
-"""Listing a ready descriptor is the difference: one for both directions can always be written."""
+"""Listing costs the difference: epoll_edge also watches for writing, so it is ready at once."""
 _SHARED = ("interrupt", "call", "application", "client")
 _TOLERANCE = 0.002
 _TRIES_MAX = 40
-_MISS_MAX = 0.05  # of a figure that jumps, where no factor meets the target
-_FLAT = 0.05  # of a slope in logarithms: below, a secant leads nowhere
+_MISS_MAX = 0.05  # the largest error of a metric that jumps, where no factor meets the target
+_FLAT = 0.05  # the least slope in logarithms for a step by secants
 _FACTOR_MAX = 512.0
 
 Draw = Callable[[str], float]
@@ -98,21 +98,21 @@ Draw = Callable[[str], float]
 
 
 def central(name: str) -> float:
-    """Return the draw in which every free constant has its middle value."""
+    """Return the middle value, for every free constant."""
     return 0.0
 
 
 class Guess(NamedTuple):
-    """A cost that our machine does not tell of, as a share of one that it does.
+    """A cost that our machine does not have, as a share of a cost that it has.
 
     Attributes
     ----------
     cost, of:
-        Which, and of which.
+        The new cost, and the known cost.
     low, high:
         The ends of its range.
     why:
-        Where they come from.
+        The source of the range.
     """
 
     cost: str
@@ -123,9 +123,9 @@ class Guess(NamedTuple):
 
 
 class Part(NamedTuple):
-    """Part of the run time of a server that is full: shares that rows state, and what is assumed.
+    """Part of the run time of a saturated server: shares from rows, and assumptions.
 
-    `plus` and `minus` name what of the machine's `assumes` is added and taken away.
+    `plus` and `minus` name the machine's `assumes` that are added and subtracted.
     """
 
     shares: tuple[float, ...] = ()
@@ -146,19 +146,19 @@ class Step(NamedTuple):
     Attributes
     ----------
     row:
-        Its identifier among the paper's claims, or what it is about.
+        Its identifier among the paper's claims, or its subject.
     costs:
         Patterns of the costs, as in "interrupt.*".
     operation:
-        Where it holds.
+        The server and clients for which it holds.
     figure, activities:
-        What of the run the paper states: of its summary, or the share of its CPU's busy time that
-        goes into *activities*, or the ns of the server's CPU in them for each reply.
+        The metric that the paper states: of the run's summary, or the share of the CPU's busy time
+        in *activities*, or the ns of the server's CPU in them for each reply.
     target, band:
-        What the figure is, or what part of the machine's run time, and how far it may be off,
-        relative, by the words of the paper.
+        The metric's value, or its part of the machine's run time, and its relative tolerance by
+        the words of the paper.
     rises:
-        Whether the figure rises with the costs.
+        Whether the metric rises with the costs.
     """
 
     row: str
@@ -171,7 +171,7 @@ class Step(NamedTuple):
     rises: bool = True
 
     def simulated(self, profile: Profile) -> float:
-        """Return the figure at the costs and the delay of *profile*."""
+        """Return the metric at the costs and the delay of *profile*."""
         summary = self.operation.simulated(profile)
         if not self.activities:
             return float(getattr(summary, self.figure))
@@ -188,28 +188,28 @@ class PeriodMachine(NamedTuple):
     name, about, kernel:
         Of the profile, and its facts.
     mechanisms:
-        Those that the papers ran on it: it has prices of no others.
+        The mechanisms that the papers ran on it; it has no costs for others.
     steps:
-        What papers state of it, in the order of the solution.
+        The statements of papers, in the order of the solution.
     factor:
-        Of all costs before the steps; low and high where no step scales all of them.
+        The factor of all costs before the steps; low and high where no step scales all costs.
     delay_ns:
-        Of the link, one way; low and high.
+        The delay of the link, one way; low and high.
     guesses:
-        Costs that were different then, or that were not measured.
+        Costs that were different then, or were not measured.
     absent:
-        Costs, as patterns, of what that kernel does not have.
+        Patterns of costs that this kernel does not have.
     assumes:
-        What the rows leave open of themselves: low and high of each, drawn evenly.
+        Quantities that the rows leave open: low and high of each, drawn evenly.
     alike:
-        By name, patterns of costs that are one piece of code, whichever mechanism calls it: these
-        are free together.
+        Names of code that several mechanisms call, each with patterns of its costs: these vary
+        together.
     lists:
-        Patterns of epoll's changes that find the descriptor ready, and list it at once, which the
-        base was measured without: that takes LISTING more.
+        Patterns of epoll changes that find the descriptor ready and list it at once. The base was
+        measured without this; it costs LISTING more.
     full_per_s, served:
-        Replies a second of the run whose time a target is part of, and which of `assumes` says the
-        share of them that it served.
+        The replies a second of the run whose time a target is part of, and the name in `assumes`
+        of the share that it served.
     """
 
     name: str
@@ -241,7 +241,7 @@ class PeriodMachine(NamedTuple):
         return tuple(dict.fromkeys(names))
 
     def _constant_of(self, key: str) -> str:
-        """Return the name of the constant that the cost *key* is free by."""
+        """Return the name of the constant by which the cost *key* varies."""
         return next((name for name, costs in self.alike.items() if _matches(key, costs)), key)
 
     def profile(self, draw: Draw = central) -> Profile:
@@ -250,7 +250,7 @@ class PeriodMachine(NamedTuple):
         Raises
         ------
         ValueError
-            If a row cannot be met.
+            If a row cannot be satisfied.
         """
         overall = _between(self.factor, draw("all costs"))
         costs = {
@@ -275,7 +275,7 @@ class PeriodMachine(NamedTuple):
         return self._with(costs)
 
     def target_of(self, step: Step, draw: Draw) -> float:
-        """Return what the figure of *step* is at *draw*."""
+        """Return the target of *step* at *draw*."""
         assumed = {name: _between(ends, draw(name)) for name, ends in self.assumes.items()}
         within = step.band * draw(f"row {step.row}") if step.band else 0.0
         target = step.target
@@ -284,7 +284,7 @@ class PeriodMachine(NamedTuple):
         return target * (1 + within)
 
     def _solved(self, step: Step, target: float, costs: Mapping[str, Cost]) -> float:
-        """Return the factor for the costs of *step* at which its figure is *target*."""
+        """Return the factor for the costs of *step* at which its metric is *target*."""
 
         def figure(factor: float) -> float:
             tried = {
@@ -323,7 +323,7 @@ def solve(figure: Callable[[float], float], target: float, *, rises: bool, what:
     Raises
     ------
     ValueError
-        If the target lies outside of what factors from 1/512 to 512 give.
+        If no factor from 1/512 to 512 reaches the target.
     """
     low, high = 1 / _FACTOR_MAX, _FACTOR_MAX
     slope = 1.0 if rises else -1.0
@@ -341,7 +341,7 @@ def solve(figure: Callable[[float], float], target: float, *, rises: bool, what:
         before = tried
         steep = abs(slope) > _FLAT and (slope > 0) == rises and found > 0
         tried *= (target / found) ** (1 / slope) if steep else math.inf
-        if not low < tried < high or n % 4 == 3:  # now and then, or it may creep
+        if not low < tried < high or n % 4 == 3:  # now and then bisect, as secants may creep
             tried = math.sqrt(low * high)
     if abs(found / target - 1) > _MISS_MAX:
         raise ValueError(f"{what} must be {target:g}, got at best {found:g}")
@@ -349,7 +349,7 @@ def solve(figure: Callable[[float], float], target: float, *, rises: bool, what:
 
 
 def _proportions(machine: PeriodMachine) -> dict[str, Cost]:
-    """Return what costs are on the base machine, but for what was fitted to its own runs."""
+    """Return the costs of the base machine, without those fitted to its own runs."""
     found = {}
     ready, unready = (_base().cost[table][name] for table, name in (k.split(".") for k in LISTING))
     listing_ns = ready.value[0] - unready.value[0]
@@ -365,7 +365,7 @@ def _proportions(machine: PeriodMachine) -> dict[str, Cost]:
 
 
 def _dearer(cost: Cost, ns: float) -> Cost:
-    """Return *cost* with *ns* on top."""
+    """Return *cost* increased by *ns*."""
     value = tuple(each + ns for each in cost.value)
     return cost.model_copy(update={"value": value, "low": value, "high": value})
 
@@ -401,7 +401,7 @@ def _flat(value: float, ends: tuple[float, float], source: str) -> Cost:
 
 
 def _with_range(cost: Cost) -> Cost:
-    """Return *cost* with the range in which it is free, unless it has one."""
+    """Return *cost* with its free range, unless it has a range."""
     if cost.low != cost.value:
         return cost
     return cost.model_copy(
@@ -413,7 +413,7 @@ def _with_range(cost: Cost) -> Cost:
 
 
 def read_machines(path: Path) -> dict[str, PeriodMachine]:
-    """Return the machines of *path* by name, their steps in the order of the solution."""
+    """Return the machines of *path* by name, with steps in the order of the solution."""
     content = tomllib.loads(path.read_text(encoding="utf-8"))
     for machine in content.values():
         operations = machine.pop("operations", {})
@@ -431,7 +431,7 @@ MACHINES = read_machines(Path(__file__).with_name("machines.toml"))
 
 
 def write_profiles() -> Iterator[Path]:
-    """Write the profile of every machine anew, each whole or not at all; yield where."""
+    """Write the profile of every machine anew, each as a whole; yield the paths."""
     for name, machine in MACHINES.items():
         path = period_folder() / f"{name}.toml"
         path.parent.mkdir(exist_ok=True)

@@ -1,11 +1,11 @@
-"""The kernel's rules as data: what is asked of Linux, and what it answers.
+"""The kernel's rules as data: questions to Linux, and its answers.
 
     catalogue.toml ──► Rule          calibration/c/rules ──► one JSON line a rule ──► Answer
                                      here, or in a guest            │
                                      linux-<release>.json ◄── keep ─┘ for machines that cannot ask
 
-A kernel that forbids a question (no namespaces, io_uring off) is no failure: the rule is "not
-asked", with the reason, and never counts as one that agrees.
+A question that a kernel forbids (no namespaces, io_uring off) is no failure: the rule is "not
+asked", with the reason, and never counts as agreement.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from ..testbed.machine_facts import machine_facts, now_text
 FOLDER = Path(__file__).parent
 _FORMAT = "dispatchsim-rules/1"
 _SECONDS_MAX = 300  # the slowest rules take 80 s, all at the same time
-_PATIENCE_S, _TIDY_S = 5, 0.2  # what its processes have to end themselves
+_PATIENCE_S, _TIDY_S = 5, 0.2  # the time for its processes to end by themselves
 _FACTS = ("kernel", "timer_hz", "cpu_model", "cpu_count")
 Value = bool | int | str | list[Any]
 
 
 class Rule(NamedTuple):
-    """A question to the kernel: `source` are the lines of Linux, or the page, that decide.
+    """A question to the kernel: `source` names the lines of Linux, or the page, that decide.
 
-    `answer` names what an answer consists of. With `timing` it depends on times.
+    `answer` names the parts of an answer. With `timing` it depends on times.
     """
 
     name: str
@@ -53,7 +53,7 @@ class Rule(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What the kernel answered, or why it was not asked."""
+    """The kernel's answer to a rule, or why the rule was not asked."""
 
     value: Value | None = None
     not_asked: str = ""
@@ -74,14 +74,14 @@ def catalogue() -> Mapping[str, Rule]:
 
 
 def selected(texts: Iterable[str]) -> list[str]:
-    """Return the rules that *texts* name: all that have one as a part of their name or family.
+    """Return the rules whose name or family contains one of *texts*.
 
-    A text that is a whole name, or a whole family, stands for nothing else.
+    A text that is a whole name or a whole family selects only that.
 
     Raises
     ------
     LookupError
-        With the first text that names none.
+        For the first text that selects none.
 
     >>> selected(["epoll_oneshot", "order_of"])
     ['epoll_oneshot', 'signal_order_of_numbers']
@@ -102,12 +102,12 @@ def selected(texts: Iterable[str]) -> list[str]:
 
 
 def read_answers(lines: Iterable[str]) -> Answers:
-    """Return the answers that the program printed.
+    """Return the answers in the program's output.
 
     Raises
     ------
     ValueError
-        For a line that is no answer to a rule of the catalogue.
+        For a line that is not an answer to a rule of the catalogue.
     """
     answers = {}
     for line in lines:
@@ -123,15 +123,15 @@ def read_answers(lines: Iterable[str]) -> Answers:
 
 
 def ask(*, only: Sequence[str] = (), quick: bool = False, program: Path | None = None) -> Answers:
-    """Return what the running kernel answers to *only* some rules or families; if empty, to all.
+    """Return the running kernel's answers to the rules or families *only*; if empty, to all.
 
-    A *quick* round leaves out the rules that take 4 s or longer. The whole takes 80 s.
-    *program* is the one that asks; None: the library's, built if need be.
+    A *quick* round leaves out the rules that take 4 s or longer. A whole round takes 80 s.
+    *program* asks the questions; None: the library's program, built if necessary.
 
     Raises
     ------
     BuildError
-        If the program has to be built and cannot be.
+        If the program cannot be built.
     ValueError
         If the program fails or does not end, or *only* names neither a rule nor a family.
     """
@@ -141,7 +141,7 @@ def ask(*, only: Sequence[str] = (), quick: bool = False, program: Path | None =
         raise ValueError(f"--quick leaves out {', '.join(only)}, which takes 4 s or longer")
     code, output, words = _finished([str(path), *options], _SECONDS_MAX)
     if code != 0:
-        raise ValueError(words.strip() or "the program that asks failed without a word")
+        raise ValueError(words.strip() or "the program that asks failed and printed no reason")
     return read_answers(output.splitlines())
 
 
@@ -150,7 +150,7 @@ def _naming(only: Sequence[str]) -> tuple[str, ...]:
 
 
 def _waiting(program: Path) -> set[str]:
-    """Return the rules that a quick round leaves out, as *program* lists them."""
+    """Return the rules that a quick round leaves out, as listed by *program*."""
     listed = [
         set(_finished([str(program), "--list", *more], _SECONDS_MAX)[1].split())
         for more in ([], ["--quick"])
@@ -159,9 +159,9 @@ def _waiting(program: Path) -> set[str]:
 
 
 def _finished(command: list[str], seconds: float) -> tuple[int, str, str]:
-    """Run *command*; return its exit code, what it printed, and its errors.
+    """Run *command*; return its exit code, its output and its errors.
 
-    None of its processes is left, whatever happens.
+    None of its processes is left afterwards.
     """
     with subprocess.Popen(
         command,
@@ -181,7 +181,7 @@ def _finished(command: list[str], seconds: float) -> tuple[int, str, str]:
 
 
 def _end_group(process: subprocess.Popen[str]) -> None:
-    """End *process* and all of its group: first by the signal at which rules tidy up."""
+    """End *process* and its group, first by the signal on which rules clean up."""
     os.killpg(process.pid, signal.SIGTERM)
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(timeout=_PATIENCE_S)
@@ -191,12 +191,12 @@ def _end_group(process: subprocess.Popen[str]) -> None:
 
 
 def ask_guest(*, only: Sequence[str] = ()) -> Answers:
-    """Return what the kernel of the emulated target answers; it has one CPU, and no namespaces.
+    """Return the answers of the emulated target's kernel; it has one CPU and no namespaces.
 
     Raises
     ------
     TargetError
-        If the target is not there, or its guest fails.
+        If the target is missing, or its guest fails.
     """
     from ..emulated.guest_image import build_program, init_program
     from ..emulated.guest_run import Job, run_guest
@@ -248,7 +248,7 @@ def _tun_module() -> Path:
 
 
 class Source(NamedTuple):
-    """Where answers come from: a kernel's release, and what else one wants to know."""
+    """The source of answers: a kernel's release and other facts."""
 
     release: str
     command: str
@@ -274,7 +274,7 @@ def guest() -> Source:
 
 
 def keep(answers: Answers, source: Source, folder: Path = FOLDER) -> Path:
-    """Write what a kernel answered to *folder*, in the catalogue's order; return the file."""
+    """Write the answers of a kernel to *folder*, in the catalogue's order; return the file."""
     found = {name: answers[name] for name in catalogue() if name in answers}
     content = {
         "format": _FORMAT,
@@ -288,12 +288,12 @@ def keep(answers: Answers, source: Source, folder: Path = FOLDER) -> Path:
 
 
 def kept(path: Path) -> Answers:
-    """Return the answers that *path* holds.
+    """Return the answers in *path*.
 
     Raises
     ------
     ValueError
-        If it is no such file.
+        If it is not such a file.
     """
     content = read_kept(path, _FORMAT)
     asked = {name: Answer(value) for name, value in content["answers"].items()}
@@ -301,17 +301,17 @@ def kept(path: Path) -> Answers:
 
 
 def kept_files() -> list[Path]:
-    """Return the files of answers that come with the library, the newest kernel last."""
+    """Return the files of answers in the library, the newest kernel last."""
     return sorted(FOLDER.glob("linux-*.json"), key=lambda path: numbers_of(release_of(path)))
 
 
 def kept_answers(release: str) -> Answers:
-    """Return what comes with the library of a *release*, written in full or only its version.
+    """Return the library's answers for a *release*, given in full or only as a version.
 
     Raises
     ------
     ValueError
-        If nothing is kept of it.
+        If the library has none.
     """
     files = kept_files()
     for path in files:

@@ -1,15 +1,15 @@
-"""Instructions by path through the kernel, as the plugin writes them, and what each path is of.
+"""Instructions by path through the kernel, from the plugin's output, and their activities.
 
-    system call   ──► wait, accept, read, ...   the way in and out included
+    system call   ──► wait, accept, read, ...   including the entry and exit
       schedule    ──► sleep, and wake from where the task has the CPU again
-      softirq     ──► interrupt                 whoever runs it
+      softirq     ──► interrupt                 in any context
     interrupt     ──► interrupt, interrupt_idle when the CPU was idle
       tick        ──► tick
       RCU, timers ──► deferred
     idle task     ──► sleep until the halt, wake from the halt to the switch
 
-A path inherits the activity of the path above it, a row of the CPU's ledger, until a function on it
-says otherwise.
+A path inherits the activity of the path above it, a row of the CPU's ledger, unless a function on
+it sets another activity.
 
 Sources: sim/state/kinds.py, Activity; Linux 6.1, kernel/sched/idle.c do_idle(), kernel/softirq.c.
 """
@@ -26,16 +26,16 @@ ROOTS = (
     "boot", "user", "call", "unnamed call", "interrupt", "interrupt idle", "idle down", "idle up",
     "idle again", "unnamed idle", "thread", "observer",
 )  # fmt: skip
-"""What a path begins with: enum root of plugin/call_tree.h."""
+"""The roots of paths: enum root of plugin/call_tree.h."""
 RESUMED = "(resumed)"
 _DISCOVERED, _RESUMED, _NONE = 0x40000000, 0x7FFFFFFE, 0x7FFFFFFF
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A function on one path: what it executed itself, and how often it was entered.
+    """A function on one path: its own instructions, and how often it was entered.
 
-    `parent` is a place in the tree, always above; a root is its own.
+    `parent` is an index in the tree, smaller than the node's own; a root is its own parent.
     """
 
     parent: int
@@ -45,11 +45,11 @@ class Node:
 
 
 CallTree = tuple[Node, ...]
-"""All nodes, parents before their children; the first ones are the ROOTS."""
+"""All nodes, parents before their children; the first are the ROOTS."""
 
 
 def discovered_addresses(text: str) -> list[int]:
-    """Return the addresses of the functions that are in no table, in the plugin's order."""
+    """Return the addresses of the functions outside of all tables, in the plugin's order."""
     return [int(line.split()[2], 16) for line in text.splitlines() if line.startswith("function ")]
 
 
@@ -59,9 +59,9 @@ def parse_call_tree(text: str, names: Sequence[str], discovered: Sequence[str]) 
     Parameters
     ----------
     names
-        Of the functions in the table that the plugin was given.
+        The names of functions in the table that the plugin read.
     discovered
-        Of the functions at `discovered_addresses`.
+        The names of the functions at `discovered_addresses`.
 
     Raises
     ------
@@ -70,7 +70,7 @@ def parse_call_tree(text: str, names: Sequence[str], discovered: Sequence[str]) 
     """
     lines = text.splitlines()
     if not lines or lines[-1] != "done":
-        raise TargetError("the profiler did not finish: was the guest ended early?")
+        raise TargetError("the profiler did not finish: did the guest end early?")
     rows = [[int(word) for word in line.split()[1:]] for line in lines if line.startswith("node ")]
     special = {_RESUMED: RESUMED, _NONE: "(unknown)"}
     special |= {_DISCOVERED + index: name for index, name in enumerate(discovered)}
@@ -103,11 +103,11 @@ ACTIVITIES = (
     "user", "wait", "accept", "read", "write", "close", "watch", "rewatch", "unwatch", "sleep",
     "wake", "interrupt", "interrupt_idle", "tick", "deferred", "fault", "observer", "other",
 )  # fmt: skip
-"""Those of the simulator by its names, then what it leaves out or to others.
+"""The simulator's activities by name, then those that it leaves out or counts elsewhere.
 
 tick: the scheduler's clock; deferred: RCU callbacks, timer softirqs, threads of the kernel; fault:
 page faults and other exceptions; observer: the process that reads the counters at both ends of
-the window; other: system calls that no server makes for a request.
+the window; other: system calls that no server makes for requests.
 """
 
 _CALL = "call"
@@ -118,7 +118,7 @@ _ROOT_ACTIVITIES = {
     "interrupt idle": "interrupt_idle",
     "idle down": "sleep",
     "idle up": "wake",
-    "idle again": "interrupt_idle",  # an interrupt that woke nobody, and the halt after it
+    "idle again": "interrupt_idle",  # an interrupt that woke no task, and the halt after it
     "unnamed idle": "interrupt_idle",
     "thread": "deferred",
     "observer": "observer",
@@ -136,7 +136,7 @@ _CALLS = {
 _ACTIVITY_OF_CALL = {
     f"__x64_sys_{name}": activity for activity, names in _CALLS.items() for name in names
 }
-# epoll_ctl is three operations; the plugin names it after the one it is.
+# epoll_ctl is three operations; the plugin names each call after its operation.
 _ACTIVITY_OF_CALL |= {
     "ep_ptable_queue_proc": "watch",
     "__x64_sys_epoll_ctl": "rewatch",
@@ -164,11 +164,11 @@ _CHANGES = {
     "deferred": {_NETWORK: "interrupt"},  # left over by an interrupt for ksoftirqd
     "sleep": {RESUMED: "wake"},
 }
-"""What a function makes of the activity above it."""
+"""The activity that a function sets, given the activity above it."""
 
 
 def _next_activity(above: str, name: str, *, first: bool) -> str:
-    """Return the activity of a path that goes on with *name*; *first*: below its root."""
+    """Return the activity of a path that continues with *name*; *first*: below its root."""
     if first and above == _CALL:
         return _ACTIVITY_OF_CALL.get(name, "other")
     if first and above in ("interrupt", "interrupt_idle") and name.startswith("asm_exc_"):
@@ -193,10 +193,10 @@ class Ledger:
     """Instructions of a window, by activity, by function, and by both."""
 
     activities: Mapping[str, int]
-    functions: Mapping[str, int]  # executed in the function itself
-    inclusive: Mapping[str, Mapping[str, int]]  # activity -> function -> with what it called
-    entries: Mapping[str, Mapping[str, int]]  # activity -> function -> how often it was entered
-    paths: Mapping[tuple[str, ...], tuple[int, int]]  # (activity, *functions) -> itself, entries
+    functions: Mapping[str, int]  # instructions of the function itself
+    inclusive: Mapping[str, Mapping[str, int]]  # activity -> function -> including its callees
+    entries: Mapping[str, Mapping[str, int]]  # activity -> function -> number of entries
+    paths: Mapping[tuple[str, ...], tuple[int, int]]  # (activity, *functions) -> own, entries
 
     @property
     def n_instructions(self) -> int:
@@ -205,7 +205,7 @@ class Ledger:
 
 
 def ledger_of(tree: CallTree) -> Ledger:
-    """Return where the instructions of *tree* went."""
+    """Return the instructions of *tree* by activity and function."""
     activities = activities_of(tree)
     totals: Counter[str] = Counter(dict.fromkeys(ACTIVITIES, 0))
     functions: Counter[str] = Counter()

@@ -1,13 +1,13 @@
-"""Profile one operating point: run it under the plugin, name what it counted, check the sum.
+"""Profile one operating point: run it under the plugin, name the functions, check the sum.
 
     Point ──► macro job ──► guest under the plugin ──► call tree ──► ledger, per reply ──► a table
 
-The plugin only watches: the guest prints the same bytes as without it. It is built once a source
-version, into a folder of the user's cache that is named by a hash of plugin/*.c and guest/marker.h.
-The checks:
+The plugin only observes: the guest prints the same bytes as without it. It is built once for each
+version of its sources, into a folder of the user's cache; a hash of plugin/*.c and guest/marker.h
+names it. The checks:
 
     instructions of the window  =  length of the window - time halted   (1 instruction = 1 ns)
-    idle time as the kernel counts it  >  time halted, by the way into and out of idleness
+    idle time by the kernel's count  >  time halted, by the way into and out of idleness
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _BUILD_SECONDS_MAX = 120
 
 
 def plugin() -> Path:
-    """Return the plugin's shared object, built if need be.
+    """Return the plugin's shared object, built if necessary.
 
     Raises
     ------
@@ -65,14 +65,14 @@ def plugin() -> Path:
 
 
 def stream_program() -> Path:
-    """Return the program that feeds the profiler's machine from a text, for its tests."""
+    """Return the program that simulates the profiler's machine from a text, for its tests."""
     return _built("stream", (*_MACHINE, "stream.c"), ())
 
 
 def _built(name: str, sources: Sequence[str], options: Sequence[str]) -> Path:
     if shutil.which("gcc") is None:
         raise TargetMissingError(
-            "gcc is not installed, and the profiler is built with it: apt-get install gcc"
+            "gcc is not installed, but the profiler needs it: apt-get install gcc"
         )
     return compiled(
         cache_folder() / f"profiler-{_source_hash()}" / name,
@@ -93,12 +93,12 @@ FORMAT = "dispatchsim-instructions/1"
 FUNCTIONS_MAX = 60
 INCLUSIVE_MAX = 120
 LENGTHS = RunLengths(warm_up_ns=200_000_000, window_ns=400_000_000)
-"""Of the parts of a profiled run, unless told otherwise."""
+"""Default lengths of the parts of a profiled run."""
 
 
 @dataclass(frozen=True)
 class InstructionProfile:
-    """Where the instructions of a window went.
+    """The instructions of a window by function.
 
     Times in ns of the guest, which are instructions; `idle_ns` is the kernel's idle time.
     """
@@ -112,7 +112,7 @@ class InstructionProfile:
 
     @property
     def busy_ns(self) -> int:
-        """What of the window the kernel does not count as idle."""
+        """The part of the window that the kernel does not count as idle."""
         return self.window_ns - self.idle_ns
 
     @property
@@ -163,12 +163,12 @@ def profile_point(
     target_kernel: Kernel | None = None,
     cpu: int | None = None,
 ) -> InstructionProfile:
-    """Return the profile of one repeat of *point*, as a campaign runs it but for its *lengths*.
+    """Return the profile of one repeat of *point*, as in a campaign but with other *lengths*.
 
     Raises
     ------
     TargetMissingError
-        If something that the target is made from is not installed.
+        If a program or package that the target needs is not installed.
     TargetError
         If the guest or the profiler fails.
     """
@@ -191,9 +191,9 @@ def profile_point(
 def run_profiled(
     job: Job, target_kernel: Kernel, *, modules: tuple[Path, ...] = (), cpu: int | None = None
 ) -> tuple[GuestOutput, CallTree]:
-    """Run *job* under the plugin; return what the guest printed, and the named call tree.
+    """Run *job* under the plugin; return the guest's output and the named call tree.
 
-    *modules* are those of the job's whose functions are to be named, the most used one first.
+    *modules*: those modules of the job whose functions are named, the most used first.
     """
     system_map = target_kernel.system_map.read_text()
     table = function_table(kernel_functions(system_map), object_functions(job.program))
@@ -221,15 +221,15 @@ def _named(text: str, table: list[Function], modules: tuple[Path, ...]) -> CallT
 
 
 _FUNCTIONS_SHOWN = 40
-_SHOWN_LEAST = 60  # instructions per reply, callees included, of a line that is shown
+_SHOWN_LEAST = 60  # instructions per reply, including callees, of a line that is shown
 _SHARE_LEAST = 0.03  # of its activity, likewise
-_CHAIN_SHARE = 0.985  # a function that passes so much on to one other is left out
+_CHAIN_SHARE = 0.985  # a function with this share of its instructions in one callee is left out
 _DEPTH_MAX = 14
 
 
 @dataclass
 class _Path:
-    """A path in one activity, and what all its instances executed."""
+    """A path in one activity, and the instructions of all its instances."""
 
     n_inclusive: int = 0
     n_entries: int = 0
@@ -237,7 +237,7 @@ class _Path:
 
 
 def table_of(profile: InstructionProfile) -> str:
-    """Return a profile as lines of text, all figures per reply."""
+    """Return a profile as lines of text, all numbers per reply."""
     ledger, n = profile.ledger, max(profile.replies, 1)
     lines = [
         f"{profile.point.label}, repeat {profile.repeat}",
@@ -245,7 +245,7 @@ def table_of(profile: InstructionProfile) -> str:
         f"{profile.replies / profile.window_ns * 1e9:.0f}/s, "
         f"idle {profile.idle_ns / profile.window_ns:.2%}",
         f"{ledger.n_instructions} instructions, {ledger.n_instructions / n:.1f} a reply; "
-        f"busy time {profile.busy_ns / n:.1f}; counted beyond it {profile.excess} in all "
+        f"busy time {profile.busy_ns / n:.1f}; counted beyond it {profile.excess} in total "
         f"({profile.excess / profile.busy_ns:.4%})",
         "",
         f"{'activity, and the functions it called':<64} instructions   entries",
@@ -279,7 +279,7 @@ def _trees(profile: InstructionProfile) -> dict[str, _Path]:
 
 
 def _shown(path: _Path, least: float, depth: int) -> Iterator[tuple[int, str, _Path]]:
-    """Yield the lines below *path*, the large ones first, without what only passes on."""
+    """Yield the lines below *path*, the largest first, without those that only call one other."""
     for name, child in sorted(path.below.items(), key=lambda item: -item[1].n_inclusive):
         if child.n_inclusive < least or depth > _DEPTH_MAX:
             continue

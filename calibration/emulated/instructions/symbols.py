@@ -1,11 +1,11 @@
-"""Addresses of functions, and their names: of the kernel, of the server program, of modules.
+"""Addresses and names of functions: of the kernel, of the server program, of modules.
 
     System.map, nm server ──► one ascending table ──► plugin (addresses and kinds)
                                       └──────────────► call tree (names)
 
-A module has no place in the table: where it is loaded is known only in the guest. The plugin
-reports the addresses of the functions it saw there, and `module_names` finds the one base at
-which they are functions of the module.
+A module has no place in the table: its address is known only in the guest. The plugin reports the
+addresses of the functions it saw there, and `module_names` finds the only base at which they are
+functions of the module.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _KINDS = {
     "ep_ptable_queue_proc": "D",
     "ep_remove": "D",
 }
-"""The functions the plugin must know (plugin/context.h, enum kind), Linux 6.1 on x86-64."""
-# Labels inside a function, at which a block of instructions begins only now and then.
+"""The functions that the plugin needs (plugin/context.h, enum kind), Linux 6.1 on x86-64."""
+# Labels inside a function; a block of instructions rarely begins at them.
 _LABELS = ("entry_SYSCALL_64_safe_stack", "entry_SYSCALL_64_after_hwframe")
 _KERNEL_BEGIN = 0xFFFFFFFF80000000
 _TEXT_ENDS = ("_etext", "_einittext", "_end")
@@ -51,7 +51,7 @@ class Function:
 
 
 def kind_of(name: str) -> str:
-    """Return what the plugin must know of the kernel's function *name*.
+    """Return the plugin's kind of the kernel's function *name*.
 
     >>> kind_of("__x64_sys_read"), kind_of("asm_exc_page_fault"), kind_of("vfs_read")
     ('S', 'I', '-')
@@ -64,12 +64,12 @@ def kind_of(name: str) -> str:
 
 
 def kernel_functions(system_map: str) -> list[Function]:
-    """Return the functions in the text of a System.map, ascending.
+    """Return the functions in the text of a System.map, in ascending order.
 
     Raises
     ------
     TargetError
-        If a function the profiler must know is not there.
+        If a function that the profiler needs is missing.
     """
     names: dict[int, list[tuple[str, str]]] = {}
     ends = []
@@ -86,7 +86,7 @@ def kernel_functions(system_map: str) -> list[Function]:
         functions.append(Function(address, name, kind_of(name)))
     missing = sorted(set(_KINDS) - {function.name for function in functions})
     if missing:
-        raise TargetError(f"the kernel has no function {missing[0]}: is it not Linux 6.1?")
+        raise TargetError(f"the kernel has no function {missing[0]}: it must be Linux 6.1")
     starts = {function.address for function in functions}
     return sorted(
         [*functions, *(end for end in ends if end.address not in starts)],
@@ -95,7 +95,7 @@ def kernel_functions(system_map: str) -> list[Function]:
 
 
 def _preference(candidate: tuple[str, str]) -> tuple[bool, bool, bool, int, str]:
-    """Order the names of one address: what the plugin knows, global names, short ones."""
+    """Return the rank of a name of an address: known to the plugin, then global, then short."""
     letter, name = candidate
     return kind_of(name) == PLAIN, letter not in "TW", name.startswith("__"), len(name), name
 
@@ -131,15 +131,15 @@ def function_table(kernel: Sequence[Function], program: Mapping[int, str]) -> li
 
 
 def table_text(table: Iterable[Function]) -> str:
-    """Return *table* as the plugin reads it (plugin/symbol_table.h)."""
+    """Return *table* in the plugin's format (plugin/symbol_table.h)."""
     return "".join(f"{function.address:x} {function.kind}\n" for function in table)
 
 
 def module_names(addresses: Sequence[int], module: str, functions: Mapping[int, str]) -> list[str]:
     """Return names for the *addresses* of functions called in a module, as `name [module]`.
 
-    *functions* are the module's, by offset in its text, which begins on a page. An address that
-    is none of them is named after the function it lies in.
+    *functions* are the module's, by offset in its text, which begins on a page. An address between
+    them is named after the function that contains it.
     """
     if not addresses or not functions:
         return [f"{address:#x}" for address in addresses]

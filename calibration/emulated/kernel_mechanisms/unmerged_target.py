@@ -1,8 +1,8 @@
-"""The emulated target with a kernel that has the mechanisms which were never merged.
+"""The emulated target with a kernel that has the mechanisms that were never merged.
 
     kernel + insertions, modules ─► target ─► machine_campaigns ─► measured/ID/
 
-Every guest has all of them, whatever it is about, so that the kernels compared are one kernel.
+Every guest has all of them, so all measurements compare mechanisms in the same kernel.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ID = "counted-linux-6.1-unmerged"
 
 
 class UnmergedTarget(EmulatedTarget):
-    """Guests of the kernel with everything; measured once, at points of their own."""
+    """Guests of the kernel with all mechanisms; they are measured once, at points of their own."""
 
     rounds = 1
     fit_points = (*RATE_POINTS, *FIT_POINTS_OF["emulated"])
@@ -35,7 +35,7 @@ class UnmergedTarget(EmulatedTarget):
         return points[::10] if quick else points
 
     def seed_of(self, point: Point, repeat: int) -> int:
-        """Return a seed that all mechanisms share, so that they differ in nothing else."""
+        """Return a seed that all mechanisms share, so that they get the same arrivals."""
         server = ("idle", "fd_limit", "signal_queue", "threads", "workers")
         usual = {name: STORED[name].usual for name in server}
         return seed_of_fields(stored(point) | usual | {"mechanism": ""}, repeat)

@@ -192,7 +192,9 @@ def test_a_server_that_is_faster_than_the_machine_allows_is_said_to_be() -> None
     fast = run_of(400_000 * 10, load={"requests": 0})
     fit = fit_application(example_profile(), [fast], HABITS, name="mine", simulated_ns=SIMULATED_NS)
     assert fit.profile.cost["application"]["request_ns"].value == (0,)
-    assert any("fewer replies than the measured one, and no cost of its own" in note for note in fit.notes)
+    assert any(
+        "fewer replies than the measured one, and no cost of its own" in note for note in fit.notes
+    )
 
 
 def test_think_times_are_those_of_the_run() -> None:
