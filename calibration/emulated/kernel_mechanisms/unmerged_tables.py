@@ -1,8 +1,8 @@
-"""Tables of what was never merged, from records: those of README.md, to the letter.
+"""Tables of the mechanisms that were never merged, made from records; README.md has them verbatim.
 
     measured/ID/{fit,heldout}.jsonl ─► Measured ─► one table a claim ─► Markdown
 
-A cell without a run holds a dash. All figures are of the windows: replies, calls and CPU.
+A cell without a run holds a dash. All numbers are of the windows: replies, calls and CPU.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from .unmerged_target import ID
 SHIPPED = SOURCE_FOLDER / "measured" / ID
 _MISSING = "-"
 _FCNTLS = 3  # F_SETSIG, F_SETOWN and F_SETFL for each connection: servers/signal_queue.c
-_RECOVERY_CALLS = 5  # of an overflow: sigaction twice for each of two signals, poll
+_RECOVERY_CALLS = 5  # after an overflow: sigaction twice for each of two signals, poll
 
 COMPARED = ("select", "poll", "epoll_level")
 SCANNING = ("select", "poll", "dev_poll")
 EPOLL = ("epoll_level", "epoll_ctlv", "epoll_edge", "epoll_once")
 BOUNDED = SIGNALS[:3]
-"""With several bounds of the queue; signalfd has that of rt_signals."""
+"""Mechanisms with several bounds of the queue; signalfd has that of rt_signals."""
 FRACTIONS = (0.5, 0.9, 1.1, 1.5)
 OVERLOADS = FRACTIONS[2:]
 IDLE_COUNTS = (0, 250, 1_000, 4_000)
 IDLE = 1_000
 QUEUES = (128, SIGNALS_QUEUE, 4_096)
-"""The last one holds a signal for each descriptor."""
+"""The last bound has room for a signal of each descriptor."""
 ACCEPT_LIMIT = 10
 BURST_LOADS = ((500, 1, 0.5), (2_000, 1, 0.5), (500, 4, 1.0))
-"""Connections at an instant, requests of each, and requests as a share of the capacity."""
+"""Connections at an instant, requests of each, and request rate as a share of the capacity."""
 LONG_REPLY_BYTES = 65_536
 
 Figure = Callable[[RunRecord], str]
@@ -104,7 +104,7 @@ def _table(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]], n
 
 
 def load_table(measured: Measured) -> str:
-    """Return what a reply costs, and how long it takes, at each load."""
+    """Return the table of CPU and latency at each load."""
     header = [
         "mechanism", "idle", *(f"CPU at {f:g}" for f in FRACTIONS),
         *(f"latency at {f:g}" for f in FRACTIONS[:2]),
@@ -129,7 +129,7 @@ def load_table(measured: Measured) -> str:
 
 
 def bound_table(measured: Measured) -> str:
-    """Return how often queues of signals overflow, by their bound, and what a reply costs then."""
+    """Return the table of overflows of signal queues, by their bound."""
 
     def points_of(name: str) -> list[Point]:
         at = [measured.at(name, fraction) for fraction in OVERLOADS]
@@ -157,7 +157,7 @@ def bound_table(measured: Measured) -> str:
 
 
 def signal_table(measured: Measured) -> str:
-    """Return what a call for signals brings."""
+    """Return the table of signals and calls."""
     header = [
         "mechanism", "accepts a wait", "load", "calls a reply", "signals a reply",
         "signals a call", "accepts of none", "overflows", "overflows a call", "CPU",
@@ -178,7 +178,7 @@ def signal_table(measured: Measured) -> str:
 
 
 def _signal_cells(run: RunRecord) -> list[str]:
-    """Return the cells of a run in the table of signals; without signals there are few."""
+    """Return the cells of a run in the table of signals; other mechanisms have few of them."""
     calls, replies = run.result.calls, max(run.result.calls["replies"], 1)
     if run.point.server.mechanism not in SIGNALS:
         return [f"{calls['waits'] / replies:.3f}", *[_MISSING] * 5, cpu_us(run)]
@@ -191,7 +191,7 @@ def _signal_cells(run: RunRecord) -> list[str]:
 
 
 def call_table(measured: Measured) -> str:
-    """Return the system calls of dispatching for a reply, where some are saved."""
+    """Return the table of dispatching calls for a reply, for mechanisms that save some."""
     names = (*EPOLL, "dev_poll", "poll")
     columns = {
         **{
@@ -206,14 +206,14 @@ def call_table(measured: Measured) -> str:
         for i, name in enumerate(names)
     ]
     note = (
-        "Calls that wait or tell of interest, for a reply; CPU in µs a reply. Long replies have "
+        "Calls that wait or register interest, for a reply; CPU in µs a reply. Long replies have "
         f"{LONG_REPLY_BYTES // 1024} KiB, more than a send buffer takes at once."
     )
     return _table("Calls a reply", ["mechanism", *columns], rows, note)
 
 
 def scan_table(measured: Measured) -> str:
-    """Return what idle connections cost."""
+    """Return the table of the costs of idle connections."""
     rows = []
     for name in (*SCANNING, "epoll_level"):
         at = [measured.at(name, FRACTIONS[0], idle=idle) for idle in IDLE_COUNTS]
@@ -255,7 +255,7 @@ def overflows_and_cpu(run: RunRecord) -> str:
 
 
 def dispatch_calls(run: RunRecord) -> int:
-    """Return the system calls that waited, or told the kernel of descriptors."""
+    """Return the number of system calls that wait or register descriptors."""
     calls, mechanism = run.result.calls, run.point.server.mechanism
     if mechanism in SIGNALS:
         return calls["asks"] + _FCNTLS * calls["watches"] + _RECOVERY_CALLS * calls["overflows"]

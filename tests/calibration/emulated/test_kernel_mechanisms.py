@@ -78,13 +78,13 @@ def test_a_tree_of_hard_links_keeps_its_original(tree: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ('=== a.c\n--- before "return a;"\nx\n', 'one line with "return a;", it has 2'),
-        ('=== a.c\n--- after "nothing"\nx\n', 'one line with "nothing", it has 0'),
-        ('=== a.c\n--- before "return" in "void"\nx\n', 'begins with "void", it has 0'),
-        ("=== a.c\n--- end\nstatic int second(int a)\n", "has the lines of p.insert already"),
-        ("=== a.c\n--- somewhere\nx\n", 'line 2: not a place: "--- somewhere"'),
-        ("--- end\nx\n", "line 1: not a place"),
-        ("=== a.c\nx\n", 'line 2: a line without a place: "x"'),
+        ('=== a.c\n--- before "return a;"\nx\n', 'one line with "return a;", got 2'),
+        ('=== a.c\n--- after "nothing"\nx\n', 'one line with "nothing", got 0'),
+        ('=== a.c\n--- before "return" in "void"\nx\n', 'begins with "void", got 0'),
+        ("=== a.c\n--- end\nstatic int second(int a)\n", "already has the lines of p.insert"),
+        ("=== a.c\n--- somewhere\nx\n", 'line 2: is not a place: "--- somewhere"'),
+        ("--- end\nx\n", "line 1: is not a place"),
+        ("=== a.c\nx\n", 'line 2: has no place before it: "x"'),
     ],
 )
 def test_what_has_no_single_place_is_refused(text: str, error: str, tree: Path) -> None:
