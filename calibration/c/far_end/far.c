@@ -1,4 +1,4 @@
-/* Connections of a far end as a whole: what is open, what has come, what is due. */
+/* All connections of a client machine: which are open, what has arrived, what is due. */
 #include "far.h"
 
 #include <arpa/inet.h>

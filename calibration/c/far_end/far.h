@@ -1,15 +1,15 @@
-/* A far end without a TCP stack of a kernel: what its parts share.
+/* A client machine without the kernel's TCP stack: the interface between its parts.
  *
  *   far_end:  replay ──► packet_transport.c ─┐
  *                    ◄── conversation.c      ├─► far.c, tcp.c ──► wire.c     segments out: segment.c
  *   micro:    benches ◄─► far_clients.c ─────┘       │        ◄──            segments in
  *                                                    └── wheel.c, peers.c
  *
- * What it sends is what a Linux client of today sends in the same place, as far as the server can
- * see it. All differences:
+ * It sends what a current Linux client sends in the same place, as far as the server can see. All
+ * differences:
  *   - Data out of order are dropped, not kept (the server sends them again), so no acknowledgement
  *     is selective.
- *   - A request of several segments comes as several packets; a kernel leaves cutting to the card.
+ *   - A request of several segments comes as several packets; with a kernel the card splits it.
  *   - Its congestion window only grows; a loss does not shrink it.
  *   - A keep-alive is never sent.
  */
@@ -49,15 +49,15 @@ static inline int64_t to_ms(int64_t now_ns)
     return now_ns / NS_PER_MS + 1;
 }
 
-/* Prepare for *n_slots* connections at once to *server*; what is not named here stays as it is. */
+/* Prepare for *n_slots* connections at once to *server*; other fields stay as they are. */
 void far_open(struct far *far, const struct sockaddr_in *server, int64_t n_slots);
 
-/* Begin a connection and return its slot; NO_SLOT if no more are possible. Its time goes to
+/* Begin a connection and return its slot; NO_SLOT if no more are possible. Its time is written to
  * *stamped*, unless it is NULL, once it is sent.
  */
 int32_t far_connect(struct far *far, int64_t *stamped);
 
-enum { FRAMES_AT_ONCE = 4 /* handled before a flush: each is answered by two at most */ };
+enum { FRAMES_AT_ONCE = 4 /* handled before a flush: each causes at most two frames */ };
 
 /* Handle a frame that has arrived; false: there is none. */
 bool far_take_frame(struct far *far);
@@ -79,7 +79,7 @@ size_t tcp_send(struct far *far, int32_t slot, const char *bytes, size_t n_bytes
 /* The next byte sent is the first of a request. */
 void tcp_begin_request(struct far *far, int32_t slot);
 
-/* Reset the connection, where the server knows of it, and forget it. */
+/* Reset the connection, if the server has it, and forget it. */
 void tcp_abort(struct far *far, int32_t slot);
 
 /* Handle a segment that has arrived. */
@@ -88,12 +88,12 @@ void tcp_receive(struct far *far, const struct segment *segment);
 /* The timer of the connection has ended. */
 void tcp_timer(struct far *far, int32_t slot);
 
-/* ---- The program that links these files defines the rest ---- */
+/* ---- The program that links these files defines the following functions ---- */
 
 /* Send what is queued. */
 void far_flush(struct far *far);
 
-/* What tcp.c tells of: the connection is established; more may be sent; bytes came (false: the
+/* Called by tcp.c: the connection is established; more may be sent; bytes came (false: the
  * connection is gone); the server has closed its side (0), or the connection has failed.
  */
 void peer_opened(struct far *far, int32_t slot);

@@ -17,7 +17,7 @@ static void parse_mac(const char *name, const char *text, uint8_t mac[MAC_BYTES]
     }
 }
 
-/* The addresses of the clients: a range of a network that nobody else answers for. */
+/* The addresses of the clients: a range of a network in which no other machine replies. */
 static void parse_sources(struct far_options *far, const char *text, uint32_t server_ip)
 {
     struct in_addr first;

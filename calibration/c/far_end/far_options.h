@@ -1,4 +1,4 @@
-/* How a far end reaches the server: the options that its programs share. */
+/* The client machine's path to the server: options that several programs share. */
 #ifndef CALIBRATION_FAR_OPTIONS_H
 #define CALIBRATION_FAR_OPTIONS_H
 
@@ -12,12 +12,12 @@ struct far_options {
     int64_t n_idle;
 };
 
-/* As they stand on the command line; NULL: not given. */
+/* The texts of the command line; NULL: not given. */
 struct far_texts {
-    const char *interface; /* over which it sends and receives */
-    const char *mac;       /* the clients' Ethernet address, no kernel's */
+    const char *interface; /* the interface to the server */
+    const char *mac;       /* the clients' Ethernet address, unused by a kernel */
     const char *server_mac;
-    const char *source; /* first address of the clients, no kernel's */
+    const char *source; /* first address of the clients, unused by a kernel */
 };
 
 /* Read them for clients of the server at *server_ip*, or refuse them with one line. */

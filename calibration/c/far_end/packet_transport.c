@@ -1,4 +1,4 @@
-/* Connections of a replay, and idle ones, by packets: what far.h shows, joined to load/transport.h. */
+/* Connections of a replay, and idle ones, by packets: joins far.h to load/transport.h. */
 #include "../load/replay_state.h"
 #include "far.h"
 
@@ -66,7 +66,7 @@ int transport_open(struct replay *replay, struct record *record, bool *pending)
         errno = EADDRNOTAVAIL;
         return -1;
     }
-    record->started_ns = now_ns(replay); /* until the flush knows better */
+    record->started_ns = now_ns(replay); /* until the flush records the real time */
     *pending = true;
     return slot;
 }
@@ -110,7 +110,7 @@ void transport_flush(struct replay *replay)
     }
 }
 
-/* Handle up to FRAMES_AT_ONCE of what has arrived; return whether there was anything. */
+/* Handle up to FRAMES_AT_ONCE arrived frames; return whether there were any. */
 static bool take_frames(struct replay *replay)
 {
     int n_taken = 0;
@@ -192,11 +192,11 @@ bool peer_heard(struct far *far, int32_t slot, const struct segment *segment, ui
 {
     struct replay *replay = far->owner;
     if (far->peers.slots[slot].is_idle) {
-        return true; /* thrown away, as the holder of idle sockets does */
+        return true; /* discarded, as the holder of idle sockets does */
     }
     size_t n_bytes = segment->n_data - skip;
     size_t n_there = segment->n_captured > skip ? segment->n_captured - skip : 0;
-    /* Only the head of a reply is captured, and looked at: the rest is counted. */
+    /* Only the head of a reply is captured and checked: the rest is counted. */
     memcpy(replay->received, segment->data + (n_there > 0 ? skip : 0), n_there);
     int64_t record = replay->connections[slot].record;
     bool goes_on = conversation_hear(replay, slot, replay->received, n_bytes);

@@ -1,7 +1,7 @@
-/* The connections of a far end: which address and port is whose, and what TCP knows of each.
+/* The connections of a client machine: their addresses and ports, and their TCP state.
  *
- *   tuple: source address and port     used in turn, so that one comes again after all others
- *   slot:  the connection's number     used again at once, so that few of them are in the cache
+ *   tuple: source address and port     used in turn, so that one recurs after all others
+ *   slot:  the connection's number     reused at once, so that few of them are in the cache
  */
 #ifndef CALIBRATION_PEERS_H
 #define CALIBRATION_PEERS_H
@@ -26,11 +26,11 @@ enum peer_state {
 /* Names as in RFC 9293, section 3.3.1. */
 struct peer {
     enum peer_state state;
-    bool is_idle;         /* nobody asks anything on it */
+    bool is_idle;         /* it never sends a request */
     bool answers;         /* "ping-pong": acknowledgements wait for what is sent next */
     bool has_scale;
     uint8_t scale;        /* of the server's windows */
-    int n_quick;          /* acknowledgements that are not put off, at the beginning */
+    int n_quick;          /* acknowledgements that are not delayed, at the beginning */
     int n_timeouts;
     int32_t next_free;
     uint32_t tuple;
@@ -43,7 +43,7 @@ struct peer {
     uint32_t rcv_acked;   /* acknowledged so far */
     uint32_t rcv_wnd;
     uint32_t stamp_recent;
-    int64_t heard_ns;     /* data came last; 0: never */
+    int64_t heard_ns;     /* the last arrival of data; 0: never */
     int64_t sent_ns;      /* what the timer is for */
     int64_t trip_ns;      /* smoothed round trip; 0: not measured */
 };
@@ -59,11 +59,11 @@ struct peers {
 
 void peers_prepare(struct peers *peers, int64_t n_slots, int64_t n_sources);
 
-/* A connection with a tuple that no other has, all else zero; NO_SLOT if there is none. */
+/* A new connection with an unused tuple, all else zero; NO_SLOT if there is none. */
 int32_t peers_take(struct peers *peers);
 void peers_release(struct peers *peers, int32_t slot);
 
-/* The connection of the source address *source*, counted from the first, and that port. */
+/* The connection of that source address (counted from the first) and port. */
 int32_t peers_find(const struct peers *peers, uint32_t source, uint16_t port);
 
 static inline uint32_t source_of(const struct peer *peer)

@@ -1,6 +1,6 @@
-/* Reads frames as far_end does, and prints what they are: for tests, which know it from elsewhere.
+/* Reads frames as far_end does and prints them, for tests that have the expected values.
  *
- *   standard input: of each frame its captured length (two bytes, little-endian), and its bytes
+ *   standard input: for each frame its captured length (two bytes, little-endian), and its bytes
  *   standard output: a line each: `none`, or addresses, ports, numbers and lengths
  */
 #include "../servers/program.h"
@@ -11,7 +11,7 @@
 
 static void print_segment(const struct segment *segment)
 {
-    unsigned sum = 0; /* touches each byte that is said to be there */
+    unsigned sum = 0; /* touches each byte of the captured length */
     for (size_t i = 0; i < segment->n_captured; i++) {
         sum += segment->data[i];
     }
@@ -26,7 +26,7 @@ int main(void)
     uint8_t length[2];
     while (fread(length, 1, sizeof length, stdin) == sizeof length) {
         size_t n_bytes = (size_t)length[0] | (size_t)length[1] << 8;
-        /* Exactly as long as it is, so that a sanitizer sees a read beyond its end. */
+        /* In a buffer of exactly its length, so that a sanitizer sees a read beyond its end. */
         uint8_t *frame = malloc(n_bytes > 0 ? n_bytes : 1);
         if (frame == NULL || fread(frame, 1, n_bytes, stdin) != n_bytes) {
             fail("a frame of %zu bytes is not whole", n_bytes);

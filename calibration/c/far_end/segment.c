@@ -95,7 +95,7 @@ bool segment_read(const uint8_t *frame, size_t n_captured, struct segment *segme
     segment->window = get16(tcp + 14);
     segment->n_data = (uint32_t)(total - ip_bytes - tcp_bytes);
     segment->data = tcp + tcp_bytes;
-    /* A short frame is padded: what lies behind the datagram is not of it. */
+    /* A short frame is padded: bytes after the datagram do not belong to it. */
     size_t n_there = n_left - ip_bytes - tcp_bytes;
     segment->n_captured = n_there < segment->n_data ? n_there : segment->n_data;
     return read_options(tcp + TCP_BYTES, tcp_bytes - TCP_BYTES, segment);

@@ -1,4 +1,4 @@
-/* A TCP segment in an Ethernet frame: read one, write one. Nothing here keeps a state.
+/* A TCP segment in an Ethernet frame: read one, write one. Nothing here has state.
  *
  *   Ethernet 14 │ IPv4 20 to 60 │ TCP 20 to 60 │ data
  *
@@ -15,7 +15,7 @@
 enum {
     MAC_BYTES = 6,
     SEGMENT_HEADER_BYTES_MAX = 14 + 60 + 60,
-    SEGMENT_MSS = 1460,   /* of an Ethernet without options, which is what is announced */
+    SEGMENT_MSS = 1460,   /* of an Ethernet without options; this is announced */
     SEGMENT_DATA_MAX = SEGMENT_MSS - 12, /* each segment has time stamps */
     SEGMENT_BYTES_MAX = 14 + 20 + 20 + SEGMENT_MSS,
     SEGMENT_WINDOW_SCALE = 7, /* Linux, tcp_select_initial_window with tcp_rmem of 6 MB */
@@ -31,7 +31,7 @@ struct segment {
     uint32_t seq;
     uint32_t ack;
     uint8_t flags;
-    uint16_t window; /* as it stands in the segment: not scaled */
+    uint16_t window; /* as in the segment: not scaled */
     bool has_stamps;
     uint32_t stamp;
     uint32_t stamp_echo;
@@ -54,7 +54,7 @@ struct segment_route {
 
 /* Write *segment*, at most SEGMENT_DATA_MAX of data, into *frame*, which has room for
  * SEGMENT_BYTES_MAX; a SYN gets the options of a Linux client. Return its length. The TCP checksum
- * holds the sum of the pseudo header only, as a sender whose card does the rest leaves it.
+ * holds the sum of the pseudo header only, as with checksum offload.
  */
 size_t segment_write(uint8_t *frame, const struct segment_route *route,
                      const struct segment *segment);

@@ -1,4 +1,4 @@
-/* The client's side of TCP, with Linux's timers and its rules of when to acknowledge.
+/* The client's side of TCP, with Linux's timers and its rules for acknowledgements.
  *
  * Sources: RFC 9293, section 3.10; RFC 5681 (the first window: RFC 6928); RFC 6298; RFC 7323;
  * Linux net/ipv4/tcp_input.c (__tcp_ack_snd_check, tcp_event_data_recv, tcp_fin), tcp_output.c
@@ -65,7 +65,7 @@ static void acknowledge(struct far *far, int32_t slot)
     peer->n_quick -= peer->n_quick > 0;
     peer->rcv_acked = peer->rcv_nxt;
     if (peer->snd_una == peer->snd_nxt) {
-        wheel_clear(&far->wheel, slot); /* it was for this */
+        wheel_clear(&far->wheel, slot); /* the timer was for this */
     }
     queue(far, &ack, NULL);
 }
@@ -81,7 +81,7 @@ static void send_data(struct far *far, struct peer *peer, uint32_t seq, const ch
     queue(far, &data, NULL);
 }
 
-/* Set the timer that sends again what the server has not acknowledged. */
+/* Set the timer that retransmits unacknowledged data. */
 static void set_timer(struct far *far, int32_t slot)
 {
     struct peer *peer = at(far, slot);
@@ -93,7 +93,7 @@ static void set_timer(struct far *far, int32_t slot)
         wait_ms = (int64_t)SYN_TIMEOUT_MS
                   << (n_doublings < DOUBLINGS_MAX ? n_doublings : DOUBLINGS_MAX);
     } else {
-        /* The first one is a probe of a lost tail, after which the time does not double. */
+        /* The first one probes a lost tail; the time does not double after it. */
         int n_doublings = peer->n_timeouts > 1 ? peer->n_timeouts - 1 : 0;
         wait_ms = (RTO_MIN_MS + peer->trip_ns / NS_PER_MS)
                   << (n_doublings < DOUBLINGS_MAX ? n_doublings : DOUBLINGS_MAX);
@@ -105,8 +105,8 @@ void tcp_connect(struct far *far, int32_t slot, int64_t *stamped)
 {
     struct peer *peer = at(far, slot);
     int64_t now = far_now_ns();
-    /* It grows with time (RFC 9293, 3.4.1; Linux steps each 64 ns, too), so that a tuple that comes
-     * again has another.
+    /* It grows with time (RFC 9293, 3.4.1; Linux also steps every 64 ns), so that a tuple that is
+     * reused has another.
      */
     uint32_t first_seq = (uint32_t)(now >> 6);
     peer->state = PEER_SYN_SENT;
@@ -125,7 +125,7 @@ void tcp_begin_request(struct far *far, int32_t slot)
     struct peer *peer = at(far, slot);
     int64_t now = far_now_ns();
     peer->request_seq = peer->snd_nxt;
-    /* tcp_event_data_sent: who answers soon will do so again. */
+    /* tcp_event_data_sent: a peer that replies soon will do so again. */
     if (peer->heard_ns != 0 && now - peer->heard_ns < DELAYED_MS * NS_PER_MS) {
         peer->answers = true;
     }
@@ -166,7 +166,7 @@ void tcp_abort(struct far *far, int32_t slot)
     peers_release(&far->peers, slot);
 }
 
-/* The other side speaks of a connection that is not: RFC 9293, section 3.10.7.1. */
+/* A segment of a connection that does not exist: RFC 9293, section 3.10.7.1. */
 static void refuse_segment(struct far *far, const struct segment *segment)
 {
     uint32_t taken =
@@ -187,7 +187,7 @@ static void refuse_segment(struct far *far, const struct segment *segment)
 static void measure_trip(struct peer *peer)
 {
     int64_t trip_ns = far_now_ns() - peer->sent_ns;
-    /* Karn: what was sent twice says nothing of the trip. */
+    /* Karn: retransmitted data do not measure the round trip. */
     if (peer->n_timeouts == 0) {
         peer->trip_ns =
             peer->trip_ns == 0 ? trip_ns : peer->trip_ns + (trip_ns - peer->trip_ns) / 8;
@@ -250,7 +250,7 @@ static void note_data(struct far *far, int32_t slot, uint32_t n_new)
     }
     peer->heard_ns = far_now_ns();
     peer->rcv_nxt += n_new;
-    /* tcp_grow_window: two segments for each, as all is read at once. */
+    /* tcp_grow_window: two segments for each, as all data are read at once. */
     peer->rcv_wnd += peer->rcv_wnd < WINDOW_MAX ? 2 * SEGMENT_DATA_MAX : 0;
     bool is_much = peer->rcv_nxt - peer->rcv_acked > SEGMENT_DATA_MAX;
     if (is_much || (peer->n_quick > 0 && !peer->answers)) {
@@ -260,11 +260,11 @@ static void note_data(struct far *far, int32_t slot, uint32_t n_new)
     }
 }
 
-/* Of an open connection: RFC 9293, section 3.10.7.4. */
+/* Segments of an open connection: RFC 9293, section 3.10.7.4. */
 static void receive_next(struct far *far, int32_t slot, const struct segment *segment)
 {
     struct peer *peer = at(far, slot);
-    uint32_t skip = peer->rcv_nxt - segment->seq; /* bytes that are known */
+    uint32_t skip = peer->rcv_nxt - segment->seq; /* bytes that came before */
     bool is_in_order = !is_before(peer->rcv_nxt, segment->seq) && skip <= segment->n_data;
     if (segment->flags & FLAG_RST) {
         if (segment->seq == peer->rcv_nxt) { /* RFC 5961, section 3.2 */
@@ -318,7 +318,7 @@ void tcp_receive(struct far *far, const struct segment *segment)
     }
 }
 
-/* Send again what is not acknowledged, from its first segment on. */
+/* Retransmit the unacknowledged data, from the first segment on. */
 static void repeat(struct far *far, int32_t slot)
 {
     struct peer *peer = at(far, slot);

@@ -18,7 +18,7 @@ enum { BLOCK_BYTES = 1 << 16, TCP_AT = 34, CHECKSUM_AT = 16 };
 /* tpacket_rcv: its header, the address, 16 for the link's own, up to 15 to align. */
 _Static_assert(WIRE_FRAME >=
                    sizeof(struct tpacket2_hdr) + sizeof(struct sockaddr_ll) + 31 + WIRE_CAPTURED,
-               "a frame of the ring holds what is captured");
+               "a frame of the ring must hold the captured bytes");
 
 static int open_socket(int protocol)
 {
@@ -52,8 +52,8 @@ static int index_of(int fd, const char *interface)
     return request.ifr_ifindex;
 }
 
-/* Let only TCP over IPv4 from *ip* and *port* through, and of a frame its first bytes: the kernel
- * copies them on the CPU of the server.
+/* Let only TCP over IPv4 from *ip* and *port* through, and only the first bytes of a frame: the
+ * kernel copies them on the CPU of the server.
  */
 static void filter(int fd, uint32_t ip, uint16_t port)
 {
@@ -111,7 +111,7 @@ static void bind_to(int fd, int interface, uint16_t protocol)
 void wire_open(struct wire *wire, const char *interface, uint32_t from_ip, uint16_t from_port)
 {
     const int on = 1;
-    wire->in_fd = open_socket(0); /* nothing comes before it is bound */
+    wire->in_fd = open_socket(0); /* it receives nothing before it is bound */
     wire->out_fd = open_socket(0);
     int index = index_of(wire->in_fd, interface);
     filter(wire->in_fd, from_ip, from_port);
@@ -157,7 +157,7 @@ void wire_done(struct wire *wire)
 
 void wire_queue(struct wire *wire, size_t n_bytes, int64_t *stamped)
 {
-    /* All of it in one piece of memory, as packet_snd does without such a header. */
+    /* In one piece of memory, as packet_snd does without such a header. */
     wire->queued[wire->n_queued].virtio.hdr_len = (uint16_t)n_bytes;
     wire->vectors[wire->n_queued].iov_len = sizeof(struct virtio_net_hdr) + n_bytes;
     wire->stamped[wire->n_queued] = stamped;

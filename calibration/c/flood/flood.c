@@ -2,12 +2,12 @@
  *
  *   start ──quiet──► first due ─ spin ─ send ─ spin ─ send ... ──► last ──quiet──► one line of JSON
  *
- * It spins even while it sends nothing: what the sender's CPU takes from its neighbour (a shared
- * core, a shared cache) is then in the quiet parts, too, with which the flood is compared.
+ * It spins even while it sends nothing: the sender's CPU may slow its neighbour (a shared core, a
+ * shared cache). The quiet parts, with which the flood is compared, then have this effect, too.
  * A flood is bounded by its schedule, by a time, and by DATAGRAMS_MAX.
  *
- * One CPU sends no faster than another can receive. With several segments a packet is made once
- * and taken apart in the receiver's interrupt (UDP_SEGMENT, Linux 4.18), which then falls behind.
+ * One CPU sends no faster than another can receive. With several segments a call makes one packet,
+ * and the receiver's interrupt splits it (UDP_SEGMENT, Linux 4.18) and falls behind.
  *
  * Source: Mogul and Ramakrishnan 1997, "Eliminating receive livelock in an interrupt-driven
  * kernel", section 6.1: UDP datagrams at a rate, received beside a process that computes.
@@ -36,7 +36,7 @@ struct options {
     int64_t port, payload, segments, quiet_ms, run_ns;
 };
 
-/* What is written for each datagram: when its call began, from the first due time, and how long. */
+/* The record of each datagram: the begin of its call, from the first due time, and its length. */
 struct record {
     int64_t at_ns, took_ns;
 };
@@ -55,18 +55,19 @@ static void parse_flood_options(struct options *options, int argc, char **argv)
                                 .quiet_ms = 200,
                                 .run_ns = 10 * NS_PER_S};
     const struct option_spec specs[] = {
-        {"address", OPTION_TEXT, &options->address, 0, 0, "where to (127.0.0.1)"},
-        {"port", OPTION_INTEGER, &options->port, 1, 65535, "where to"},
+        {"address", OPTION_TEXT, &options->address, 0, 0, "destination address (127.0.0.1)"},
+        {"port", OPTION_INTEGER, &options->port, 1, 65535, "destination port"},
         {"schedule", OPTION_TEXT, &options->schedule, 0, 0,
          "file of due times in ns, int64, ascending"},
         {"records", OPTION_TEXT, &options->records, 0, 0,
          "file for begin and length of each call, in ns, int64"},
         {"payload", OPTION_INTEGER, &options->payload, 0, PAYLOAD_MAX, "bytes a datagram (18)"},
         {"segments", OPTION_INTEGER, &options->segments, 1, SEGMENTS_MAX,
-         "datagrams that a call sends as one packet, to be taken apart by the receiver (1)"},
+         "datagrams sent by one call as one packet; the receiver splits it (1)"},
         {"quiet-ms", OPTION_INTEGER, &options->quiet_ms, 0, QUIET_MS_MAX,
          "spin this long before the first and after the last (200)"},
-        {"seconds-max", OPTION_SECONDS, &options->run_ns, 0, 0, "end the flood by then (10)"},
+        {"seconds-max", OPTION_SECONDS, &options->run_ns, 0, 0,
+         "end the flood after this long (10)"},
     };
     parse_options("sends datagrams at the times of a schedule", specs, sizeof specs / sizeof *specs,
                   argc, argv);
@@ -81,7 +82,7 @@ static void parse_flood_options(struct options *options, int argc, char **argv)
     }
 }
 
-/* Read the due times; refuse what is no whole number of them, too many, or not in order. */
+/* Read the due times; refuse a file with a partial, unordered or excessive number of times. */
 static void read_schedule(struct flood *flood, const char *path)
 {
     FILE *file = fopen(path, "rbe");
@@ -110,7 +111,7 @@ static void read_schedule(struct flood *flood, const char *path)
     if (flood->records == NULL) {
         fail("out of memory for %zu records", flood->n_due);
     }
-    /* Touched before the flood: a page fault in it would be a pause. */
+    /* Touched before the flood: a page fault during it would be a pause. */
     memset(flood->records, 0xff, flood->n_due * sizeof *flood->records);
 }
 
@@ -122,8 +123,8 @@ static int open_socket(const struct options *options)
     if (fd < 0) {
         fail("socket: %s", strerror(errno));
     }
-    /* What waits in the backlog of the receiving CPU still counts as unsent; without the right to
-     * a large buffer some sends may be refused, and are counted. */
+    /* Datagrams in the receiving CPU's backlog count as unsent; without permission for a large
+     * buffer some sends may be refused, and are counted. */
     if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof bytes) != 0 &&
         setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes) != 0) {
         fail("SO_SNDBUF: %s", strerror(errno));
@@ -148,14 +149,14 @@ static int64_t spin_until(int64_t at_ns)
     return now_ns;
 }
 
-/* Send one datagram without ever sleeping; whether a send is refused, the kernel decides. */
+/* Send one datagram without sleeping; the kernel may refuse it. */
 static void send_one(struct flood *flood, int fd, const char *payload, size_t n_bytes)
 {
     if (send(fd, payload, n_bytes, MSG_DONTWAIT) >= 0) {
         flood->n_sent++;
         return;
     }
-    /* ECONNREFUSED tells of an earlier one that came where nobody was bound. */
+    /* ECONNREFUSED belongs to an earlier datagram that found no socket bound to its port. */
     if (errno != EAGAIN && errno != ENOBUFS && errno != ECONNREFUSED) {
         fail("send of datagram %zu: %s", flood->n_sent + 1, strerror(errno));
     }

@@ -1,11 +1,11 @@
-/* Computes without end and notes how far it came, while datagrams arrive that nobody reads.
+/* Computes without pause and records its progress, while datagrams arrive that no process reads.
  *
  *   chunk chunk ─────(interrupt)───── chunk chunk chunk ...      one clock reading a chunk
  *          at_ns  └─── length_ns ───┘                            a row for a long one
  *
- * Time on the CPU clock is no progress: Linux without CONFIG_IRQ_TIME_ACCOUNTING bills interrupts
- * to whom they interrupted. So progress is counted in chunks of a fixed computation, and a chunk
- * that took longer than it should shows when the CPU was taken away, and for how long.
+ * Time on the CPU clock is no progress: Linux without CONFIG_IRQ_TIME_ACCOUNTING charges interrupts
+ * to the process that they interrupt. So progress is counted in chunks of a fixed computation. A
+ * chunk that takes too long shows when the CPU was taken away, and for how long.
  *
  * The socket is bound here and its small buffer is never emptied: a datagram goes all the way to
  * the socket and is dropped there.
@@ -51,17 +51,19 @@ static void parse_progress_options(struct options *options, int argc, char **arg
     *options = (struct options){
         .address = "127.0.0.1", .receive_buffer = 4096, .run_ns = NS_PER_S, .gap_ns = 1000};
     const struct option_spec specs[] = {
-        {"address", OPTION_TEXT, &options->address, 0, 0, "to be bound to (127.0.0.1)"},
-        {"port", OPTION_INTEGER, &options->port, 0, 65535, "to be bound to; 0 takes a free one"},
+        {"address", OPTION_TEXT, &options->address, 0, 0,
+         "local address of the socket (127.0.0.1)"},
+        {"port", OPTION_INTEGER, &options->port, 0, 65535,
+         "local port of the socket; 0: a free one"},
         {"receive-buffer", OPTION_INTEGER, &options->receive_buffer, 1, 1 << 30,
-         "bytes of the socket, which is never read (4096)"},
+         "size of the socket's receive buffer, which is never read (4096)"},
         {"gap-ns", OPTION_INTEGER, &options->gap_ns, 100, NS_PER_S,
-         "note a chunk that took as long as this (1000)"},
-        {"seconds", OPTION_SECONDS, &options->run_ns, 0, 0, "how long to compute (1)"},
+         "record a chunk that takes at least this long (1000)"},
+        {"seconds", OPTION_SECONDS, &options->run_ns, 0, 0, "compute for this long (1)"},
         {"samples", OPTION_TEXT, &options->samples, 0, 0,
          "file for rows of at, length, chunks, CPU time; int64, ns"},
     };
-    parse_options("computes and notes its progress, beside a socket that it never reads", specs,
+    parse_options("computes and records its progress, beside a socket that it never reads", specs,
                   sizeof specs / sizeof *specs, argc, argv);
     if (options->samples == NULL) {
         refuse("--samples must be given");
@@ -92,7 +94,7 @@ static int bind_socket(const struct options *options)
 
 static struct row *allocate_rows(void)
 {
-    /* Populated now: a page fault later would be a gap. */
+    /* Populated now: a later page fault would be a gap. */
     void *rows = mmap(NULL, ROWS_MAX * sizeof(struct row), PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     if (rows == MAP_FAILED) {
@@ -118,7 +120,7 @@ static uint64_t compute_chunk(uint64_t state)
     return state;
 }
 
-/* Compute until *run_ns* have gone by; return the number of chunks. */
+/* Compute until *run_ns* have passed; return the number of chunks. */
 static int64_t compute(struct samples *samples, const struct options *options)
 {
     volatile uint64_t result = 1;
@@ -134,7 +136,7 @@ static int64_t compute(struct samples *samples, const struct options *options)
             regular_at_ns += regular_ns;
             note(samples, (struct row){last_ns, now_ns - last_ns, n_chunks,
                                        clock_ns(CLOCK_PROCESS_CPUTIME_ID)});
-            now_ns = clock_ns(CLOCK_MONOTONIC); /* what noting took is no gap */
+            now_ns = clock_ns(CLOCK_MONOTONIC); /* the time for recording is no gap */
         } else if (now_ns - last_ns >= options->gap_ns) {
             note(samples, (struct row){last_ns, now_ns - last_ns, n_chunks, 0});
         }
@@ -143,7 +145,7 @@ static int64_t compute(struct samples *samples, const struct options *options)
     return n_chunks;
 }
 
-/* How many datagrams the socket dropped, by its own account. */
+/* The number of datagrams that the socket dropped, as counted by the kernel. */
 static uint32_t drops_of(int fd)
 {
     uint32_t information[SK_MEMINFO_VARS] = {0};

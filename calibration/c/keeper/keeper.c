@@ -1,10 +1,10 @@
-/* Starts somebody else's server, and sees that nothing of it is left when it is told to end.
+/* Starts a server that is not ours, and ends all its processes at the end.
  *
- *   keeper ──► command ──► workers, daemons ...      whoever loses its parent becomes our child
+ *   keeper ──► command ──► workers, daemons ...      a process without a parent becomes our child
  *     └─ SIGTERM, SIGINT, or its own parent is no more ──► TERM to all ──► 3 s ──► KILL to all
  *
- * So the server goes even when the thread that started it was killed. The keeper itself stays off the
- * server's CPU if it may, and sleeps.
+ * So the server ends even when the thread that started it was killed. The keeper itself sleeps, and
+ * stays off the server's CPU if it may.
  *
  * Source: prctl(2), PR_SET_CHILD_SUBREAPER and PR_SET_PDEATHSIG.
  */
@@ -36,7 +36,7 @@ struct table {
     pid_t parents[PROCESSES_MAX];
 };
 
-/* The parent of *pid*, or 0 if it has ended. Its name stands in parentheses and may hold any. */
+/* The parent of *pid*, or 0 if it has ended. A name in parentheses may hold any character. */
 static pid_t parent_of(pid_t pid)
 {
     char path[64];
@@ -78,10 +78,10 @@ static void read_table(struct table *table)
     closedir(folder);
 }
 
-/* Send *number* to all that is below *pid*. */
+/* Send *number* to all processes below *pid*. */
 static void signal_below(const struct table *table, pid_t pid, int number, int depth)
 {
-    /* The table is not of one instant: with numbers that were used again it may hold a circle. */
+    /* The table is not of one instant: numbers may have been reused, so it may hold a circle. */
     if (depth > DEPTH_MAX) {
         return;
     }
@@ -93,8 +93,8 @@ static void signal_below(const struct table *table, pid_t pid, int number, int d
     }
 }
 
-/* Take note of who has ended; *status* is that of *child*, if it was asked for. Return whether
- * anybody is left.
+/* Reap ended processes; *status* is that of *child*, if it was asked for. Return whether any
+ * process is left.
  */
 static bool reap(pid_t child, int *status, bool *child_ended)
 {
@@ -132,8 +132,8 @@ static void end_all(void)
     free(table);
 }
 
-/* Put the server before others on its CPU, its session too, as the scheduler gives each session an
- * equal share. Without the right to do so it runs as it is.
+/* Run the server before other processes on its CPU, and its session, too, as the scheduler gives
+ * each session an equal share. Without the permission it runs at its usual priority.
  */
 static void put_first(void)
 {
@@ -184,7 +184,7 @@ static pid_t start(char **command, int64_t cpu, bool is_first)
     return child;
 }
 
-/* The command stands behind `--`; what is before it is ours. */
+/* The command follows `--`; words before it are options of the keeper. */
 static char **split(int *argc, char **argv)
 {
     for (int i = 1; i < *argc; i++) {
@@ -204,21 +204,21 @@ int main(int argc, char **argv)
     int64_t run_ns = SECONDS_LIMIT * NS_PER_S;
     char **command = split(&argc, argv);
     const struct option_spec specs[] = {
-        {"cpu", OPTION_INTEGER, &cpu, 0, CPU_SETSIZE - 1, "where all of the server runs"},
-        {"first", OPTION_FLAG, &is_first, 0, 0, "put it before all others, if that is allowed"},
+        {"cpu", OPTION_INTEGER, &cpu, 0, CPU_SETSIZE - 1, "run all of the server on this CPU"},
+        {"first", OPTION_FLAG, &is_first, 0, 0, "run it before all other processes, if permitted"},
         {"seconds-max", OPTION_SECONDS, &run_ns, 0, 0, "end it after this long (3600)"},
     };
-    parse_options("keeps a server until it is told to end: keeper [options] -- COMMAND ...", specs,
-                  sizeof specs / sizeof *specs, argc, argv);
+    parse_options("runs a server and ends all its processes: keeper [options] -- COMMAND ...",
+                  specs, sizeof specs / sizeof *specs, argc, argv);
     if (command == NULL) {
-        refuse("a command must be given behind --");
+        refuse("a command must follow --");
     }
     if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0 ||
         prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0) != 0) {
         fail("prctl: %s", strerror(errno));
     }
     if (getppid() != parent) {
-        return EXIT_SUCCESS; /* it was gone before it could be told */
+        return EXIT_SUCCESS; /* the parent ended before prctl */
     }
     stop_on_signals();
     stop_after(run_ns);

@@ -1,4 +1,4 @@
-/* Sockets, connections, what waits in their buffers, and what watches them. */
+/* Sockets, connections, data in their buffers, and calls that watch them. */
 #include "memory.h"
 
 #include "../servers/program.h"
@@ -43,7 +43,7 @@ static int *descriptors(int64_t n)
     return fds;
 }
 
-/* Note what n items took between two readings, in caches of the slab allocator. */
+/* Record the memory of n items between two readings, in caches of the slab allocator. */
 static void note(struct found *found, const struct reading *before, struct reading *after,
                  int64_t n)
 {
@@ -52,7 +52,7 @@ static void note(struct found *found, const struct reading *before, struct readi
     found->bytes = grown_slab(before, after, n) / (double)n;
 }
 
-/* The table of descriptors has its size before anything is measured. */
+/* The table of descriptors reaches its full size before anything is measured. */
 static void make_room(int64_t n_fds)
 {
     limit_descriptors(n_fds);
@@ -85,7 +85,7 @@ static int *listen_to(int64_t n, struct sockaddr_in *addresses, bool deferred)
     return listeners;
 }
 
-/* The clients are a process of their own: the limit of descriptors is one for each. */
+/* The clients are a separate process: each process has its own limit of descriptors. */
 struct clients {
     int *fds, commands;
     int64_t n;
@@ -101,7 +101,7 @@ static void open_clients(const struct clients *clients)
     }
 }
 
-/* A port of its own costs a bucket, which is the client's and not the server's. */
+/* A port of its own would cost a bucket, which belongs to the client and not to the server. */
 static void bind_clients(const struct clients *clients)
 {
     const struct sockaddr_in any = parse_address("127.0.0.1", 0);
@@ -138,7 +138,7 @@ static void close_clients(const struct clients *clients)
     }
 }
 
-/* Do what comes by the pipe of commands, and answer, until its other end is closed. */
+/* Execute commands from the pipe, and reply, until its other end is closed. */
 static _Noreturn void be_clients(const struct clients *clients)
 {
     char command;
@@ -167,7 +167,7 @@ static _Noreturn void be_clients(const struct clients *clients)
     _exit(EXIT_SUCCESS);
 }
 
-/* Begin the process of n clients of these addresses; return the pipe of its commands. */
+/* Start the process of n clients with these addresses; return the pipe for its commands. */
 static int begin_clients(int64_t n, struct sockaddr_in *addresses)
 {
     int ends[2];
@@ -198,7 +198,7 @@ static void accept_all(const int *listeners, int *servers, int64_t n)
     }
 }
 
-/* What the kernel charges for a KiB that a client does not take: SK_MEMINFO_WMEM_QUEUED. */
+/* The kernel's charge for a KiB that a client does not read: SK_MEMINFO_WMEM_QUEUED. */
 static void ask_reply(struct found *found, int server)
 {
     static char reply[REPLY_BYTES];
@@ -210,7 +210,7 @@ static void ask_reply(struct found *found, int server)
     sure(ioctl(server, SIOCOUTQ, &in_buffer), "ioctl(SIOCOUTQ)");
     sure(getsockopt(server, SOL_SOCKET, SO_MEMINFO, charged, &size), "getsockopt(SO_MEMINFO)");
     if (in_buffer < SMALL_BUFFER) {
-        fail("a send buffer of which nothing is left was to be full");
+        fail("a send buffer must be full, but is empty");
     }
     found->asked = true;
     found->bytes = 1024.0 * charged[SK_MEMINFO_WMEM_QUEUED] / in_buffer;

@@ -1,4 +1,4 @@
-/* Asks in a child process for each group of items, several times, and prints what was found. */
+/* Measures each group of items in a child process, several times, and prints the results. */
 #include "memory.h"
 
 #include "../servers/program.h"
@@ -24,7 +24,7 @@ static const char *const names[ITEMS] = {
 static void (*const groups[])(struct found *found, int64_t n) = {ask_connections, ask_waits,
                                                                  ask_half_open, ask_time_wait};
 
-/* What is opened ends with the child; the kernel frees some of it a moment later. */
+/* All items are closed when the child ends; the kernel frees some of their memory later. */
 static void ask_group(void (*ask)(struct found *, int64_t), struct found *found, int64_t n)
 {
     const struct timespec settle = {.tv_nsec = SETTLE_MS * NS_PER_MS};
@@ -46,7 +46,7 @@ static int by_size(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* Print one item over its repetitions: the middle one, the least and the greatest. */
+/* Print one item over its repetitions: the median, the minimum and the maximum. */
 static void print_item(int item, const struct found (*found)[ITEMS], int64_t n_repetitions,
                        bool first)
 {
@@ -74,10 +74,11 @@ int main(int argc, char **argv)
 {
     int64_t n = 10000, n_repetitions = 5;
     const struct option_spec specs[] = {
-        {"items", OPTION_INTEGER, &n, 100, 20000, "how many of each are opened (10000)"},
-        {"repetitions", OPTION_INTEGER, &n_repetitions, 1, REPETITIONS_MAX, "of all (5)"},
+        {"items", OPTION_INTEGER, &n, 100, 20000, "number of items of each kind (10000)"},
+        {"repetitions", OPTION_INTEGER, &n_repetitions, 1, REPETITIONS_MAX,
+         "number of repetitions (5)"},
     };
-    parse_options("Print what the kernel keeps for connections, waits and threads, in bytes each.",
+    parse_options("Print the kernel's memory for connections, waits and threads, in bytes each.",
                   specs, sizeof specs / sizeof specs[0], argc, argv);
     size_t size = (size_t)n_repetitions * ITEMS * sizeof(struct found);
     struct found(*found)[ITEMS] =

@@ -1,10 +1,10 @@
-/* What the kernel keeps for connections, interests, signals and threads: bytes for each of many.
+/* The kernel's memory for connections, interests, signals and threads: bytes for each of many.
  *
  *   reading ── open n ── reading ── open n of the next kind ── reading ...      in a child process
  *              └ delta / n ┘         repeated; all ends with the child
  *
- * Others use memory meanwhile. A cache of the slab allocator counts if it grew by half an object an
- * item or more, which others hardly make it do. Without /proc/slabinfo all of Slab counts.
+ * Other processes use memory meanwhile. A cache of the slab allocator counts if it grew by half an
+ * object an item or more, which others rarely cause. Without /proc/slabinfo all of Slab counts.
  */
 #ifndef CALIBRATION_MEMORY_H
 #define CALIBRATION_MEMORY_H
@@ -22,13 +22,13 @@ enum {
 enum item {
     ITEM_SOCKET,    /* socket() */
     ITEM_QUEUED,    /* a connection in an accept queue */
-    ITEM_ACCEPTED,  /* what accept() adds: file, inode, directory entry */
+    ITEM_ACCEPTED,  /* the part that accept() adds: file, inode, directory entry */
     ITEM_REQUEST,   /* a segment of REQUEST_BYTES in a receive buffer */
     ITEM_REPLY_KIB, /* a KiB in a send buffer */
     ITEM_EPOLL,     /* a descriptor in an epoll set */
     ITEM_ARMED,     /* a descriptor that signals its events */
     ITEM_SIGNAL,    /* a queued signal */
-    ITEM_THREAD,    /* a thread that sleeps: stacks, page tables, what the kernel keeps of it */
+    ITEM_THREAD,    /* a thread that sleeps: stacks, page tables, its kernel structures */
     ITEM_POLL,      /* a descriptor in a poll that sleeps, the caller's array left out */
     ITEM_SELECT,    /* a descriptor in a select that sleeps, the caller's sets left out */
     ITEM_HALF_OPEN, /* a connection whose handshake is not complete */
@@ -44,7 +44,7 @@ struct cache {
     double object_bytes; /* its share of a slab */
 };
 
-/* Memory as of now, in bytes. */
+/* Current memory, in bytes. */
 struct reading {
     int n_caches; /* 0: /proc/slabinfo cannot be read */
     struct cache caches[CACHES_MAX];
@@ -52,12 +52,12 @@ struct reading {
     int64_t own_resident, own_tables;  /* of this process */
 };
 
-/* What was found of an item in one repetition, in bytes for each. */
+/* The result of an item in one repetition, in bytes for each. */
 struct found {
     bool asked;
     double bytes;
     double slab;               /* of a thread: the part in caches of the slab allocator */
-    char reason[REASON_BYTES]; /* why it was not asked */
+    char reason[REASON_BYTES]; /* why it was not measured */
 };
 
 void take_reading(struct reading *reading);
@@ -65,7 +65,7 @@ void take_reading(struct reading *reading);
 /* Bytes of all caches that grew by half an object an item or more. */
 double grown_slab(const struct reading *before, const struct reading *after, int64_t n);
 
-/* Open n of each item, one kind after the other, and note what each took. */
+/* Open n of each item, one kind after the other, and record the memory of each. */
 void ask_connections(struct found *found, int64_t n);
 void ask_waits(struct found *found, int64_t n);
 void ask_half_open(struct found *found, int64_t n);

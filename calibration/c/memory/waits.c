@@ -76,7 +76,7 @@ static int begin_threads(int64_t n, void *(*body)(void *))
     return 0;
 }
 
-/* Note what n threads took: what the kernel keeps, their stacks in it, and what is the process's. */
+/* Record the memory of n threads: the kernel's, their stacks in it, and the process's. */
 static void note_threads(struct found *found, const struct reading *before,
                          const struct reading *after, int64_t n)
 {
@@ -88,7 +88,7 @@ static void note_threads(struct found *found, const struct reading *before,
     found->bytes = found->slab + (double)(stacks + of_process) / (double)n;
 }
 
-/* Note what POLLERS waits for n descriptors each took, without the threads themselves. */
+/* Record the memory of POLLERS waits for n descriptors each, without the threads themselves. */
 static void note_waits(struct found *found, const struct reading *before,
                        const struct reading *after, const struct found *thread, int64_t n)
 {
