@@ -1,4 +1,4 @@
-/* What is said on one connection: send a request, receive its reply, think, send the next. */
+/* The requests of one connection: send one, receive its reply, think, send the next. */
 #include "replay_state.h"
 
 #include <errno.h>
@@ -47,7 +47,7 @@ static void send_request(struct replay *replay, int fd)
             continue;
         }
         if (n_sent < 0 && errno == EAGAIN) {
-            return; /* conversation_go_on brings us back */
+            return; /* conversation_go_on continues */
         }
         if (n_sent < 0) {
             connection_finish(replay, fd, status_of_error(errno));
@@ -73,7 +73,7 @@ void conversation_ask(struct replay *replay, int fd, int64_t due_ns)
     send_request(replay, fd);
 }
 
-/* Write down a reply; return when its last byte came. */
+/* Record a reply; return when its last byte came. */
 static int64_t count_reply(struct replay *replay, const struct connection *connection,
                            enum answer answer)
 {
@@ -107,7 +107,7 @@ static void reply_complete(struct replay *replay, int fd, enum answer answer)
     }
 }
 
-/* Do what an answer asks for; return whether more may come on this connection now. */
+/* Act on the state of a reply; return whether more may come on this connection now. */
 static bool conclude_answer(struct replay *replay, int fd, enum answer answer)
 {
     switch (answer) {
@@ -134,7 +134,7 @@ void conversation_close(struct replay *replay, int fd, int error)
         connection_finish(replay, fd, error == 0 ? STATUS_RESET : status_of_error(error));
         return;
     }
-    /* Whatever else was to be asked cannot be. */
+    /* The connection's further requests cannot be sent. */
     bool was_last = connection->n_requests_done + 1 == connection->row->n_requests;
     if (was_last) {
         reply_complete(replay, fd, answer);
@@ -150,7 +150,7 @@ void conversation_close(struct replay *replay, int fd, int error)
 bool conversation_hear(struct replay *replay, int fd, const char *bytes, size_t n_bytes)
 {
     struct connection *connection = &replay->connections[fd];
-    /* Whoever speaks without being asked does not follow the protocol. */
+    /* A server that sends without a request breaks the protocol. */
     enum answer answer = ANSWER_INVALID;
     if (connection->phase == PHASE_RECEIVING) {
         answer =

@@ -1,4 +1,4 @@
-/* What becomes due when: a binary heap of users, of pauses between requests and before retries. */
+/* Due times: a binary heap of users, of pauses between requests and before retries. */
 #ifndef CALIBRATION_DUE_H
 #define CALIBRATION_DUE_H
 
@@ -7,7 +7,7 @@
 
 #define DUE_USER (-1)  /* fd of an entry that is a user's turn, not a pause of a connection */
 #define DUE_RETRY (-2) /* the record's connection has failed and is tried again */
-#define DUE_AGAIN (-3) /* a kept connection is opened again: the record is its user's number */
+#define DUE_AGAIN (-3) /* a kept connection is reopened: the record is its user's number */
 
 struct due {
     int64_t due_ns;

@@ -6,7 +6,7 @@
 
 _Static_assert(sizeof(struct gap) == 16, "a gap is two 64-bit integers");
 
-static const int64_t n_max = 1 << 20; /* only what is used takes room */
+static const int64_t n_max = 1 << 20; /* only used rows take memory */
 
 struct gaps gaps_open(const char *path)
 {
@@ -22,7 +22,7 @@ struct gaps gaps_open(const char *path)
 
 void gaps_begin(struct gaps *gaps, int64_t now_ns)
 {
-    /* Connections that were opened before took other pieces, on another clock. */
+    /* Connections opened before time zero used other pieces, on another clock. */
     gaps->last_ns = now_ns;
     gaps->n = gaps->lost_ns = gaps->n_rows = 0;
     gaps->is_full = false;
@@ -31,7 +31,7 @@ void gaps_begin(struct gaps *gaps, int64_t now_ns)
     }
 }
 
-/* A running median: a step towards each value, by a 32nd of what it is. */
+/* A running median: it moves towards each value by a 32nd of itself. */
 static int64_t moved(int64_t usual_ns, int64_t value_ns)
 {
     if (usual_ns == 0) {

@@ -74,7 +74,7 @@ static bool hear_header(struct answer_state *state)
     return true;
 }
 
-/* The headers are over: what comes next, and how much of it. */
+/* The headers are complete: which part follows, and its length. */
 static void end_headers(struct answer_state *state)
 {
     if (state->is_interim) {
@@ -89,7 +89,7 @@ static void end_headers(struct answer_state *state)
     state->part = state->is_chunked ? CHUNK_SIZE : BODY;
 }
 
-/* Take a whole line; false if it is not of the protocol. */
+/* Parse a whole line; false if it breaks the protocol. */
 static bool hear_whole_line(struct answer_state *state)
 {
     bool good = true;
@@ -113,7 +113,7 @@ static bool hear_whole_line(struct answer_state *state)
         good = state->n_line == 0;
         state->part = CHUNK_SIZE;
         break;
-    default: /* TRAILER: the empty line is the end, which is seen by who called */
+    default: /* TRAILER: the empty line is the end, which the caller sees */
         break;
     }
     return good;

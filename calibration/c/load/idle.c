@@ -1,9 +1,9 @@
-/* Holds idle connections: the many a server must watch while few have anything to say.
+/* Holds idle connections: the many that a server must watch while few have data.
  *
  *   connect a batch ──► all established ──► next batch ... ──► `ready N` ──► hold until end of input
  *
- * Its local ports lie outside of net.ipv4.ip_local_port_range. Within it, 15000 of them would make
- * connect() of the load generator search thousands of taken ports for a free one, at some 800 us a
+ * Its local ports lie outside of net.ipv4.ip_local_port_range. Inside it, 15000 of them would make
+ * connect() of the load generator search thousands of used ports for a free one, at some 800 us a
  * connection (measured), and the range ends at 28232.
  *
  * Source: Mosberger and Jin 1998, "httperf"; its idleconn does the same below 1024 descriptors.
@@ -28,7 +28,7 @@ enum {
     EVENTS_MAX = 256,
 };
 
-/* A connection that takes longer than this is not going to be accepted. */
+/* A connection that takes longer than this will not be accepted. */
 static const int64_t establish_ns_max = 10 * NS_PER_S;
 
 struct options {
@@ -45,7 +45,7 @@ struct holder {
     int64_t deadline_ns;
     int epoll_fd;
     bool *established; /* by descriptor */
-    int port_low;      /* of the range the kernel chooses local ports from */
+    int port_low;      /* of the range from which the kernel chooses local ports */
     int port_high;
     int port_next; /* the next to try outside of it */
     int64_t n_wanted;
@@ -59,13 +59,13 @@ static void parse_idle_options(struct options *options, int argc, char **argv)
 {
     *options = (struct options){.address = "127.0.0.1", .run_ns = 60 * NS_PER_S};
     const struct option_spec specs[] = {
-        {"address", OPTION_TEXT, &options->address, 0, 0, "the server's (127.0.0.1)"},
-        {"port", OPTION_INTEGER, &options->port, 1, 65535, "the server's"},
+        {"address", OPTION_TEXT, &options->address, 0, 0, "the server's address (127.0.0.1)"},
+        {"port", OPTION_INTEGER, &options->port, 1, 65535, "the server's port"},
         {"connections", OPTION_INTEGER, &options->n_connections, 1, CONNECTIONS_MAX,
-         "how many to hold"},
+         "number of connections to hold"},
         {"seconds-max", OPTION_SECONDS, &options->run_ns, 0, 0, "end after this long (60)"},
         {"reopen", OPTION_FLAG, &options->reopen, 0, 0,
-         "replace a connection that the server closes, at once"},
+         "replace a connection at once if the server closes it"},
     };
     parse_options("holds idle connections until end of file on standard input", specs,
                   sizeof specs / sizeof *specs, argc, argv);
@@ -109,7 +109,7 @@ static void read_port_range(struct holder *holder)
     holder->port_next = PORT_MAX;
 }
 
-/* Take the next local port that is free outside of the range; if none is, the kernel chooses. */
+/* Take the next free local port outside of the range; if none is free, the kernel chooses. */
 static void bind_outside_range(struct holder *holder, int fd)
 {
     for (int i = PORT_MIN; i <= PORT_MAX; i++) {
@@ -178,7 +178,7 @@ static void establish(struct holder *holder, int fd)
     mark_established(holder, fd);
 }
 
-/* The server closed its side: replace the connection, or report the first that is lost. */
+/* The server closed its side: replace the connection, or report the first lost one. */
 static void lose(struct holder *holder, int fd)
 {
     if (close(fd) != 0 && errno == EBADF) {
@@ -197,7 +197,7 @@ static void lose(struct holder *holder, int fd)
     }
 }
 
-/* Is the other side gone? What it may have said meanwhile is thrown away. */
+/* Has the other side closed? Data that it may have sent are discarded. */
 static bool peer_is_gone(int fd)
 {
     char unwanted[4096];
@@ -269,7 +269,7 @@ static void open_all(struct holder *holder)
     }
 }
 
-/* Hold until standard input ends. What epoll cannot watch (a file, /dev/null) has ended. */
+/* Hold until standard input ends. Input that epoll cannot watch (a file, /dev/null) has ended. */
 static void hold(struct holder *holder)
 {
     struct epoll_event wanted = {.events = EPOLLIN, .data.fd = STDIN_FILENO};

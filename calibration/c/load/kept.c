@@ -7,7 +7,7 @@
 
 enum { BATCH = 64 /* connections under way at once before time zero: below any sane backlog */ };
 
-/* From a connection that did not come to be until its user opens another. */
+/* The pause between a failed attempt to connect and the next. */
 static const int64_t again_ns = NS_PER_S;
 
 struct kept kept_prepare(const struct trace *trace, struct records *requests)
@@ -96,7 +96,7 @@ void kept_begin(struct replay *replay)
     }
 }
 
-/* Write down the end of the request *number*. */
+/* Record the end of the request *number*. */
 static void conclude_request(struct kept *kept, int64_t number, int64_t done_ns, enum status status)
 {
     struct record *record = &kept->requests->rows[number];
@@ -142,7 +142,7 @@ void kept_send_next(struct replay *replay, int fd)
     while (user->first != NONE) {
         int64_t number = user->first;
         user->first = kept->behind[number];
-        /* Its patience may be over already. */
+        /* Its time-out may have passed already. */
         if (kept->requests->rows[number].status == STATUS_OPEN) {
             send_request_of(replay, fd, number);
             return;

@@ -1,4 +1,4 @@
-/* The load generator: a trace, replayed over sockets of the kernel. */
+/* The load generator: it replays a trace over sockets of the kernel. */
 #include "options.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@ enum {
     NAME_BYTES_MAX = 1000, /* of a path or a host */
 };
 
-/* A name goes into a line of the request as it is. */
+/* A name is copied into a line of the request. */
 static void check_name(const char *option, const char *name, size_t n_max)
 {
     size_t n = strlen(name);
@@ -31,12 +31,12 @@ int main(int argc, char **argv)
     const struct option_spec protocols[] = {
         {"protocol", OPTION_TEXT, &options.protocol, 0, 0,
          "micro, http/1.0, http/1.1, memcached or resp (micro)"},
-        {"path", OPTION_TEXT, &asked->path, 0, 0, "what is asked for by http (/)"},
-        {"host", OPTION_TEXT, &asked->host, 0, 0, "whom http asks (localhost)"},
+        {"path", OPTION_TEXT, &asked->path, 0, 0, "path of http requests (/)"},
+        {"host", OPTION_TEXT, &asked->host, 0, 0, "host of http requests (localhost)"},
         {"key-prefix", OPTION_TEXT, &asked->key_prefix, 0, 0,
-         "begin of the keys of memcached and resp (key:)"},
+         "prefix of the keys of memcached and resp (key:)"},
         {"keys", OPTION_INTEGER, &asked->n_keys, 1, KEYS_MAX,
-         "how many keys, PREFIX0 and so on (1)"},
+         "number of keys: PREFIX0, PREFIX1, ... (1)"},
     };
     memcpy(specs + n_common, protocols, sizeof protocols);
     load_options_parse(&options, "replays a trace against a server, spinning", specs,

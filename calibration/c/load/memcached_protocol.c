@@ -15,7 +15,7 @@ static size_t write_request(const struct protocol_options *options, const struct
     return (size_t)n;
 }
 
-/* `VALUE KEY FLAGS BYTES`: how many bytes come, with the line end behind them. */
+/* `VALUE KEY FLAGS BYTES`: the number of bytes that follow, including the line end. */
 static bool hear_value(struct answer_state *state)
 {
     const char *length = strrchr(state->line, ' ');
@@ -53,7 +53,7 @@ static enum answer hear(struct answer_state *state, const struct trace_row *row,
             if (at < n_bytes) {
                 return ANSWER_INVALID;
             }
-            /* END without a value: the key is not there. */
+            /* END without a value: the key does not exist. */
             return is_end && state->part == LAST_LINE ? ANSWER_COMPLETE : ANSWER_ERROR;
         }
         if (state->part != FIRST_LINE || !hear_value(state)) {

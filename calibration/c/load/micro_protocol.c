@@ -1,4 +1,4 @@
-/* Our own server, which is told by the request how long its reply has to be. */
+/* Our own server: the request states the length of the reply. */
 #include "protocol.h"
 
 #include "request_text.h"

@@ -9,7 +9,7 @@
 enum {
     TIMEOUT_MS_MAX = SECONDS_LIMIT * 1000,
     FDS_MAX = 1048000,
-    RECORDS_MAX = 4000000, /* what a closed loop, or one with retries, may start unless told */
+    RECORDS_MAX = 4000000, /* default limit of a closed loop, or of one with retries */
     RETRIES_MAX = 1000,
 };
 
@@ -24,23 +24,23 @@ size_t load_options(struct load_options *options, struct option_spec specs[])
         .protocol_options = {.path = "/", .host = "localhost", .key_prefix = "key:", .n_keys = 1},
     };
     const struct option_spec common[] = {
-        {"address", OPTION_TEXT, &options->address, 0, 0, "the server's (127.0.0.1)"},
-        {"port", OPTION_INTEGER, &options->port, 1, 65535, "the server's"},
-        {"trace", OPTION_TEXT, &options->trace, 0, 0, "what to replay"},
+        {"address", OPTION_TEXT, &options->address, 0, 0, "the server's address (127.0.0.1)"},
+        {"port", OPTION_INTEGER, &options->port, 1, 65535, "the server's port"},
+        {"trace", OPTION_TEXT, &options->trace, 0, 0, "trace file to replay"},
         {"seconds", OPTION_SECONDS, &options->run_ns, 0, 0, "end after this long (10)"},
         {"timeout-ms", OPTION_INTEGER, &options->timeout_ms, 1, TIMEOUT_MS_MAX,
-         "give a connection up this long after its intended start, a request of kept ones after it "
-         "was due (10000)"},
+         "give up a connection this long after its intended start, a request of kept connections "
+         "after it was due (10000)"},
         {"fd-limit", OPTION_INTEGER, &options->fds_max, 1, FDS_MAX,
-         "connections open at once (16384)"},
+         "most connections open at once (16384)"},
         {"connections-max", OPTION_INTEGER, &options->connections_max, 1, TRACE_ROWS_MAX,
-         "connections in all, retries too (open loop without: the rows; otherwise 4000000)"},
+         "most connections, with retries (open loop without retries: the rows; otherwise 4000000)"},
         {"retries", OPTION_INTEGER, &options->retries_max, 0, RETRIES_MAX,
-         "try a connection that timed out, was refused or reset this often again (0)"},
+         "retries of a connection that timed out, was refused or was reset (0)"},
         {"retry-after-ms", OPTION_INTEGER, &options->retry_after_ms, 0, TIMEOUT_MS_MAX,
          "pause before the first retry (0: at once)"},
         {"retry-doubles", OPTION_FLAG, &options->retry_doubles, 0, 0,
-         "pause twice as long before each further retry"},
+         "double the pause before each further retry"},
         {"records", OPTION_TEXT, &options->records, 0, 0,
          "file for five int64 a connection, written at the end"},
         {"replies", OPTION_TEXT, &options->replies, 0, 0,
@@ -48,7 +48,8 @@ size_t load_options(struct load_options *options, struct option_spec specs[])
         {"requests", OPTION_TEXT, &options->requests, 0, 0,
          "file for five int64 a request of kept connections, written at the end"},
         {"held", OPTION_FLAG, &options->held, 0, 0,
-         "print `opened N` when kept connections are open, and begin by a line of standard input"},
+         "print `opened N` when kept connections are open; a line of standard input starts the "
+         "run"},
         {"gaps", OPTION_TEXT, &options->gaps, 0, 0,
          "file for two int64 a gap of the generator above 20 us, written at the end"},
     };
@@ -69,11 +70,11 @@ void load_options_parse(const struct load_options *options, const char *summary,
     }
 }
 
-/* Refuse options that the loop of the trace has no use for. */
+/* Refuse options that do not apply to the trace's loop. */
 static void check_loop(const struct load_options *options, const struct trace *trace)
 {
     if (trace->loop == LOOP_KEPT && options->retries_max > 0) {
-        refuse("--retries must be 0 for kept connections, which are opened again, got %lld",
+        refuse("--retries must be 0 for kept connections, which are reopened, got %lld",
                (long long)options->retries_max);
     }
     if (trace->loop != LOOP_KEPT && options->requests != NULL) {

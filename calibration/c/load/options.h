@@ -1,4 +1,4 @@
-/* What `load` and `far_end` have in common: options, and what is done with them. */
+/* The common options of `load` and `far_end`, and their use. */
 #ifndef CALIBRATION_LOAD_OPTIONS_H
 #define CALIBRATION_LOAD_OPTIONS_H
 
@@ -28,16 +28,16 @@ struct load_options {
     struct protocol_options protocol_options;
 };
 
-/* The options as they are unless given; *specs*, with room for LOAD_OPTIONS_MAX, gets those that
+/* Set the default options; *specs*, with room for LOAD_OPTIONS_MAX, gets the specifications that
  * both programs have. Return their number.
  */
 size_t load_options(struct load_options *options, struct option_spec specs[]);
 
-/* Parse the command line by all *n_specs*, and refuse what is missing. */
+/* Parse the command line by all *n_specs*, and refuse missing options. */
 void load_options_parse(const struct load_options *options, const char *summary,
                         const struct option_spec *specs, size_t n_specs, int argc, char **argv);
 
-/* Replay the trace, write the files and print the result; *far*: by packets and not by sockets. */
+/* Replay the trace, write the files and print the result; *far*: by packets instead of sockets. */
 int load_run(const struct load_options *options, const struct far_options *far);
 
 #endif

@@ -1,7 +1,7 @@
-/* What became of each connection, in order of start: the rows of `--records`.
+/* The result of each connection, in order of start: the rows of `--records`.
  *
- * A request of kept connections has a row, too, those of `--requests`, in order of due times: it was
- * due at intended_ns, the generator got to it at started_ns, and sent it at connected_ns.
+ * A request of kept connections has a row in `--requests`, in order of due times: it was due at
+ * intended_ns, the generator began with it at started_ns, and sent it at connected_ns.
  */
 #ifndef CALIBRATION_RECORDS_H
 #define CALIBRATION_RECORDS_H

@@ -10,17 +10,17 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Connections begun before events are handled again, or a late start would starve these. */
+/* Connections to begin before events are handled again: a late start must not starve events. */
 enum { STARTS_MAX = 8 };
 
 /* Arrivals are checked this long after the start line is printed: printing must not delay them. */
 static const int64_t head_start_ns = 2 * NS_PER_MS;
 
-/* A user whose connection could not begin tries again after this, not at once and for ever. */
+/* The pause before a user retries a connection that could not begin. */
 static const int64_t retry_ns = NS_PER_MS;
 
-/* Write down the end of a connection and plan what follows: another try of it, or the next
- * connection of its user in a closed loop or where it is kept.
+/* Record the end of a connection and schedule the next step: a retry, or the next connection of its
+ * user in a closed loop or with kept connections.
  */
 static void conclude(struct replay *replay, int64_t index, enum status status)
 {
@@ -43,7 +43,7 @@ static void conclude(struct replay *replay, int64_t index, enum status status)
     }
     bool failed_at_once = status == STATUS_REFUSED || status == STATUS_DESCRIPTORS;
     int64_t pause_ns = failed_at_once && row->think_ns < retry_ns ? retry_ns : row->think_ns;
-    /* A user goes on from the last byte it saw, not from whenever the generator got to it. */
+    /* A user continues from the last byte it received, not from when the generator handled it. */
     int64_t from_ns = record->done_ns != NOT_REACHED ? record->done_ns : now_ns(replay);
     due_add(&replay->due, from_ns + pause_ns, DUE_USER, 0);
 }
@@ -107,7 +107,7 @@ int connection_start(struct replay *replay, int64_t intended_ns, struct attempt 
     return fd;
 }
 
-/* Begin the next connection of the trace; a closed loop begins again with the first row. */
+/* Begin the next connection of the trace; a closed loop starts over with the first row. */
 static void start_next(struct replay *replay, int64_t intended_ns)
 {
     const struct trace *trace = replay->trace;
@@ -115,7 +115,7 @@ static void start_next(struct replay *replay, int64_t intended_ns)
     connection_start(replay, intended_ns, (struct attempt){.row = row});
 }
 
-/* Try again what the connection of the record *index* was a try of. */
+/* Retry the connection of the record *index*. */
 static void start_retry(struct replay *replay, int64_t due_ns, int64_t index)
 {
     struct attempt attempt = replay->attempts[index];
@@ -138,11 +138,11 @@ static void do_due(struct replay *replay, struct due due)
     } else if (replay->connections[due.fd].phase == PHASE_THINKING) {
         conversation_ask(replay, due.fd, due.due_ns);
     } else if (replay->connections[due.fd].phase == PHASE_CONNECTING) {
-        connection_finish(replay, due.fd, STATUS_TIMEOUT); /* only kept ones have such an entry */
+        connection_finish(replay, due.fd, STATUS_TIMEOUT); /* only kept ones have this entry */
     }
 }
 
-/* When the trace has its next connection or request that waits for no reply. */
+/* The due time of the trace's next connection or request that does not wait for a reply. */
 static int64_t next_of_trace_ns(const struct replay *replay)
 {
     const struct trace *trace = replay->trace;
@@ -151,7 +151,7 @@ static int64_t next_of_trace_ns(const struct replay *replay)
         bool has_begun = replay->kept.has_begun;
         return has_begun && next < trace->n_requests ? trace->requests[next].due_ns : INT64_MAX;
     }
-    /* While idle connections are held the clock is another one: nothing is due by it. */
+    /* Before time zero another clock is in use: nothing is due by it. */
     bool rows_left =
         trace->loop == LOOP_OPEN && replay->has_begun && replay->next_row < trace->n_rows;
     return rows_left ? trace->rows[replay->next_row].at_ns : INT64_MAX;
@@ -210,8 +210,8 @@ static bool is_over(const struct replay *replay)
     }
 }
 
-/* The server has yet to accept the last of the connections: only its own side can say when it has.
- * Meanwhile the connections are there, and answer.
+/* The server must still accept the last connections: only it can observe when it has done so.
+ * Meanwhile the connections stay open, and handle events.
  */
 static void hold(struct replay *replay)
 {

@@ -24,14 +24,14 @@ struct far_options;
 struct replay_options {
     struct sockaddr_in address;
     int64_t run_ns;
-    int64_t timeout_ns; /* from the intended start of a connection to its last byte; of kept ones
-                         * from when a request was due */
+    int64_t timeout_ns; /* from the intended start of a connection to its last byte; of kept
+                         * connections from when a request was due */
     int64_t fds_max;    /* connections open at once */
-    bool held;          /* what stays open is open: a line of standard input begins */
+    bool held;          /* once all are open, a line of standard input starts the run */
     struct retry_options retry;
     const struct protocol *protocol;
     struct protocol_options protocol_options;
-    const struct far_options *far; /* of packets; NULL: sockets */
+    const struct far_options *far; /* to use packets; NULL: sockets */
 };
 
 struct outputs {
@@ -41,12 +41,12 @@ struct outputs {
     struct gaps gaps;
 };
 
-/* What a far end without sockets counts. */
+/* Counters of a client machine without sockets. */
 struct packet_counts {
     int64_t n_sent;
     int64_t n_flushes; /* calls that sent them */
     int64_t n_received;
-    int64_t n_dropped; /* found no room in the receive ring */
+    int64_t n_dropped; /* packets that found no room in the receive ring */
     int64_t n_syn_repeated;
     int64_t n_data_repeated;
     int64_t n_idle;
@@ -54,13 +54,13 @@ struct packet_counts {
 };
 
 struct replay_result {
-    int64_t n_replies;  /* of all requests, a connection may have many */
-    int64_t n_error_replies; /* of these: the server answered that it could not */
+    int64_t n_replies;  /* of all requests; a connection may have many */
+    int64_t n_error_replies; /* of these: replies that report an error */
     int64_t n_ports;    /* of STATUS_DESCRIPTORS: no local port was free */
-    int64_t n_protocol; /* of STATUS_RESET: the reply was not what the protocol says */
-    int64_t n_retries;  /* of all records: connections in place of one that had failed */
-    int64_t n_given_up; /* failed, and had no try left */
-    int64_t n_waited;   /* requests of kept connections: found theirs busy or lost */
+    int64_t n_protocol; /* of STATUS_RESET: the reply broke the protocol */
+    int64_t n_retries;  /* of all records: connections that replace a failed one */
+    int64_t n_given_up; /* failed without a try left */
+    int64_t n_waited;   /* requests of kept connections that found theirs busy or lost */
     bool truncated;     /* the records were full before the run ended */
     int64_t wall_ns;
     int64_t cpu_ns;
@@ -69,8 +69,8 @@ struct replay_result {
     struct packet_counts packets;
 };
 
-/* Print `start CLOCK_MONOTONIC_NS` and replay *trace* until it or the time is over. Connections that
- * are kept are opened before that, held if they are to be; outputs->requests has room for their
+/* Print `start CLOCK_MONOTONIC_NS` and replay *trace* until its end or the time limit. Kept
+ * connections are opened before that, and held if requested; outputs->requests has room for their
  * requests.
  */
 struct replay_result replay(const struct trace *trace, const struct replay_options *options,

@@ -6,7 +6,7 @@
 
 _Static_assert(sizeof(struct reply) == 24, "a reply is three 64-bit integers");
 
-static const int64_t n_max = 1 << 25; /* some minutes at 100,000/s; only what is used takes room */
+static const int64_t n_max = 1 << 25; /* some minutes at 100,000/s; only used rows take memory */
 
 struct replies replies_open(const char *path)
 {

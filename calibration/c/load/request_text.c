@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
-/* By hand and not by snprintf: this runs between the intended and the true time of a send. */
+/* Without snprintf, for speed: this runs between the intended and the true time of a send. */
 void request_text(char text[TRACE_REQUEST_BYTES_MAX], uint32_t request_bytes, uint32_t reply_bytes,
                   bool keep_alive)
 {

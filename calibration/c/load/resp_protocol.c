@@ -36,7 +36,7 @@ static enum answer hear(struct answer_state *state, const struct trace_row *row,
         if (state->line[0] == '+' || state->line[0] == ':') {
             answer = ANSWER_COMPLETE;
         } else if (state->line[0] == '-' || strcmp(state->line, "$-1") == 0) {
-            answer = ANSWER_ERROR; /* it says so, or the key is not there */
+            answer = ANSWER_ERROR; /* an error reply, or the key does not exist */
         } else if (state->line[0] == '$' && !state->is_cut &&
                    parse_length(state->line + 1, 10, '\0', &state->n_body)) {
             state->n_body += 2;

@@ -4,7 +4,7 @@ enum { DOUBLINGS_MAX = 20 /* beyond that no run is long enough */ };
 
 bool retry_follows(const struct retry_options *options, enum status status, uint32_t number)
 {
-    /* What is still open has not failed, and want of descriptors is the client's own fault. */
+    /* An open connection has not failed, and a lack of descriptors is the client's own fault. */
     bool failed = status == STATUS_TIMEOUT || status == STATUS_REFUSED || status == STATUS_RESET;
     return failed && number < options->n_max;
 }

@@ -1,7 +1,7 @@
-/* When a connection that failed is tried again: at once, after a pause, after ever longer ones.
+/* When a failed connection is retried: at once, after a pause, or after increasing pauses.
  *
  * Source: Bronson, Aghayev, Charapko and Zhu 2021, "Metastable failures in distributed systems",
- * section 2: retries at once keep a server overloaded after what overloaded it is gone.
+ * section 2: immediate retries keep a server overloaded after the cause of the overload is gone.
  */
 #ifndef CALIBRATION_RETRY_H
 #define CALIBRATION_RETRY_H
@@ -12,8 +12,8 @@
 #include <stdint.h>
 
 struct retry_options {
-    int64_t n_max;    /* tries after the first; 0: whoever fails gives up */
-    int64_t pause_ns; /* before the first of them */
+    int64_t n_max;    /* retries of a connection; 0: none */
+    int64_t pause_ns; /* before the first retry */
     bool doubles;     /* each further pause is twice as long */
 };
 

@@ -12,7 +12,7 @@ enum {
     EVENTS_MAX = 64, /* of one wait */
 };
 
-/* An event carries descriptor and record: one that outlived its connection is recognised. */
+/* An event carries descriptor and record, so an event of a closed connection is recognised. */
 static uint64_t event_key(int fd, int64_t index)
 {
     return (uint64_t)index << 32 | (uint64_t)(uint32_t)fd;
@@ -81,10 +81,10 @@ void transport_close(struct replay *replay, int fd)
 
 void transport_flush(struct replay *replay)
 {
-    (void)replay; /* each call has sent what it had to */
+    (void)replay; /* each call has sent its bytes at once */
 }
 
-/* Read until the reply is in or nothing is left; *ending*: the server has closed its side. */
+/* Read until the reply is complete or no data are left; *ending*: the server has closed. */
 static void receive(struct replay *replay, int fd, bool ending)
 {
     for (;;) {
@@ -102,14 +102,14 @@ static void receive(struct replay *replay, int fd, bool ending)
         if (!conversation_hear(replay, fd, replay->received, (size_t)n_read)) {
             return;
         }
-        /* A short read emptied the socket: what comes later makes a new edge. */
+        /* A short read emptied the socket: later data cause a new edge. */
         if ((size_t)n_read < sizeof replay->received && !ending) {
             return;
         }
     }
 }
 
-/* The connection is established, or could not be. */
+/* The connection is established, or has failed. */
 static void finish_connect(struct replay *replay, int fd, uint32_t events)
 {
     int error = 0;
@@ -124,7 +124,7 @@ static void finish_connect(struct replay *replay, int fd, uint32_t events)
     }
 }
 
-/* Handle what epoll says of a connection; *events* as in struct epoll_event. */
+/* Handle epoll's *events* of a connection, as in struct epoll_event. */
 static void handle_event(struct replay *replay, uint64_t key, uint32_t events)
 {
     int fd = (int)(uint32_t)key;

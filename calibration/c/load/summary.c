@@ -26,7 +26,7 @@ static long long quantile(const int64_t *sorted, int64_t n, int64_t per_mille)
     return (long long)sorted[rank > 0 ? rank - 1 : 0];
 }
 
-/* How late the generator got to what was due. */
+/* How late the generator began due connections. */
 static void print_lag(const struct records *records)
 {
     int64_t *lags_ns = malloc(((size_t)records->n + 1) * sizeof *lags_ns);
@@ -60,7 +60,7 @@ static void print_requests(const struct replay_result *result, const struct reco
            n_of[STATUS_TIMEOUT], n_of[STATUS_RESET], n_of[STATUS_OPEN]);
 }
 
-/* What only a program without sockets knows. */
+/* The counters of a program without sockets. */
 static void print_packets(const struct packet_counts *packets)
 {
     printf(", \"packets\": {\"sent\": %lld, \"flushes\": %lld, \"received\": %lld, "

@@ -1,4 +1,4 @@
-/* The JSON line that a replay ends with. */
+/* The JSON line at the end of a replay. */
 #ifndef CALIBRATION_SUMMARY_H
 #define CALIBRATION_SUMMARY_H
 

@@ -28,7 +28,7 @@ struct reader {
 #define REFUSE_LINE(reader, format, ...)                                                           \
     refuse("%s:%lld: " format, (reader)->path, (long long)(reader)->line_number, __VA_ARGS__)
 
-/* Text of the file as it may be shown in one line: short, printable. */
+/* Text of the file in a form for messages: short, printable. */
 struct shown {
     char text[VALUE_SHOWN_MAX + 4];
 };
@@ -176,8 +176,8 @@ static struct trace_row parse_row(const struct reader *reader, const struct trac
     };
 }
 
-/* Room for the row *i* of *n_rows* in what has room for *n_room*: memory follows what the file
- * holds, not what it announces. */
+/* Room for the row *i* of *n_rows* in an array for *n_room*: memory grows with the rows in the
+ * file, not with the announced number. */
 static void *make_room(void *rows, int64_t i, int64_t *n_room, int64_t n_rows, size_t row_bytes)
 {
     if (i < *n_room) {
@@ -192,7 +192,7 @@ static void *make_room(void *rows, int64_t i, int64_t *n_room, int64_t n_rows, s
     return more;
 }
 
-/* The words of the row *i* of *n_rows*, each of which has *n_columns*; *what* they are, for people.
+/* The words of the row *i* of *n_rows*, each with *n_columns*; *what* names the rows in messages.
  */
 static void next_row(struct reader *reader, char *words[], size_t n_columns, const char *what,
                      int64_t i, int64_t n_rows)

@@ -1,4 +1,4 @@
-/* Reads a trace file (see ../README.md, "Trace file"): who connects when, and asks for what. */
+/* Reads a trace file (see ../README.md, "Trace file"): when clients connect, and their requests. */
 #ifndef CALIBRATION_TRACE_H
 #define CALIBRATION_TRACE_H
 
@@ -10,10 +10,10 @@
 enum {
     TRACE_ROWS_MAX = 50000000,
     TRACE_USERS_MAX = 1000000,
-    TRACE_REQUESTS_MAX = INT32_MAX, /* of a connection: so many that it is never closed */
+    TRACE_REQUESTS_MAX = INT32_MAX, /* of a connection: this number never closes it */
     TRACE_REQUEST_BYTES_MIN = 32, /* the longest request line, some padding, an empty line */
     TRACE_REQUEST_BYTES_MAX = 65536,
-    TRACE_REPLY_BYTES_MIN = 64, /* smaller ones are taken as this */
+    TRACE_REPLY_BYTES_MIN = 64, /* smaller replies are raised to this */
     TRACE_REPLY_BYTES_MAX = 1 << 30,
 };
 
@@ -26,9 +26,9 @@ struct trace_row {
 };
 
 enum loop {
-    LOOP_OPEN,   /* rows begin at their times */
-    LOOP_CLOSED, /* a user's next row follows the one before */
-    LOOP_KEPT,   /* each user keeps a connection, and requests are due at their times */
+    LOOP_OPEN, /* rows begin at their times */
+    LOOP_CLOSED, /* a user's next row begins when the last one ends */
+    LOOP_KEPT, /* each user keeps a connection, and requests are due at their times */
 };
 
 struct trace_request {
@@ -45,7 +45,7 @@ struct trace {
     struct trace_request *requests;
 };
 
-/* Read *path*, or refuse it with its name, the line, the rule and the value. */
+/* Read *path*; refuse a bad file with its name, the line, the rule and the value. */
 struct trace trace_read(const char *path);
 
 #endif

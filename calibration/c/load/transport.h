@@ -1,8 +1,8 @@
-/* How connections of a replay reach the server: sockets of the kernel (load), or packets of the
+/* The path of a replay's connections to the server: sockets of the kernel (load), or packets of the
  * program's own (far_end). Each program is linked with one of the two.
  *
- * A connection is known by a small number, its descriptor where it has one. What happens on it goes
- * to the functions of conversation.c.
+ * A small number identifies a connection: its descriptor, if it has one. Events on it go to the
+ * functions of conversation.c.
  */
 #ifndef CALIBRATION_TRANSPORT_H
 #define CALIBRATION_TRANSPORT_H
@@ -19,29 +19,28 @@ struct replay;
 /* Prepare for `options->fds_max` connections at once. */
 void transport_prepare(struct replay *replay);
 
-/* Begin to connect, and note in *record* when. Return the connection, or -1 with errno set; whether
- * it is still to be established in *pending*.
+/* Begin to connect, and note in *record* when. Return the connection, or -1 with errno set;
+ * *pending* is set if it is still to be established.
  */
 int transport_open(struct replay *replay, struct record *record, bool *pending);
 
-/* What becomes of the connection *fd*, whose record is *index*, may be told from now on. */
+/* From now on, report events of the connection *fd*, whose record is *index*. */
 void transport_watch(struct replay *replay, int fd, int64_t index);
 
-/* Send bytes of the request; return how many were taken, or -1 with errno set, as send() does. */
+/* Send bytes of the request; return how many fit, or -1 with errno set, as send() does. */
 ssize_t transport_send(struct replay *replay, int fd, const char *bytes, size_t n_bytes);
 
-/* End a connection at once, by a reset where it is established. */
+/* End a connection at once, by a reset if it is established. */
 void transport_close(struct replay *replay, int fd);
 
-/* Send what has been put off, if anything has: nothing more is due at this moment. */
+/* Send queued packets, if there are any: nothing more is due at this moment. */
 void transport_flush(struct replay *replay);
 
-/* Handle what has happened on the connections, without waiting; between two of them start what has
- * fallen due.
+/* Handle events of the connections, without waiting; start due connections between two events.
  */
 void transport_handle_events(struct replay *replay);
 
-/* Connections that are open and belong to no user: they were opened by transport_prepare. */
+/* Open connections without a user: transport_prepare opened them. */
 int64_t transport_n_idle(const struct replay *replay);
 
 void transport_end(struct replay *replay);

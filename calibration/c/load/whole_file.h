@@ -1,4 +1,4 @@
-/* A file that is written at the end and at once: whoever sees it sees all of it. */
+/* A file that is written at the end in one step: a reader never sees a part of it. */
 #ifndef CALIBRATION_WHOLE_FILE_H
 #define CALIBRATION_WHOLE_FILE_H
 
@@ -10,7 +10,7 @@ struct whole_file {
     int fd;
 };
 
-/* Create PATH.tmp now, so that it does not fail at the end. */
+/* Create PATH.tmp now, so that creating it cannot fail at the end. */
 struct whole_file whole_file_open(const char *path);
 
 /* Write *n_bytes* into PATH.tmp and rename it to PATH. */
