@@ -1,4 +1,4 @@
-/* What a whole run used of the server's CPU. */
+/* The CPU time that a whole run used on the server's CPU. */
 #include "micro.h"
 
 #include <inttypes.h>

@@ -1,11 +1,11 @@
-/* What it takes a load generator's kernel to repeat a connection request that nobody answers.
+/* The cost of repeating a connection request without a reply, for the load generator's kernel.
  *
  *     peer      connect x B, reads the clock ........GAPS........ reads the clock | as long, quiet
  *     server    its queue is full, it drops all      1 s later
  *
- * The requests of a batch are lost within some milliseconds, and are repeated together by timers
- * of the peer's CPU: what is missing then, less what is missing in a window as long without them,
- * is the time of all. */
+ * The requests of a batch are lost within some milliseconds. Timers of the peer's CPU repeat them
+ * together: the time missing then, less the time missing in an equal window without them, is the
+ * cost of all. */
 #include "clients.h"
 
 #include <sys/socket.h>
@@ -33,7 +33,7 @@ static double robbed_until(const struct pair *pair, uint64_t until_ns)
     uint64_t gap_min = ns_to_ticks(GAP_NS_MIN), stolen = 0, last = ticks_now();
     uint64_t end = last + ns_to_ticks((double)until_ns - (double)now_ns());
     while (last < end) {
-        (void)clients_attend(pair); /* a timer of the far end is a gap, too */
+        (void)clients_attend(pair); /* a timer of the client machine is a gap, too */
         uint64_t now = ticks_now(), gap = now - last;
         last = now;
         stolen += gap < gap_min ? 0 : gap;

@@ -3,8 +3,8 @@
  *     server   wait ......zzz...... wakes, read, write | wait ...
  *     peer           pause             byte ^        spins for the reply
  *
- * Whoever does not answer acknowledges what it reads by a packet of its own, in read(): many times
- * what the read takes, and not what a server does.
+ * The server must reply: otherwise its read() would acknowledge the bytes by a packet of its own.
+ * That costs many times the read, and is not what a server does.
  */
 #include "clients.h"
 

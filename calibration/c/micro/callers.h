@@ -1,11 +1,11 @@
-/* Clients that come, ask and go together, whatever the machine.
+/* Clients that connect, send requests and close together, on any machine.
  *
  *     callers_come | the server accepts | callers_ask | it reads, writes, closes | callers_go
  *
  *     hardware          sockets of the peer, which does each for all         callers.c
- *     counted target    scripted clients, who go by themselves               its callers.c
+ *     counted target    scripted clients, which close by themselves          its callers.c
  *
- * When one of these returns nothing is on its way any more. */
+ * When one of these functions returns, no packet is on its way. */
 #ifndef CALLERS_H
 #define CALLERS_H
 
@@ -19,8 +19,8 @@ struct callers {
     uint64_t first; /* the first one's number, on the counted target */
 };
 
-/* n callers at a time, for replies of so many bytes. Where it can be chosen, what they answer to a
- * reply comes only when `n_steps` were timed that follow it, each of them between two ticks. */
+/* n callers at a time, for replies of that size. On the counted target, their reaction to a reply
+ * comes only after the `n_steps` timed steps that follow it, each between two ticks. */
 void callers_open(struct callers *callers, const struct options *options, long n, long reply_bytes,
                   int n_steps);
 void callers_close(struct callers *callers);

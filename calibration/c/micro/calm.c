@@ -1,18 +1,18 @@
-/* Whether somebody else uses the other hardware threads of the cores of two CPUs, seen from these.
+/* Whether another guest uses the other hardware threads of the cores of two CPUs.
  *
  *     floor   ‾‾‾‾\___________/‾‾‾‾‾‾‾\_________        a cheap system call, median of each ms
  *             busy    calm       busy     calm ─► over
  *
- * Two hardware threads share the units and first caches of a core. A guest is not told who has the
- * other thread; its own calls then take longer, for seconds at a time: `calls` of `around` in
- * measured/epyc-family25-far-end-2cpu-linux-6.18/heldout.jsonl takes 22 or 32 us. Arithmetic
- * of which each step needs the one before (`spin`) takes as long as ever, so it cannot tell.
+ * Two hardware threads share the units and first caches of a core. A guest cannot see who uses the
+ * other thread. Its own calls then take longer, for seconds at a time: `calls` of `around` in
+ * measured/epyc-family25-far-end-2cpu-linux-6.18/heldout.jsonl takes 22 or 32 us. Arithmetic in
+ * which each step needs the one before (`spin`) takes no longer, so it cannot show it.
  *
- * A program that may run both CPUs at once must be looked for by both at once: a host may put two
+ * For a program that may run both CPUs at once, both must be checked at once: a host may put two
  * CPUs of a guest on the two threads of one core, and then each is slow while the other works.
  *
  * The bench ends once the last 50 ms were calm on both, or when its time is over. With one CPU for
- * both (--peer-cpu) it looks at that one alone. */
+ * both (--peer-cpu) it checks only that one. */
 #include "micro.h"
 
 #include <stdio.h>
@@ -24,10 +24,10 @@ enum {
     PART_NS = 1000000,  /* whose median is compared with the limit */
     READINGS_MAX = 1024,
     PARTS = 50,         /* that must be calm, in succession ... */
-    BUSY_MOST = 5,      /* ... but for so many: a part may hold a timer tick or a gap */
+    BUSY_MOST = 5,      /* ... except for these: a part may hold a timer tick or a gap */
 };
 
-static const double calm_quantile = 0.1; /* of the parts: so many are calm at least, if any */
+static const double calm_quantile = 0.1; /* the least share of calm parts, if there are any */
 static const double busy_ratio = 1.15;   /* from this on a part is busy */
 
 static double call_ns(void)

@@ -1,12 +1,12 @@
-/* The peer's ends of connections: sockets of the kernel, or packets of the far end.
+/* The peer's ends of connections: sockets of the kernel, or packets of a client machine.
  *
  *     clients.c       a socket each; what comes for it is received by the kernel
  *     far_clients.c   no kernel has them: the peer's thread itself takes what comes, acknowledges
  *                     as Linux would, and sends, over ../far_end
  *
- * Which of the two it is says the steering. Either belongs to the peer's thread: the server never
- * touches them. A connection is known by a small number. Where the peer passes time it does so by
- * `clients_spin` or `clients_attend`, as packets of the far end wait for it. */
+ * The steering decides between the two. Either belongs to the peer's thread: the server never
+ * touches them. A small number identifies a connection. The peer passes time only by
+ * `clients_spin` or `clients_attend`, which also handle packets. */
 #ifndef CLIENTS_H
 #define CLIENTS_H
 
@@ -43,21 +43,21 @@ void client_connect(const struct pair *pair, int client);
  * sleep. */
 uint64_t client_await_open(const struct pair *pair, int client);
 uint64_t client_spin_until_open(const struct pair *pair, int client);
-void client_send(const struct pair *pair, int client, size_t bytes); /* of no meaning */
+void client_send(const struct pair *pair, int client, size_t bytes); /* with arbitrary content */
 /* The same of a text, which must stay where it is. */
 void client_send_text(const struct pair *pair, int client, const char *text, size_t bytes);
 /* Wait until the server's kernel has what was sent, where that takes a packet back to know. */
 void client_await_acknowledged(const struct pair *pair, int client);
 /* Wait until something has come. */
 void client_await_data(const struct pair *pair, int client);
-/* Take of what has come at most so many bytes; return how many, 0 if there are none yet. */
+/* Read at most that many of the received bytes; return how many, 0 if there are none yet. */
 size_t client_receive(const struct pair *pair, int client, size_t bytes);
 /* Spin until a byte has come, and take it. */
 void client_take_byte(const struct pair *pair, int client);
 /* End it by a reset. */
 void client_close(const struct pair *pair, int client);
 /* The same of a client that has not attended to its reply yet: the kernel has acknowledged that
- * long ago, the far end does so in one go with the reset. */
+ * long ago, packets of the client machine do so together with the reset. */
 void client_leave(const struct pair *pair, int client);
 /* Handle what has come and what is due, if the kernel does not do so; was there anything? */
 bool clients_attend(const struct pair *pair);
@@ -66,7 +66,7 @@ void clients_catch_up(const struct pair *pair);
 /* Pass time, attending. */
 void clients_spin(const struct pair *pair, double ns);
 
-/* Have the peer's clients be of the far end, if the options say so. */
+/* Make the peer's clients packets of a client machine, if the options request it. */
 void far_clients_options(struct options *options);
 
 /* ---- of both kinds ---- */

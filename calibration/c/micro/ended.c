@@ -2,7 +2,7 @@
  *
  *     connect x B, request x B | read, write x B | resets | close x B: close_ended
  *
- * serve_close has the other order: the server closes before it is told. */
+ * serve_close has the other order: the server closes before the reset arrives. */
 #include "callers.h"
 #include "repeated.h"
 #include "watched.h"

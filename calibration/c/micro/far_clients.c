@@ -1,4 +1,4 @@
-/* Clients that are packets of the far end, in the peer's thread. */
+/* Clients that are packets of a client machine, in the peer's thread. */
 #include "../far_end/far.h"
 #include "clients.h"
 
@@ -13,7 +13,7 @@ static const double between_timers_ns = 100000; /* they have a resolution of 1 m
 
 struct far_client {
     bool is_open;
-    bool is_broken; /* reset by the server, or never answered */
+    bool is_broken; /* reset by the server, or without any reply */
     size_t n_waiting; /* bytes that have come and were not received */
     uint64_t open_ticks;
     const char *text; /* sent last */
@@ -98,7 +98,7 @@ static int far_client_open(const struct pair *pair)
     struct far_peer *peer = pair->far;
     int32_t slot = peers_take(&peer->far.peers);
     if (slot == NO_SLOT) {
-        fail("more connections of the far end than it has addresses for");
+        fail("more connections than the --sources addresses allow");
     }
     peer->clients[slot] = (struct far_client){.text = padding};
     return slot;

@@ -1,4 +1,4 @@
-/* What a long reply takes of the server's CPU, flight by flight, until all of it is acknowledged.
+/* The server's CPU time for a long reply, flight by flight, until all of it is acknowledged.
  *
  *     peer     connect, request |          reads ... reads ... reads all | settling | reset
  *     server   accepts, reads   | write | clock, clock, ..GAP.., write | clock, ..GAP.. |
@@ -117,7 +117,7 @@ static void serve_one(struct flights *flights, int fd, struct tally *tally)
         }
         stolen += gap;
         n_gaps++;
-        /* Acknowledgements may have made room: a write in vain is not counted. */
+        /* Acknowledgements may have made room: a write that fails with EAGAIN is not counted. */
         sent += write_some(flights, fd, sent, &written);
         last = ticks_now();
     }

@@ -1,4 +1,4 @@
-/* What a server that lost signals does first: it throws away those that are queued. */
+/* The first step of a server that lost signals: it discards the queued ones. */
 #include "repeated.h"
 #include "watched.h"
 

@@ -1,11 +1,11 @@
-/* The CPU handed over: one sleeps in read(), and another one that was woken goes on at once.
+/* Handing over the CPU: one thread sleeps in read(), and another that was woken continues.
  *
  *     write ─► wakes 2 │ read, asleep ─► 2: returns │ write ─► wakes 3 │ read, asleep ─► 3 ...
  *     write            │ read                         one alone, who finds what it wrote
  *
- * n threads, or processes, in a ring of pipes, so that the CPU is never idle: the difference is what
- * sleeping and waking take without idleness in between, caches of n stacks included if there are
- * any. The price of a wait queue is in it, as a pipe has it. */
+ * n threads, or processes, in a ring of pipes, so that the CPU is never idle: the difference is the
+ * cost of sleeping and waking without idleness in between, with the caches of n stacks if there are
+ * any. The cost of a wait queue is included, as a pipe has one. */
 #include "repeated.h"
 
 #include <stdio.h>

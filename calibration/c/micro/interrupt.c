@@ -1,4 +1,4 @@
-/* What incoming packets steal from a busy server.
+/* The time that incoming packets take from a busy server.
  *
  *     server   reads the clock, reads the clock, ..GAP.., reads the clock, ..GAP..
  *     peer               burst of b operations, settling | as long without operations
@@ -8,15 +8,15 @@
  * The quiet window has the timer ticks and the neighbours, but not the packets. Only the
  * first packets on a connection are used: later ones are acknowledged at another time. They have
  * a bench of their own, interrupt_later, whose connections have had a request and its reply. A
- * kernel has acknowledged a reply before its client resets; the far end does both at once, so its
- * connections of interrupt_reset have had a reply, too. In interrupt_dropped the listener's queue
- * is full.
+ * kernel has acknowledged a reply before its client resets. Packets of a client machine do both at
+ * once, so its connections of interrupt_reset have had a reply, too. In interrupt_dropped the
+ * listener's queue is full.
  *
- * What a signal adds is small beside its packet, and packets are dearer at one time than at
- * another: so bursts on connections that signal alternate with bursts on some that epoll watches,
- * and the differences are the samples. Nobody takes the signals before all is over; of
- * interrupt_signal_lost the queue is full already. interrupt_posted is the same of connections for
- * which a receive is armed by io_uring, which leaves work for its thread. */
+ * A signal adds little to the cost of its packet, and the cost of packets varies over time. So
+ * bursts on connections that signal alternate with bursts on connections that epoll watches, and
+ * the differences are the samples. The signals stay queued until the end; in interrupt_signal_lost
+ * the queue is full already. interrupt_posted is the same for connections with a receive armed by
+ * io_uring, which leaves work for its thread. */
 #include "clients.h"
 #include "ring.h"
 #include "watched.h"
@@ -45,8 +45,8 @@ struct interrupts {
     struct served *served; /* NULL: no burst signals */
     struct ring *ring;     /* NULL: for none is a receive armed */
     bool loses;            /* no signal finds room */
-    bool is_later;         /* each connection has been answered once */
-    bool leaves;           /* each has been answered, which it acknowledges with its reset */
+    bool is_later;         /* each connection has had one reply */
+    bool leaves;           /* each has had a reply, which its reset acknowledges */
     bool drops;            /* no connection finds room */
     bool told_otherwise;   /* those of this burst; otherwise epoll watches them, if it is there */
     struct cost {
@@ -217,7 +217,7 @@ static void tell_otherwise(struct interrupts *interrupts, int fd)
     ring_receive(interrupts->ring, fd);
 }
 
-/* A server that has answered sends its acknowledgements with replies. */
+/* A server that has replied sends its acknowledgements with replies. */
 static void answer_burst(struct interrupts *interrupts)
 {
     for (long i = 0; i < interrupts->options->burst; i++) {
@@ -261,7 +261,7 @@ static void receive_burst(struct interrupts *interrupts)
     }
 }
 
-/* The connections of a burst are over: forget them, and what was told of them. */
+/* The connections of a burst are over: forget them and their events. */
 static void end_burst(struct interrupts *interrupts)
 {
     bool signals = interrupts->told_otherwise && interrupts->served != NULL;

@@ -1,4 +1,4 @@
-/* When packets leave within the calls of a client, and what a server's close handles beside its own.
+/* When packets leave within a client's calls, and which packets a server's close handles, too.
  *
  *     peer      socket ─ connect ──┐ ······ writable          close ──┐
  *     server    spins ············· robbed ··── goes on       spins ·· robbed ·· goes on
@@ -7,12 +7,12 @@
  *     server    ········ close: | the client's kernel receives its FIN |  ···
  *     peer                      |<- what is sent here interrupts nobody ->|
  *
- * From the begin of a client's call until the server is robbed is the part of the call until its
- * packet has left, and the way of the interrupt, which interrupt_way knows. A handshake is one
- * softirq, in the middle of which the client hears of it: what it does next joins that softirq if
- * it comes before its end. A server that closes first handles its FIN for a client on its machine
- * within the call, and what comes beside. Each cycle opens two connections: the client resets one,
- * the server closes the other.
+ * The time from the begin of a client's call until the server is robbed has two parts: the call
+ * until its packet has left, and the way of the interrupt, which interrupt_way measures. A
+ * handshake is one softirq, in the middle of which the client finds its connection open: its next
+ * packet joins that softirq if it comes before the end. A server that closes first handles its FIN
+ * for a client on its machine within the call, and other packets that arrive. Each cycle opens two
+ * connections: the client resets one, the server closes the other.
  * Source: Linux net/core/dev.c enqueue_to_backlog(), process_backlog(), net/ipv4/tcp.c
  * __tcp_close(). */
 #include "robbed.h"
@@ -34,7 +34,7 @@ enum line {
 static const char *const line_names[N_LINES] = {
     [LINE_SOCKET] = "leaves_socket", /* what a client does before it calls connect() */
     [LINE_CONNECT] = "leaves_connect", /* from connect() until the server is robbed */
-    [LINE_OPENED] = "leaves_opened", /* from then until the client knows of its connection */
+    [LINE_OPENED] = "leaves_opened", /* from then until the client finds its connection open */
     [LINE_SOFTIRQ] = "leaves_softirq", /* from then until the server goes on */
     [LINE_RESET] = "leaves_reset", /* from close() of a client until the server is robbed */
     [LINE_CLOSING] = "leaves_closing", /* when sends began, after a server's close, that had no
@@ -150,7 +150,7 @@ static int accept_next(int listener)
     return fd;
 }
 
-/* Say when the peer is to begin, and spin for as long as that takes; packets come meanwhile. */
+/* Announce when the peer is to begin, and spin until then; packets come meanwhile. */
 static void be_robbed(struct leaving *leaving)
 {
     uint64_t due = announce(&leaving->robbery);

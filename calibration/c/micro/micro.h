@@ -1,12 +1,12 @@
-/* micro: the price of one call, one interrupt, one wake-up.
+/* micro: the cost of one call, one interrupt, one wake-up.
  *
  *        CPU 0 (server thread)                    CPU 1 (peer thread)
  *     listener, watched sockets   <-- veth -->   the other ends, bursts, pauses
  *     own descriptor table                       own descriptor table
  *
  * The two threads have separate descriptor tables (unshare), for two reasons: the server's
- * descriptors are as densely numbered as those of a real server, and the kernel does not pay
- * for reference counts that a single-threaded server does not pay for. */
+ * descriptors are as densely numbered as those of a real server, and the kernel counts no
+ * references that a single-threaded server would not need. */
 #ifndef MICRO_H
 #define MICRO_H
 
@@ -76,7 +76,7 @@ struct options {
     enum mechanism mechanism;
     const char *server_netns, *peer_netns, *server_address, *recording;
     const char *interface, *mac, *server_mac,
-        *source; /* of the far end, as ../far_end reads them */
+        *source; /* of the client machine, as ../far_end reads them */
     long sources;
     const struct far_options *far; /* NULL: clients are sockets */
 };
@@ -89,7 +89,7 @@ struct bench {
     struct {
         long n, ready, milliseconds, pause_us, batch;
     } defaults; /* 0: 500 ms, 64 a batch */
-    enum mechanism mechanism; /* the one that the name of the bench says, or the default */
+    enum mechanism mechanism; /* the one in the bench's name, or the default */
 };
 
 extern const struct bench benches[];
@@ -100,7 +100,7 @@ const char *mechanism_name(enum mechanism mechanism);
 
 /* ---- failure.c ---- */
 
-/* Print `micro: ...` on one line and exit with 1; the _errno form adds what errno says. */
+/* Print `micro: ...` on one line and exit with 1; the _errno form adds the text of errno. */
 _Noreturn void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 _Noreturn void fail_errno(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The same for wrong options: exit with 2. */
@@ -147,7 +147,7 @@ struct account {
 };
 
 struct account account_now(const struct options *options);
-/* Write the fields of JSON that say what was used since `begin`, for each operation. */
+/* Write the JSON fields of the use since `begin`, for each operation. */
 void account_print(char *text, size_t size, const struct options *options,
                    const struct account *begin, uint64_t n_operations);
 
@@ -187,7 +187,7 @@ struct far_peer;
 struct pair {
     const struct options *options;
     struct sockaddr_in address; /* of the listener */
-    const struct client_kind *clients; /* and those of the far end, if they are its */
+    const struct client_kind *clients; /* and packets, if --interface is given */
     struct far_peer *far;
     int listener;
     pthread_t thread;
@@ -202,7 +202,7 @@ struct pair {
     _Alignas(CACHE_LINE) atomic_bool task_over;
 };
 
-/* How packets get to the server: the word for it in the results. */
+/* How packets reach the server: the word for it in the results. */
 const char *steering(const struct options *options);
 void pin_to_cpu(long cpu);
 /* Have this thread be in the network namespace of that file; NULL: where it is. */
@@ -215,8 +215,8 @@ void peer_start(struct pair *pair, peer_task task, void *context);
 void peer_finish(struct pair *pair);
 /* A spinning rendezvous of the two sides. */
 void meet(struct pair *pair, enum side side);
-/* The same of the peer, which leaves what comes for the far end until later: nothing that a client
- * answers interrupts the server meanwhile. */
+/* The same for the peer, which leaves packets for the client machine until later: no reaction of a
+ * client interrupts the server meanwhile. */
 void meet_unattending(struct pair *pair);
 /* The same at the head of a cycle: both learn whether there is another cycle. */
 bool meet_again(struct pair *pair, enum side side, uint64_t deadline_ns);
@@ -226,7 +226,7 @@ bool meet_again(struct pair *pair, enum side side, uint64_t deadline_ns);
 int listener_open(struct sockaddr_in *address, const char *text);
 void await(int fd, short events);
 int accept_one(int listener);
-/* Bytes of no meaning: so many at most are sent at once. */
+/* Arbitrary bytes; at most this number is sent at once. */
 enum { PADDING_BYTES = 65536 };
 extern const char padding[PADDING_BYTES];
 void send_bytes(int fd, size_t bytes); /* of padding */
@@ -256,7 +256,7 @@ void connections_ready(const struct connections *connections, struct pair *pair,
 
 /* ---- waiter.c ---- */
 
-/* A set of watched descriptors and the call that says which are ready. */
+/* A set of watched descriptors and the call that returns the ready ones. */
 struct waiter {
     enum mechanism mechanism;
     long n;

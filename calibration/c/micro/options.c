@@ -1,4 +1,4 @@
-/* The command line: one table of options, each bench says which of them it takes. */
+/* The command line: one table of options; each bench declares which of them it accepts. */
 #include "../far_end/peers.h"
 #include "micro.h"
 
@@ -32,12 +32,12 @@ static const struct number_option numbers[] = {
      "pause between operations or bursts"},
     {"--cpu", offsetof(struct options, cpu), TAKES_CPU, 0, 1023, "CPU under test"},
     {"--queue", offsetof(struct options, queue), TAKES_QUEUE, 0, 1000000,
-     "signals that may be queued (0: as many as the kernel lets)"},
+     "signals that may be queued (0: as many as the kernel allows)"},
     {"--limit-ps", offsetof(struct options, limit_ps), TAKES_LIMIT, 0, 1000000000,
      "a call that takes no longer is calm (0: wait for the whole time)"},
     {"--milliseconds", offsetof(struct options, milliseconds), 0, 1, 60000, "length of the run"},
     {"--server-cpu", offsetof(struct options, server_cpu), 0, 0, 1023, "CPU of the server"},
-    {"--sources", offsetof(struct options, sources), 0, 1, SOURCES_MAX, "addresses of the far end"},
+    {"--sources", offsetof(struct options, sources), 0, 1, SOURCES_MAX, "addresses of the clients"},
     {"--peer-cpu", offsetof(struct options, peer_cpu), 0, 0, 1023, "CPU of the peer"},
 };
 
@@ -53,11 +53,11 @@ static const struct text_option texts[] = {
     {"--peer-netns", offsetof(struct options, peer_netns), 0, "file of its network namespace"},
     {"--server-address", offsetof(struct options, server_address), 0, "IPv4 address to listen on"},
     {"--interface", offsetof(struct options, interface), 0,
-     "the peer's, over which clients are packets of the far end, not sockets"},
-    {"--mac", offsetof(struct options, mac), 0, "Ethernet address of those, no kernel's"},
+     "the peer's interface; clients are then packets, not sockets"},
+    {"--mac", offsetof(struct options, mac), 0, "Ethernet address of the clients, not a kernel's"},
     {"--server-mac", offsetof(struct options, server_mac), 0, "Ethernet address of the server"},
     {"--source", offsetof(struct options, source), 0,
-     "first IPv4 address of the far end, no kernel's"},
+     "first IPv4 address of the clients, not a kernel's"},
     {"--recording", offsetof(struct options, recording), TAKES_RECORDING,
      "file for the times and lengths of long gaps"},
 };
@@ -92,12 +92,12 @@ static void print_help(void)
     for (size_t i = 0; i < n_benches; i++) {
         printf("  %-18s %s\n", benches[i].name, benches[i].prices);
     }
-    printf("\noptions (a bench takes those that mean something to it):\n");
+    printf("\noptions (each bench accepts those that apply to it):\n");
     for (size_t i = 0; i < N_NUMBERS; i++) {
         printf("  %-18s %s\n", numbers[i].name, numbers[i].meaning);
     }
     printf("  %-18s %s\n", "--mechanism",
-           "select, poll, epoll, none; where a bench watches as the server does, its mechanisms");
+           "select, poll, epoll, none; benches of the server's code: its mechanisms");
     for (size_t i = 0; i < N_TEXTS; i++) {
         printf("  %-18s %s\n", texts[i].name, texts[i].meaning);
     }

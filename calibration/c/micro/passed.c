@@ -4,7 +4,7 @@
  *     recvmsg, recvmsg ...   the same, each gets a new number          descriptor_received
  *     close ...              what was received, not measured
  *
- * One thread does both, so that nothing of a wake-up or of another CPU is in it. */
+ * One thread does both, so neither a wake-up nor another CPU is involved. */
 #include "repeated.h"
 
 #include <stdlib.h>

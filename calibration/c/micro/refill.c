@@ -1,12 +1,12 @@
-/* What coming back to a CPU takes more when others have filled its caches meanwhile.
+/* The extra cost of a server's round after others have filled the CPU's caches.
  *
  *     server   asks all its connections | .... | asks them again, timed
  *     others                            | x us |
  *
  * The server's round is one epoll_wait and a read of each of n connections that finds nothing: the
- * kernel's code and sockets are what a server has in the caches. Others go through memory line by
- * line as fast as it comes, which fills caches fastest. In every other round they compute instead
- * and touch nothing: the samples are differences, so that what time alone does is in neither.
+ * kernel's code and sockets are the usual content of the caches. Others go through memory line by
+ * line at full speed, which fills caches fastest. In every other round they compute instead and
+ * touch nothing: the samples are differences, so the effect of time alone cancels out.
  *
  * One thread is both: who touches a line makes no difference to a cache. */
 #include "flights.h"

@@ -1,4 +1,4 @@
-/* What is timed again and again, a single call at a time, whatever the machine.
+/* Timed repetitions of a single call, on any machine.
  *
  *     hardware          as often as there is time for: a median is of thousands   repeated.c
  *     counted target    a few times, each between two timer ticks                 its repeated.c

@@ -1,12 +1,12 @@
-/* What is done for a server through io_uring, by batches, each of one kind alone.
+/* Operations of a server through io_uring, in batches of one kind.
  *
  *     connect x B | accept: ring_accept | tick | receive x B: ring_arm | request x B |
  *     ring_receive_armed | send, close linked x B: ring_reply
  *     the same again, until requests are there | receive x B: ring_receive | write x B |
  *     close x B: ring_close
  *
- * No call here sleeps. Of what is due Linux does 20 at a time since 6.13, so B is at most that. On
- * the counted target the clients are so far away that what they answer comes when all is over. */
+ * No call here sleeps. Linux executes 20 due items at a time since 6.13, so B is at most that. On
+ * the counted target the clients are so far away that their reactions come after the end. */
 #include "callers.h"
 #include "repeated.h"
 #include "ring.h"

@@ -3,7 +3,7 @@
  *     peer      ········ send ─────────┐   (longer with an interrupt than without)
  *     server    spins ················· robbed ···· goes on, or makes a call at `due`
  *
- * The server says ahead when it will do something; the peer sends before, during or after that. */
+ * The server announces when it will act; the peer sends before, during or after that. */
 #ifndef ROBBED_H
 #define ROBBED_H
 

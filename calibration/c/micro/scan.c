@@ -3,7 +3,7 @@
 
 enum {
     SPARE_DESCRIPTORS = 100,
-    FIRST_TIMEOUT_MS = 1000, /* any timeout but 0 makes the kernel register before it knows */
+    FIRST_TIMEOUT_MS = 1000, /* any timeout but 0 makes the kernel register before it scans */
 };
 
 static void measure_waits(const struct options *options, const struct connections *connections,

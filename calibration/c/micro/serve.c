@@ -3,9 +3,9 @@
  *     peer     connect x B, request x B |                                    | reset x B
  *     server   spins                    | accept x B, read x B, write x B... | spins
  *
- * As in the machine under test, whatever a client's kernel has to receive (reply, FIN) is received
- * inside the server's write and close: that is part of their price. Of the far end nothing is, and
- * what it answers comes after the calls: a reply's acknowledgement is in interrupt_reset. A
+ * As in the machine under test, the server's write and close also receive packets for a client's
+ * kernel (reply, FIN): that is part of their costs. With a client machine they do not, and its
+ * reactions come after the calls: a reply's acknowledgement is in interrupt_reset. A
  * mechanism of the server's own watches after the accepts, and unwatches before the closes; that of
  * epoll itself leaves the removal to close. */
 #include "clients.h"
@@ -190,7 +190,7 @@ static void serve_batch(struct serve *serve, uint64_t overhead)
         uint64_t elapsed = ticks_now() - first;
         ticks[call] = elapsed > overhead ? elapsed - overhead : 0;
     }
-    /* A batch that had to wait for a connection or a request is no price of a call. */
+    /* A batch that had to wait for a connection or a request is no cost of a call. */
     if (!in_time) {
         return;
     }

@@ -1,12 +1,12 @@
-/* Waits of a server that is told of changes, each once, and remembers what it was told.
+/* Waits of a server that is notified of changes, each once, and records its notifications.
  *
- *     R have news | wait_told: asks, R events | wait_pending: asks in vain, the same R events
+ *     R have data | wait_told: asks, R events | wait_pending: finds nothing new, the same R events
  *     all are read | wait_blocked: for each, the server learns that it would block
- *     one more has news | wait_after: asks, 1 event; the R are taken off the list of pending ones
+ *     one more has data | wait_after: asks, 1 event; the R leave the list of pending ones
  *
- * Who takes one signal a call waits R times for the R events, and the last is timed.
- * wait_vain is what a wait takes more when a listener is on the ready list whose connections were
- * all accepted since. */
+ * A mechanism that takes one signal a call waits R times for the R events, and the last wait is
+ * timed. wait_vain is the extra cost of a wait if a listener on the ready list has no connections
+ * left to accept. */
 #include "repeated.h"
 #include "watched.h"
 
@@ -21,7 +21,7 @@ static void read_all(const struct told *told, long first, long n)
 {
     for (long i = first; i < first + n; i++) {
         if (receive_bytes(told->connections.server_fds[i], 1) != 1) {
-            fail("a connection has no news");
+            fail("a connection has no data");
         }
     }
 }
@@ -33,7 +33,7 @@ static void block_all(const struct told *told, long first, long n)
     }
 }
 
-/* All are watched, all were told of, and none has news. */
+/* All are watched, all were notified, and none has data. */
 static void told_open(struct told *told, const struct options *options)
 {
     *told = (struct told){.options = options};
@@ -41,13 +41,13 @@ static void told_open(struct told *told, const struct options *options)
     told->pair.attentive = true;
     connections_open(&told->connections, &told->pair, options->n);
     told->served = watched_open(options, options->n + SPARE_DESCRIPTORS);
-    /* Before it is watched: no signal tells of it, and the wait does not block. */
+    /* Before it is watched: no signal reports it, and the wait does not block. */
     connections_ready(&told->connections, &told->pair, options->n - 1, 1);
     for (long i = 0; i < options->n; i++) {
         watch(told->served, told->connections.server_fds[i]);
     }
     if (served_wait(told->served) < 1) {
-        fail("a wait did not tell of a byte");
+        fail("a wait did not return an event for a byte");
     }
     read_all(told, options->n - 1, 1);
     block_all(told, 0, options->n);

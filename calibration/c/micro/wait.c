@@ -1,4 +1,4 @@
-/* The server's own waits for what is ready at once. */
+/* The server's own waits for descriptors that are ready at once. */
 #include "repeated.h"
 #include "watched.h"
 
@@ -43,8 +43,8 @@ void bench_wait(const struct options *options)
     pair_close(&pair);
 }
 
-/* wait_listed: n connections can be written, which nobody wants to, and each wait tells of as many
- * as it can: of others each time, where there are more. */
+/* wait_listed: n connections are writable, but the server does not write. Each wait returns as many
+ * as it can: other ones each time, if there are more. */
 void bench_listed(const struct options *options)
 {
     struct pair pair;

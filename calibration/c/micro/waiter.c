@@ -1,4 +1,4 @@
-/* select, poll and epoll behind one face, so that the benches differ in nothing else. */
+/* select, poll and epoll behind one interface, so that the benches differ in nothing else. */
 #include "micro.h"
 
 #include <errno.h>
@@ -81,7 +81,7 @@ void waiter_close(struct waiter *waiter)
 }
 
 /* The raw call: fd_set ends at 1024 descriptors, the kernel's bitmaps do not. The copy is
- * part of the price, because the call overwrites what it is given. */
+ * part of the cost, because the call overwrites its arguments. */
 static int select_wait(struct waiter *waiter, int timeout_ms)
 {
     memcpy(waiter->found, waiter->wanted, waiter->bytes);

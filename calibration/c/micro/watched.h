@@ -5,8 +5,8 @@
 #include "micro.h"
 #include "served.h"
 
-/* Signals of the server's mechanisms are only ever taken from their queue: whoever starts a thread
- * blocks them first. */
+/* Signals of the server's mechanisms are only ever taken from their queue: a thread must block them
+ * before it starts another. */
 void block_signals(void);
 struct served *watched_open(const struct options *options, long fds_max);
 void watch(struct served *served, int fd);
@@ -18,7 +18,7 @@ void want_to_read(struct served *served, int fd);
 void wait_for(struct served *served, long n);
 /* The same, and return how long it took. */
 uint64_t ticks_of_wait(struct served *served, long n);
-/* Throw away what signals are queued. */
+/* Discard the queued signals. */
 void discard_signals(void);
 void queue_signal(void);
 /* Let one signal be queued at most, and have it queued: another one is lost. */

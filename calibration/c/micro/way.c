@@ -1,4 +1,4 @@
-/* How an interrupt gets to a CPU that is busy, and when none is needed.
+/* How an interrupt reaches a busy CPU, and when none is needed.
  *
  *     peer      send ──── with an interrupt ────┐        send ─ without ─┐
  *     server    spins ·····························robbed ·····
@@ -6,10 +6,10 @@
  *     server    ········ write: | own reply is received |  ····
  *                               |<- what comes here -->|    needs none: packets are handled already
  *
- * Whoever sends to another CPU of its machine makes it receive, by an interrupt: that takes the
- * sender's time, and is on its way for a while. A CPU that is at its packets needs none, and a
- * server that writes to a client on its machine handles its own reply before the call is over. So
- * the peer sends at a random time beside a write: from how long its call takes it is known whether
+ * A thread that sends to another CPU of its machine makes that CPU receive, by an interrupt. This
+ * costs the sender time, and the interrupt takes a while to arrive. A CPU that is handling packets
+ * needs none, and a server that writes to a client on its machine handles its own reply within the
+ * call. So the peer sends at a random time beside a write: the length of its call shows whether
  * there was an interrupt. Three kinds of cycles take turns: a request and no write, a request
  * beside a write, and a write whose reply the peer waits for, spinning.
  * Source: Linux net/core/dev.c enqueue_to_backlog(), net_rps_send_ipi(), process_backlog(). */
@@ -73,7 +73,7 @@ static void converse(void *context)
     const int *clients = way->connections.clients;
     while (meet_again(way->pair, PEER, 0)) {
         bool has_seen = false;
-        meet(way->pair, PEER); /* the server has said when */
+        meet(way->pair, PEER); /* the server has announced the time */
         uint64_t due = atomic_load(&way->robbery.due);
         if (way->kind == KIND_ALONE) {
             send_alone(way, clients);

@@ -64,7 +64,7 @@ void not_asked(const char *format, ...)
 {
     va_list arguments;
     if (is_child()) {
-        _exit(EXIT_FAILURE); /* the pipe is the rule's: it says so */
+        _exit(EXIT_FAILURE); /* the rule reads the pipe and reports it */
     }
     n_text = 0;
     va_start(arguments, format);

@@ -1,4 +1,4 @@
-/* Children of a rule. None of them outlives it, whatever becomes of the rule. */
+/* Children of a rule. They all end with the rule, however it ends. */
 #include "rules.h"
 
 #include <signal.h>

@@ -240,8 +240,8 @@ static void write_full(void)
     say_list_end();
 }
 
-/* A client reads from a connection that is full: say whether more than a fifth of what filled it
- * had to be read before poll says that there is room. */
+/* A client reads from a full connection: print whether poll reports room only after more than a
+ * fifth of the bytes that filled it were read. */
 static void write_room(void)
 {
     struct pair pair = pair_open();

@@ -54,7 +54,7 @@ static int n_events(int set)
     return sure(epoll_wait(set, events, MEMBERS, 0), "epoll_wait");
 }
 
-/* Say the members that one wait returns, in its order: a list within the list. */
+/* Print the members that one wait returns, in its order: a list within the list. */
 static void say_wait(int set, int n_max)
 {
     struct epoll_event events[MEMBERS];
@@ -330,7 +330,7 @@ static void after_reset(void)
     say_reader_and_writer(reset);
 }
 
-/* The sets that have a listener, and a set of these sets: it lists them as they hear of it. */
+/* The sets that have a listener, and a set of these sets: they enter its list when notified. */
 static void herd_open(int *listener, int *sets, int *outer, uint32_t how)
 {
     *listener = listener_open(8);
@@ -372,7 +372,7 @@ static bool wait_on_own_set(int number, void *context)
     return epoll_wait(sets[number], &event, 1, -1) == 1;
 }
 
-/* Threads wait, each on its own set; a connection comes: say who wakes, in which order. */
+/* Threads wait, each on its own set; a connection comes: print which wake, in which order. */
 static void say_herd(uint32_t how)
 {
     int listener, sets[HERD], outer;

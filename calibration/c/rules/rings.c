@@ -111,7 +111,7 @@ static void order(void)
     say_list_end();
 }
 
-/* Fifty are ready; say how many each call completes. */
+/* Fifty are ready; print how many each call completes. */
 static void at_once(void)
 {
     struct pair pairs[MANY];

@@ -56,7 +56,7 @@ const char *answer_text(void);
 
 /* End the rule without an answer. */
 _Noreturn void not_asked(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* Return *result*, or end the rule if it is negative: errno says why. */
+/* Return *result*, or end the rule with the reason in errno if it is negative. */
 int sure(long result, const char *call);
 /* What a call returned: its result, or the name of its error in quotes. */
 const char *outcome(long result);
@@ -69,8 +69,8 @@ extern bool alone;
 
 /* Be killed when the parent, which is *parent*, has ended. */
 void die_with(pid_t parent);
-/* Fork a child of the rule: it ends with the rule, and in time. It says nothing: where a rule would
- * be not asked, it exits with EXIT_FAILURE. Returns 0 in the child. */
+/* Fork a child of the rule: it ends with the rule, and in time. It prints nothing: where a rule
+ * would be not asked, it exits with EXIT_FAILURE. Returns 0 in the child. */
 pid_t child_begin(void);
 bool is_child(void);
 /* Wait for a child that ends by itself; the rule is not asked if the child failed. */
@@ -113,7 +113,7 @@ struct waiters {
 };
 void waiters_begin(struct waiters *waiters);
 int waiters_woken(struct waiters *waiters);
-/* Wait until so many have woken, or for seconds. */
+/* Wait until that number have woken, or for seconds. */
 void waiters_await(struct waiters *waiters, int n);
 
 /* The first number of a file, or -1. */

@@ -21,7 +21,7 @@ static void make_three_ready(struct pair *pairs)
     send_byte(pairs[2].client);
 }
 
-/* Say which members one select for reading finds, in order of their numbers. */
+/* Print the members that one select for reading finds, in order of their numbers. */
 static void say_selected(const struct pair *pairs, int n)
 {
     fd_set readable;
@@ -38,7 +38,7 @@ static void say_selected(const struct pair *pairs, int n)
     }
 }
 
-/* Say which members one poll finds of an array in the order of *slots*. */
+/* Print the members that one poll finds of an array in the order of *slots*. */
 static void say_polled(const struct pair *pairs, const int *slots, int n)
 {
     struct pollfd array[MEMBERS];

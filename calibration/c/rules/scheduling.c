@@ -84,7 +84,7 @@ struct own_sets {
     int sets[THREADS], listener;
 };
 
-/* The thread that wakes accepts, and waits again: say it as often as it wakes. */
+/* The thread that wakes accepts, and waits again: print it each time it wakes. */
 static bool serve_own_set(int number, void *context)
 {
     struct own_sets *own = context;
@@ -245,7 +245,7 @@ static void wakes_beside_busy(void)
     }
     child_await(sleeper);
     child_end(busy);
-    /* Others may compute there, too: a quarter of the wake-ups is enough to tell. */
+    /* Others may compute there, too: a quarter of the wake-ups is enough evidence. */
     qsort(state->delays_ns, SAMPLES, sizeof state->delays_ns[0], ascending);
     say("%s", as_bool(state->delays_ns[SAMPLES / 4] < SOON_NS));
 }
@@ -267,8 +267,8 @@ static void wait_time_out(void)
     say("%ld", (long)(least_ns / NS_PER_MS));
 }
 
-/* SYNs that were sent 8 ms apart are repeated after a second: say the step of the times at which
- * they are, in ms, and whether of those of one time the last is the first. */
+/* SYNs that were sent 8 ms apart are repeated after a second: print the step of the repetition
+ * times, in ms, and whether at one time the last SYN is repeated first. */
 static void say_repeated(void)
 {
     struct wire wire;

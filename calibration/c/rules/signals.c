@@ -81,7 +81,7 @@ static int member_of(const struct pair *pairs, int n, int fd)
     return -1;
 }
 
-/* Say all that is queued, in order: members, or SIGIO. */
+/* Print the queued members in order, or SIGIO. */
 static void say_queue(const struct pair *pairs, int n)
 {
     sigset_t set = queued_set();

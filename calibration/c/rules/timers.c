@@ -42,7 +42,7 @@ static void begin(void)
     wire.port = own_port();
 }
 
-/* Say when segments to *port* with all of *flags* come, in whole seconds since the first: a timer
+/* Print when segments to *port* with all of *flags* come, in whole seconds since the first: a timer
  * may be late, and never early. */
 static void say_times(uint16_t port, unsigned flags, int seconds)
 {
@@ -64,7 +64,7 @@ static void say_times(uint16_t port, unsigned flags, int seconds)
     say_list_end();
 }
 
-/* Say the first pause between such segments in tenths of a second, and each of the others as a
+/* Print the first pause between such segments in tenths of a second, and each of the others as a
  * multiple of the one before. */
 static void say_pauses(unsigned flags, int seconds)
 {
@@ -155,7 +155,7 @@ static void syn_to_full_queue(void)
     say("%s", wire_receive(&wire, &segment, 300) ? "\"an answer\"" : "\"nothing\"");
 }
 
-/* The accept queue has room for 2 of 8 that connect at once: say how many are half open later. */
+/* The accept queue has room for 2 of 8 that connect at once: print how many are half open later. */
 static void say_half_open(int listen_backlog)
 {
     static const int at_s[] = {2, 10, 40, 70};
@@ -212,7 +212,7 @@ static void set_sysctl(const char *path, const char *value)
     (void)close(fd);
 }
 
-/* So many clients send a SYN each and nothing else: say how many are answered, and remembered. */
+/* This many clients send a SYN and nothing else: print how many get a SYN-ACK and an entry. */
 static void say_entries(int listen_backlog, int n_clients)
 {
     struct segment segment;
@@ -253,7 +253,7 @@ static void max_syn_backlog(void)
     say_entries(100, 20);
 }
 
-/* How often a SYN is answered within 4 s of which the kernel keeps no entry. */
+/* The number of SYN-ACKs within 4 s for a SYN of which the kernel keeps no entry. */
 static void cookie_times(void)
 {
     begin();
@@ -332,7 +332,7 @@ static long next_ms(struct segment *segment)
     return 10 * (long)((now_ns() - begin_ns) / (10 * NS_PER_MS));
 }
 
-/* Have a request answered at once, and the answer acknowledged: it is a conversation then. */
+/* Exchange a request, a reply and its acknowledgement: the connection is interactive then. */
 static void converse(struct peer *peer, int server)
 {
     struct segment segment;

@@ -46,7 +46,7 @@ struct aio_poll_state {
     struct aio_ring *ring;   /* NULL: it cannot be read without a call */
     uint8_t *interest;       /* of each descriptor, 0 if not watched */
     bool *armed;             /* has the kernel a poll of it? */
-    uint32_t *generation;    /* of each descriptor's polls: tells those that were cancelled */
+    uint32_t *generation;    /* of each descriptor's polls: marks those that were cancelled */
     struct changes changes;
     int listener_fd;         /* what was watched first */
     struct iocb *polls;      /* by descriptor */
@@ -137,7 +137,7 @@ static int aio_poll_watch(void *opaque, int fd, uint32_t interest)
     return 0;
 }
 
-/* Whose event was returned has no poll: the kernel need not be told. A server that stops closes
+/* A descriptor whose event was returned has no poll: no call is needed. A server that stops closes
  * what is armed, too. */
 static int aio_poll_unwatch(void *opaque, int fd)
 {
@@ -191,7 +191,7 @@ static int submit_polls(struct aio_poll_state *state)
     return 0;
 }
 
-/* Return whether *told* is an event for the server, which is then *event*. */
+/* Return whether the completion `told` is an event for the server; it is then in *event*. */
 static bool take(struct aio_poll_state *state, const struct io_event *told, struct event *event)
 {
     int fd = (int)(uint32_t)told->data;

@@ -46,7 +46,7 @@ static void *serve_in_turn(void *opaque)
     return NULL;
 }
 
-/* Wake whoever sleeps in a call: accept4 then fails, and a read returns the end. */
+/* Wake threads that sleep in a call: accept4 then fails, and a read returns the end. */
 static void wake_sleepers(struct blocking *server)
 {
     atomic_store(&server->stopping, true);
@@ -95,7 +95,7 @@ static void begin_for_each(struct blocking *server)
     }
 }
 
-/* Threads are detached: nobody is told when the last one has ended. */
+/* Threads are detached: the last one ends without a notification. */
 static void serve_by_threads(struct blocking *server)
 {
     const struct timespec a_little = {.tv_nsec = NS_PER_MS};
@@ -106,7 +106,7 @@ static void serve_by_threads(struct blocking *server)
     }
 }
 
-/* All processes are in a group of their own, so that they can be told to stop together. */
+/* All processes are in a group of their own, so that one signal stops them all. */
 static void serve_by_processes(struct blocking *server)
 {
     (void)setpgid(0, 0); /* whose process leads a session, leads a group already */

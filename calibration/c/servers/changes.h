@@ -1,4 +1,4 @@
-/* Changes of interest that the kernel has not been told yet, at most one a descriptor.
+/* Changes of interest that the kernel has not received yet, at most one a descriptor.
  *
  *   watch ──► list of descriptors, in order of their first change ──before the wait──► one call
  */
@@ -21,13 +21,13 @@ void changes_close(struct changes *changes);
 
 void changes_add(struct changes *changes, int fd);
 
-/* Forget the change of *fd*, if there is one: it will not be told. */
+/* Forget the change of *fd*, if there is one: it will not reach the kernel. */
 void changes_drop(struct changes *changes, int fd);
 
-/* All have been told. */
+/* The kernel has received all changes. */
 void changes_clear(struct changes *changes);
 
-/* What a server wants of its descriptors that tells the kernel of all changes before a wait. */
+/* A server's interests, in mechanisms that pass all changes to the kernel before a wait. */
 struct interests {
     size_t fds_max;
     uint8_t *wanted;  /* of each descriptor, 0 if not watched */
@@ -42,7 +42,7 @@ void interests_close(struct interests *interests);
 /* 0, or -1 with errno set to EBADF. */
 int interests_watch(struct interests *interests, int fd, uint32_t wanted);
 
-/* Whether the kernel has to be told, 0 or 1; or -1 with errno set to EBADF. */
+/* Whether the kernel needs the change, 0 or 1; or -1 with errno set to EBADF. */
 int interests_unwatch(struct interests *interests, int fd);
 
 #endif

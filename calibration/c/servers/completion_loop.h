@@ -1,4 +1,4 @@
-/* The micro web server of completions: one thread that is told what was done, not what may be.
+/* The micro web server of completions: one thread that is notified of finished operations.
  *
  *   ring_enter() ──► accepted: receive                                ─┐
  *               ├──► received: reply, and linked to it what is next   ─┼──► ring_enter()

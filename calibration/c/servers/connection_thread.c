@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Whom threads that begin for a connection serve: all that they are told is a descriptor, as memory
+/* The server of a connection's thread. The thread receives only a descriptor, as memory
  * that one thread allocates and another one frees would cost more than the thread. */
 static struct blocking *served;
 
@@ -30,8 +30,8 @@ void connection_threads_prepare(struct blocking *server)
     }
 }
 
-/* Who stops the server looks at the marks after it has said so. Processes are told by a signal, and
- * to write a page that they share would copy it. */
+/* The stopping thread reads the marks after setting the stop flag. Processes get a signal instead:
+ * writing a page that they share would copy it. */
 static void mark(struct blocking *server, int fd, unsigned char open)
 {
     if (server->threads != THREADS_PROCESSES) {

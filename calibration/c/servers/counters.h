@@ -29,7 +29,7 @@
     COUNTER(notices)          /* what they brought: signals, or epoll's events */                  \
     COUNTER(notices_unwanted) /* of these: of a closed descriptor, or of no interest */            \
     COUNTER(overflows)        /* times that signals were lost and all was polled */                \
-    COUNTER(updates)          /* epoll_ctlv, dev_poll, aio_poll: calls that told of interest */    \
+    COUNTER(updates)          /* epoll_ctlv, dev_poll, aio_poll: calls that set interest */        \
     COUNTER(spawns)           /* blocking: threads or processes begun for a connection */          \
     COUNTER(spawn_again)      /* blocking: connections closed as there were too many */
 

@@ -1,4 +1,4 @@
-/* Level-triggered epoll, told of all changes of interest of a loop by one call.
+/* Level-triggered epoll; one call passes all of a loop's changes of interest.
  *
  *   changes ──epoll_ctlv() before the wait──► interest in the kernel ──epoll_wait()──► events
  *
@@ -20,7 +20,7 @@
 struct ctlv_state {
     struct counters *counters;
     int epoll_fd;
-    struct interests interests; /* whether one is registered tells ADD from MOD */
+    struct interests interests; /* registered or not decides between MOD and ADD */
     struct epoll_ctlv_entry *entries;
     struct epoll_event *ready; /* what the kernel fills */
 };

@@ -1,4 +1,4 @@
-/* Edge-triggered epoll: registered once, told of changes only; the server remembers the states.
+/* Edge-triggered epoll: registered once, reports changes only; the server remembers the states.
  *
  *   change of a descriptor ──► ready list ──epoll_wait()──► readiness ──► events until it blocks
  *
@@ -58,7 +58,7 @@ static int edge_watch(void *opaque, int fd, uint32_t interest)
     }
     struct epoll_event both = {.events = EPOLLIN | EPOLLOUT | EPOLLET, .data.fd = fd};
     bool is_new = !readiness_watches(&state->readiness, fd);
-    readiness_watch(&state->readiness, fd, interest, 0); /* the kernel tells the state it has */
+    readiness_watch(&state->readiness, fd, interest, 0); /* the kernel reports the current state */
     return is_new ? epoll_ctl(state->epoll_fd, EPOLL_CTL_ADD, fd, &both) : 0;
 }
 

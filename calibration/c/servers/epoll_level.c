@@ -18,7 +18,7 @@ struct epoll_state {
     uint32_t flags; /* of connections */
     int epoll_fd;
     int first_fd;              /* the listener; -1: nothing was watched yet */
-    uint8_t *interest;         /* of each descriptor, 0 if not watched: tells ADD from MOD */
+    uint8_t *interest;         /* of each descriptor, 0 if not watched: selects ADD or MOD */
     struct epoll_event *ready; /* what the kernel fills */
 };
 

@@ -3,8 +3,8 @@
  *   epoll_ctl() at open and close ──► kernel ──epoll_wait()──► events ──interest now?──► events
  *                                                                     └── no: discarded
  *
- * Who is not writing could write, so nearly every wait returns at once with events to discard:
- * that is the price of the calls saved. Called epoll2 in the source.
+ * A connection without a reply to write is writable, so nearly every wait returns at once with
+ * events to discard: this is the cost of the saved calls. Called epoll2 in the source.
  * Source: Gammo, Brecht, Shukla, Pariag 2004, section 3.3.
  */
 #include "counters.h"

@@ -109,7 +109,7 @@ static int map_rings(struct ring *ring, const struct io_uring_params *params)
     ring->completions = (struct io_uring_cqe *)(void *)((char *)ring->rings + params->cq_off.cqes);
     uint32_t *order = (uint32_t *)(void *)((char *)ring->rings + params->sq_off.array);
     for (uint32_t i = 0; i < params->sq_entries; i++) {
-        order[i] = i; /* submissions are taken in their own order, always */
+        order[i] = i; /* submissions always keep their order */
     }
     return 0;
 }
@@ -129,7 +129,7 @@ int ring_open(struct ring *ring, size_t fds_max)
         return -1;
     }
     if (!(params.features & IORING_FEAT_SINGLE_MMAP) || !(params.features & IORING_FEAT_NODROP)) {
-        errno = ENOSYS; /* no kernel that knows the flags lacks these */
+        errno = ENOSYS; /* every kernel with the flags has these */
         return -1;
     }
     return map_rings(ring, &params) != 0 ? -1 : register_buffers(ring);

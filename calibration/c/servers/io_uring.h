@@ -48,7 +48,7 @@ struct ring {
     char (*buffers)[RING_BUFFER_BYTES];
     /* -- state -- */
     uint32_t n_submitted; /* ever, by position in the ring */
-    uint32_t n_entered; /* of these, told to the kernel */
+    uint32_t n_entered; /* of these, passed to the kernel */
     uint32_t n_seen; /* completions, ever */
     uint16_t n_given; /* buffers, ever */
 };
@@ -67,7 +67,7 @@ struct ring_completion {
 int ring_open(struct ring *ring, size_t fds_max);
 void ring_close_all(struct ring *ring);
 
-/* Make room for a chain, telling the kernel what there is if need be. 0, or -1 with errno set. */
+/* Make room for a chain, submitting entries if necessary. 0, or -1 with errno set. */
 int ring_make_room(struct ring *ring);
 
 /* Submit with the next ring_enter. A submission that is *linked* is followed by the next one when it
@@ -78,8 +78,8 @@ void ring_receive(struct ring *ring, int fd);
 void ring_send(struct ring *ring, int fd, const struct msghdr *message, bool linked);
 void ring_close(struct ring *ring, int fd);
 
-/* Have all that was submitted done, and sleep until there is a completion, if so told. 0, or -1 with
- * errno set; neither a signal nor the end of a little time is an error. */
+/* Execute all submissions, and sleep until there is a completion if requested. 0, or -1 with errno
+ * set; neither a signal nor the end of a little time is an error. */
 int ring_enter(struct ring *ring, enum ring_wait wait);
 
 /* Take the oldest completion; false: there is none. */

@@ -39,8 +39,8 @@ struct mechanism {
      * Return their number, or -1 with errno set. EINTR is not an error: 0. */
     int (*wait)(void *state, struct event *events, size_t events_max);
     void (*close)(void *state);
-    /* Optional: the last call on `fd` for `interest` would have blocked. A mechanism that tells of
-     * changes has to know, one that tells of states looks for itself. */
+    /* Optional: the last call on `fd` for `interest` would have blocked. A mechanism that reports
+     * changes needs this call; one that reports states does not. */
     void (*blocked)(void *state, int fd, uint32_t interest);
     /* Optional, before the first wait: where to count what only this mechanism does. */
     void (*count_into)(void *state, struct counters *counters);

@@ -1,5 +1,5 @@
-/* What every program here needs: options with limits, errors in one line, the descriptor limit,
- * and one flag that says "stop".
+/* Common parts of all programs: options with limits, errors in one line, the descriptor limit,
+ * and one flag for stopping.
  */
 #ifndef CALIBRATION_PROGRAM_H
 #define CALIBRATION_PROGRAM_H
@@ -14,7 +14,7 @@
 #define NS_PER_MS 1000000LL
 #define NS_PER_US 1000LL
 
-/* No program runs longer than this, whatever it is told. */
+/* No program runs longer than this, with any options. */
 #define SECONDS_LIMIT 3600
 
 enum exit_code { EXIT_FAILED = 1, EXIT_REFUSED = 2 };
@@ -50,7 +50,7 @@ bool parse_integer(const char *text, int64_t *value);
 
 struct sockaddr_in parse_address(const char *address, int64_t port);
 
-/* Make exactly *fds_max* descriptors available to this process, or say why not. */
+/* Make exactly *fds_max* descriptors available to this process, or fail with the reason. */
 void limit_descriptors(int64_t fds_max);
 
 /* Let no more than *signals_max* signals be queued: those of all processes of this user count. */

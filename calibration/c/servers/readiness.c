@@ -89,7 +89,7 @@ void readiness_unwatch(struct readiness *readiness, int fd)
 bool readiness_mark(struct readiness *readiness, int fd, uint32_t ready)
 {
     if (!readiness_watches(readiness, fd)) {
-        return false; /* told before the descriptor was closed */
+        return false; /* reported before the descriptor was closed */
     }
     readiness->ready[fd] = (uint8_t)(readiness->ready[fd] | ready);
     if (!(ready & readiness->interest[fd])) {

@@ -1,11 +1,11 @@
-/* What a server knows of its descriptors when the kernel tells of changes and not of states.
+/* A server's record of its descriptors, for kernels that report changes and not states.
  *
  *   kernel: fd became ready ──► mark ──► pending, in order of arrival ──► take ──► events
- *   server: fd would block  ──► blocked: not pending until the kernel tells of it again
+ *   server: fd would block  ──► blocked: not pending until the kernel reports it again
  *
- * A change is told once. So a descriptor stays pending until a call on it would have blocked, and
- * is given to the server again and again until then: none of what was told is lost, whether the
- * server takes one connection a notification or all.
+ * The kernel reports a change once. So a descriptor stays pending until a call on it would have
+ * blocked, and each wait returns it until then: no report is lost, whether the server accepts one
+ * connection an event or all.
  * Source: Gammo, Brecht, Shukla, Pariag 2004, section 3.2 (edge-triggered epoll).
  */
 #ifndef CALIBRATION_READINESS_H
@@ -28,7 +28,7 @@ struct readiness {
     size_t n_listed;
 };
 
-/* How a mechanism asks the kernel, marking what it hears; -1 with errno set on failure. */
+/* How a mechanism asks the kernel and marks the reported descriptors; -1 with errno on failure. */
 typedef int readiness_ask(void *state, bool block, size_t events_max);
 
 /* 0, or -1 with errno set if out of memory; may be closed in both cases. */
@@ -42,12 +42,12 @@ bool readiness_watches(const struct readiness *readiness, int fd);
 void readiness_watch(struct readiness *readiness, int fd, uint32_t interest, uint32_t at_first);
 void readiness_unwatch(struct readiness *readiness, int fd);
 
-/* The kernel says that *fd* is ready. Return whether that is of interest now. */
+/* The kernel reports that *fd* is ready. Return whether that is of interest now. */
 bool readiness_mark(struct readiness *readiness, int fd, uint32_t ready);
 void readiness_blocked(struct readiness *readiness, int fd, uint32_t interest);
 
-/* The wait of a mechanism: give what is pending, asking the kernel every second time at least, so
- * that a descriptor that never blocks cannot keep the others from being heard of. */
+/* The wait of a mechanism: return pending descriptors, but ask the kernel at least every second
+ * time, so that a descriptor that never blocks cannot hide the others. */
 int readiness_wait(struct readiness *readiness, readiness_ask *ask, void *state,
                    struct event *events, size_t events_max);
 

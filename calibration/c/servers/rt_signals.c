@@ -1,4 +1,4 @@
-/* Queued signals, taken one a call: the kernel tells of each event, not of states.
+/* Queued signals, one taken by each call: the kernel reports events, not states.
  *
  *   event ──► queue of signals, bounded by RLIMIT_SIGPENDING ──sigwaitinfo()──► one event
  *

@@ -156,7 +156,7 @@ static void print_ready(int listener_fd)
     }
 }
 
-/* What one request takes, for whoever wants to know how long a step was taken to be. */
+/* Print the work of one request as a time and as a number of steps. */
 static void print_work(const struct options *options)
 {
     if (options->request_us > 0 &&

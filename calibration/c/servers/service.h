@@ -1,8 +1,8 @@
-/* A service: what answers the clients, by one of the mechanisms or without any.
+/* A service: the part of the server that replies to clients, with or without a mechanism.
  *
  *   options ──► prepare ──► listener ──► open ──► `ready` ──► serve ──► close
  *
- * server.c goes through these steps and has the table; a service knows neither.
+ * server.c goes through these steps and has the table; a service uses neither.
  */
 #ifndef CALIBRATION_SERVICE_H
 #define CALIBRATION_SERVICE_H
@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The command line; `server --help` says what each one means. */
+/* The command line; `server --help` explains each option. */
 struct options {
     const char *mechanism;
     const char *address;

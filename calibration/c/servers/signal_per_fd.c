@@ -1,4 +1,4 @@
-/* Queued signals, at most one a descriptor: the kernel tells that something happened, once.
+/* Queued signals, at most one a descriptor: the kernel reports once that something happened.
  *
  *   event ──► bit of the descriptor clear? ──► queue of signals ──sigwaitinfo(), clears──► one event
  *
@@ -22,7 +22,7 @@ static void *signal_per_fd_open(size_t fds_max)
     }
     queue->coalesced = true;
     if (fcntl(STDIN_FILENO, F_SIGNAL_PER_FD, (unsigned long)fds_max) != 0) {
-        errno = errno == EINVAL ? ENOSYS : errno; /* as fcntl says that it knows no such command */
+        errno = errno == EINVAL ? ENOSYS : errno; /* fcntl returns this for an unknown command */
         rt_signals.close(queue);
         return NULL;
     }

@@ -47,7 +47,7 @@ int signal_queue_watch(void *opaque, int fd, uint32_t interest)
     return 0;
 }
 
-/* Signals of a descriptor that stays open still come, and are not heard. */
+/* Signals of a descriptor that stays open still come, and are ignored. */
 int signal_queue_unwatch(void *opaque, int fd)
 {
     struct signal_queue *queue = opaque;
@@ -106,7 +106,7 @@ int signal_queue_recover(struct signal_queue *queue)
 {
     nfds_t n_fds = 0;
     queue->counters->overflows++;
-    /* First flush, then poll: what happens in between is told twice and not never. */
+    /* First flush, then poll: an event in between is reported twice instead of lost. */
     if (flush(queue->signal_number) != 0 || flush(SIGIO) != 0) {
         return -1;
     }

@@ -1,6 +1,6 @@
-/* Readiness told by queued signals: what the mechanisms that read the queue have in common.
+/* Readiness by queued signals: the common part of the mechanisms that read the queue.
  *
- *   fcntl: F_SETSIG, F_SETOWN, O_ASYNC ──► event on fd ──► queue of signals ──► heard ──► readiness
+ *   fcntl: F_SETSIG, F_SETOWN, O_ASYNC ──► event on fd ──► queue of signals ──► taken ──► readiness
  *                                                          │ full: the event is lost
  *                                                          └─► SIGIO ──► flush, poll all
  *
@@ -38,7 +38,7 @@ int signal_queue_unwatch(void *opaque, int fd);
 void signal_queue_blocked(void *opaque, int fd, uint32_t interest);
 void signal_queue_count_into(void *opaque, struct counters *counters);
 
-/* One signal was taken from the queue. Return whether it says that others were lost. */
+/* One signal was taken from the queue. Return whether it reports that others were lost. */
 bool signal_queue_heard(struct signal_queue *queue, int signal_number, int fd, long band);
 
 /* Discard what is queued and ask each descriptor for its state. 0, or -1 with errno set. */

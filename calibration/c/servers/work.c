@@ -9,7 +9,7 @@ enum {
     TRIALS = 401,        /* the first ones wake a CPU that has slept */
 };
 
-/* Each step needs the one before: a CPU takes 4 or 5 cycles for it, whatever else it could do. */
+/* Each step needs the one before: a CPU takes 4 or 5 cycles for it, however wide it is. */
 static void take_steps(uint64_t n_steps)
 {
     uint64_t state = n_steps;
@@ -26,7 +26,7 @@ static int compare_ns(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* The median: few of the trials are interrupted, and none tells of a faster CPU than this one is. */
+/* The median: few trials are interrupted, and no trial is faster than this CPU. */
 static int64_t trial_ns(void)
 {
     int64_t trials_ns[TRIALS];

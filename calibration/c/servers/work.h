@@ -1,11 +1,11 @@
-/* What an application does for a request: user code that keeps the CPU and asks for nothing.
+/* The application's work for a request: user code that keeps the CPU and makes no calls.
  *
  *   read, whole request ──► work_do() ──► write
  *
  * The work is a number of steps, not a time: interrupts and other programs that take the CPU
- * meanwhile make it end later, as they do with an application. A clock would take their time for
- * work: the monotonic one all of it, that of the thread the interrupts (Linux charges them to
- * whoever they interrupt, unless CONFIG_IRQ_TIME_ACCOUNTING is set).
+ * meanwhile make it end later, as in an application. A clock would count their time as work: the
+ * monotonic clock all of it, the thread's clock the interrupts (Linux charges them to the
+ * interrupted thread, unless CONFIG_IRQ_TIME_ACCOUNTING is set).
  */
 #ifndef CALIBRATION_WORK_H
 #define CALIBRATION_WORK_H

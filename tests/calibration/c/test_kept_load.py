@@ -210,7 +210,7 @@ def test_options_that_the_loop_has_no_use_for_are_refused(programs: Path, tmp_pa
     assert_refused(
         programs,
         (*load, str(kept), "--retries", "2"),
-        "load: --retries must be 0 for kept connections, which are reopened again, got 2",
+        "load: --retries must be 0 for kept connections, which are reopened, got 2",
     )
     assert_refused(
         programs,
