@@ -1,10 +1,10 @@
-/* What a guest says to the host: named frames on the debug console.
+/* A guest's output to the host: named frames on the debug console.
  *
  *     NAME LENGTH\n  LENGTH bytes  \n
  *
  * The console is one I/O port that takes a byte at a time and nothing else: no driver, no
- * interrupt, no buffer of the kernel. All frames are written when the job is over, so what they
- * cost in instructions falls into no measurement.
+ * interrupt, no buffer of the kernel. All frames are written when the job is over, so their
+ * instructions are in no measurement.
  */
 #ifndef GUEST_CONSOLE_H
 #define GUEST_CONSOLE_H

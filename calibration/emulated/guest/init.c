@@ -3,8 +3,8 @@
  *     kernel ──► init ──► mounts, limits, entropy, modules, network
  *                  └────► child: the job of /job ──► frames ──► `end`, power off
  *
- * The job runs in a child, so that whatever ends it (one line of complaint, a signal) still
- * becomes a frame: a guest that dies without a word can only be waited for.
+ * The job runs in a child, so that its end (one line of complaint, a signal) always becomes a
+ * frame: otherwise the host could only wait for a guest that died silently.
  */
 #include "console.h"
 #include "job.h"

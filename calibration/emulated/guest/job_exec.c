@@ -22,7 +22,7 @@ void job_exec(void)
         fail("the program was ended by signal %d", WTERMSIG(status));
     }
     if (WEXITSTATUS(status) != 0) {
-        /* It has said why on the standard error that this process shares with it. */
+        /* It has printed why on the standard error that this process shares with it. */
         _exit(WEXITSTATUS(status));
     }
 }

@@ -40,7 +40,7 @@ enum {
 static const char output_path[] = "/tmp/server.out";
 static const char counters_path[] = "/tmp/counters";
 
-/* What the kernel knows of the server process: the time it ran, as the scheduler counts it (all
+/* The kernel's account of the server process: the time it ran, as the scheduler counts it (all
  * that interrupted it included), and how often it gave the CPU away. */
 struct usage {
     int64_t run_ns;
@@ -121,7 +121,7 @@ static void open_wire(struct run *run)
     }
 }
 
-/* The idle population is there when both ends say so. */
+/* The idle population is complete when both ends count it. */
 static void connect_idle(const struct run *run)
 {
     uint64_t n_idle = (uint64_t)job_setting("idle");
@@ -233,8 +233,8 @@ static void print_records(const struct run *run, uint64_t n_records)
     free(bytes);
 }
 
-/* The load begins at a whole second, so that the kernel's tick has the same phase to it whatever
- * was done before: points then differ by what they are, not by when they began. */
+/* The load begins at a whole second, so that the kernel's tick has the same phase after any
+ * preparation: points then do not differ by when they began. */
 static int64_t next_begin_ns(void)
 {
     int64_t earliest_ns = clock_ns(CLOCK_MONOTONIC) + LEAD_NS;

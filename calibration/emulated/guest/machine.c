@@ -115,7 +115,7 @@ static void set_up_netdev(int fd, const char *name, uint32_t address, uint32_t m
     struct ifreq request = {0};
     (void)snprintf(request.ifr_name, sizeof request.ifr_name, "%s", name);
     if (ioctl(fd, SIOCGIFFLAGS, &request) != 0) {
-        return; /* no such device: a job that needs the wire says so itself */
+        return; /* no such device: a job that needs the wire reports it */
     }
     short flags = request.ifr_flags;
     request.ifr_addr = address_of(address);

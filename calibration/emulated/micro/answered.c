@@ -38,7 +38,7 @@ void bench_far_answered(const struct options *options)
     struct samples closes;
     long n = options->burst;
     bool ended = strcmp(options->bench->name, "close_ended") == 0;
-    /* The last connection is done before the first client hears of it. */
+    /* The last connection is complete before the first client receives its packet. */
     uint64_t delay = DELAY_NS + (uint64_t)n * PACKET_NS_MAX;
     pair_open_delayed(&pair, options, n + SPARE_DESCRIPTORS, delay);
     gaps_open(&gaps);

@@ -1,4 +1,4 @@
-/* One connection of which a server is told once: for each request it is armed anew. */
+/* One connection that notifies its server once: each request needs arming it again. */
 #ifndef ARMED_H
 #define ARMED_H
 
@@ -20,7 +20,7 @@ struct armed {
     void (*take)(struct armed *armed);
 };
 
-/* Open all but what tells: there are n connections. */
+/* Open all but the notifying mechanism: there are n connections. */
 void armed_open(struct armed *armed, const struct options *options, long n);
 void armed_close(struct armed *armed);
 int armed_fd(const struct armed *armed);

@@ -102,7 +102,7 @@ void bench_far_block(const struct options *options)
     samples_open(&stolen);
     for (int i = 0; i < REPETITIONS; i++) {
         double wait_ns = 0.0;
-        /* The kernel tells idle time in microseconds: over many cycles that is exact enough. */
+        /* The kernel reports idle time in microseconds: over many cycles that is exact enough. */
         struct wire_status before = far_end_status();
         for (int k = 0; k < CYCLES; k++) {
             struct cycle cycle = sleep_once(&block);

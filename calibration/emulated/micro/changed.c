@@ -1,7 +1,7 @@
-/* Waits of a server that puts changes of interest off until the wait, and tells them by one call.
+/* Waits of a server that delays changes of interest until the wait, and passes them by one call.
  *
  *     B are readable | watch x B | wait_adds: B added, B + 1 events | wait_stays: the same again
- *     all are read | wait_rechecks: B looked at in vain, 1 event | wait_idle: 1 event
+ *     all are read | wait_rechecks: B checked, not ready, 1 event | wait_idle: 1 event
  *     change_rewatch x B | wait_modifies: B modified, 1 event
  *     change_unwatch x B
  *
@@ -71,7 +71,7 @@ void bench_far_changed(const struct options *options)
         time_wait(&changed, i, IDLE, 1);
         time_changes(&changed, i, REWATCH, want_to_write);
         for (long k = 0; k < n; k++) {
-            want_to_read(changed.served, all.server_fds[k]); /* told once, and as it was */
+            want_to_read(changed.served, all.server_fds[k]); /* passed once, without a change */
         }
         time_wait(&changed, i, MODIFIES, 1);
         time_changes(&changed, i, UNWATCH, unwatch);

@@ -45,7 +45,7 @@ void bench_far_deferred_tick(const struct options *options)
     struct pair pair;
     struct samples samples;
     struct gaps gaps;
-    /* No FIN is answered before the tick. */
+    /* No FIN gets a reply before the tick. */
     pair_open_delayed(&pair, options, options->n + SPARE_DESCRIPTORS, 2 * tick_period_ns());
     samples_open(&samples);
     gaps_open(&gaps);
@@ -127,7 +127,7 @@ void bench_far_deferred_sleep(const struct options *options)
         reply(waking.server_fds[0], REPLY_BYTES);
         sleep_until(monotonic_ns() + 2 * far_end_delay_ns() + SETTLE_NS);
     }
-    /* The kernel tells idle time in microseconds: the mean is exact enough. */
+    /* The kernel reports idle time in microseconds: the mean is exact enough. */
     print_mean(&busy, options, options->bench->name, "");
     samples_close(&busy);
     served_close(served);

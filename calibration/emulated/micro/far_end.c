@@ -1,4 +1,4 @@
-/* The peer of the emulated target: a driver, told by ioctl what its clients do and when. */
+/* The peer of the emulated target: a driver that receives the clients' actions by ioctl. */
 #include "far_end.h"
 
 #include <fcntl.h>

@@ -3,8 +3,8 @@
  *        the one CPU                                     no CPU
  *     listener, watched sockets   <-- wire0, delay -->   scripted clients (../wire/wire.h)
  *
- * One instruction is one nanosecond and one tick of the CPU's counter. The clients do what they
- * were told at the nanosecond they were told, so a bench knows when each packet is due. */
+ * One instruction is one nanosecond and one tick of the CPU's counter. The clients act at the
+ * nanosecond of their order, so the due time of each packet is known. */
 #ifndef FAR_END_H
 #define FAR_END_H
 
@@ -39,7 +39,7 @@ struct wire_record clients_play(const struct wire_row *row, uint64_t n_connectio
 /* When the last play began, which its records count from. */
 uint64_t play_begin_ns(void);
 
-/* ---- connections.c, beside what micro.h says ---- */
+/* ---- connections.c, in addition to micro.h ---- */
 
 /* Connections that wait in the listener's queue; and accepting these. */
 void connections_queue(struct connections *connections, long n);
@@ -56,10 +56,10 @@ void spend_instructions(void);
 /* Learn when ticks come; once, before anything that needs to know it. */
 void ticks_learn(void);
 uint64_t tick_period_ns(void);
-/* Sleep until no tick is due for so long, which leaves no deferred work; a period at most. */
+/* Sleep until no tick is due for that time, which leaves no deferred work; a period at most. */
 void await_quiet(uint64_t needed_ns);
 
-/* ---- repeated.c, beside what repeated.h says ---- */
+/* ---- repeated.c, in addition to repeated.h ---- */
 
 /* Print the mean of all: what an allocator does once in a few operations has its share in each. */
 void print_mean(const struct samples *samples, const struct options *options, const char *bench,

@@ -18,7 +18,7 @@ static struct window window_of(uint64_t due_ns, long n)
     return (struct window){due_ns - EARLY_NS, due_ns + (uint64_t)n * PACKET_NS_MAX + SETTLE_NS};
 }
 
-/* What is not read: the kernel has told of each connection, or could not. */
+/* Bytes that are not read: the kernel has reported each connection, or could not. */
 static void send_before(const struct connections *connections)
 {
     for (int i = 0; i < BYTES_BEFORE; i++) {
@@ -29,7 +29,7 @@ static void send_before(const struct connections *connections)
 }
 
 /* Packets on connections that were accepted; of interrupt_data_queued: that still wait for it; of
- * interrupt_data_more: that have bytes which were not read, or told by signals, yet. */
+ * interrupt_data_more: with bytes that were not read, or reported by signals, yet. */
 void bench_far_interrupt(const struct options *options)
 {
     struct pair pair;

@@ -166,7 +166,7 @@ void bench_far_wait_looks(const struct options *options)
         watch(view.served, connections.server_fds[i]);
     }
     connections_ready(&connections, &pair, options->n - 1, 1);
-    wait_for(view.served, 1); /* what is told of before the first wait would delay its look */
+    wait_for(view.served, 1); /* earlier reports would delay the first wait's scan */
     uint64_t most_ns = CALL_NS_MAX + (uint64_t)options->n * LOOK_NS_MAX;
     samples_open(&samples);
     samples_add(&samples, last_seen_ns(wait_sees, &view, most_ns), 1);

@@ -1,4 +1,4 @@
-/* io_uring_enter that sleeps until the one receive that it was told of is done. */
+/* io_uring_enter that sleeps until its only receive is complete. */
 #include "armed.h"
 
 #include "../../c/micro/ring.h"

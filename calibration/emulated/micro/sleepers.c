@@ -141,7 +141,7 @@ void bench_far_sleeps(const struct options *options)
     for (int i = 0; i < REPETITIONS; i++) {
         double call_ns = 0.0;
         uint64_t idle_ns = 0;
-        /* The kernel tells idle time in microseconds: over many cycles that is exact enough. */
+        /* The kernel reports idle time in microseconds: over many cycles that is exact enough. */
         for (int k = 0; k < CYCLES; k++) {
             struct call call = sleep_once(&sleeper, &idle_ns);
             call_ns += (double)call.ns;

@@ -4,12 +4,12 @@
  *     quick   answers   a queue: two delays after the server transmitted
  *             later     a heap: pauses, retries
  *             starts    the next row of a play; the next order of a burst
- *     slow    patience  a queue for each kind, void when their time has come, as a rule
+ *     slow    waiting   a queue of time-outs for each kind, usually void when due
  *             time-outs of a play
  *
- * A packet at load costs a look at three heads. The slow sources are behind one bound: nothing of
- * theirs is due before it, so they are looked at only when it is reached or about to set the timer
- * (the timer must not fire for what is void: that would be an interrupt no network makes).
+ * A packet at load costs a check of three heads. The slow sources are behind one bound: nothing of
+ * theirs is due before it, so they are checked only when it is reached or about to set the timer
+ * (the timer must not fire for a void entry: that would be an interrupt no network makes).
  */
 #include <linux/log2.h>
 #include <linux/minmax.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* What is ordered by hand: connect, send, reset, n times at a steady pace.
+/* Orders by hand: connect, send, reset, n times at a steady pace.
  *
- * What the clients do is part of what an interrupt takes, so an order must cost what the same packet
- * costs in a play. There another start is nearly always expected, and is due before anybody's
- * patience ends; so after the last order of all another one is expected, of nothing.
+ * The clients' work is part of the cost of an interrupt, so an order must cost the same as the
+ * packet in a play. There another start is nearly always expected, before any client's time-out;
+ * so after the last order of all another one is expected, of nothing.
  */
 #include <linux/bottom_half.h>
 #include <linux/string.h>
@@ -21,7 +21,7 @@ struct burst {
 static struct burst bursts[WIRE_BURSTS_MAX]; /* in the order they came */
 static int n_bursts;
 
-/* Before a request's patience ends; long after the window of whoever gives orders. */
+/* Before a request's time-out; long after the window of a program that gives orders. */
 #define NOTHING_AFTER_NS (REQUEST_PATIENCE_NS * 3 / 4)
 
 static struct burst *burst_next(void)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-/* A client: what it does with a packet of the server, or when its own clock says so.
+/* A client: its reaction to a packet of the server, or to its own clock.
  *
  *     NEW ── SYN ──► CONNECTING ── SYN-ACK ──► ESTABLISHED ── last byte, reset, time-out ──► CLOSED
  *
@@ -114,7 +114,7 @@ static void end(u32 number, u64 client_ns, int status)
 		play_ended(number, client_ns, status);
 }
 
-/* End it with a reset, as SO_LINGER of 0 does; before it is established nobody is told. */
+/* End it with a reset, as SO_LINGER of 0 does; before it is established no packet is sent. */
 struct sk_buff *client_give_up(u32 number, u64 at_ns, int status)
 {
 	struct client *client = &far_end.clients[number];

@@ -178,5 +178,5 @@ static void __exit finish(void)
 
 module_init(begin);
 module_exit(finish);
-MODULE_DESCRIPTION("A network whose far end is a scripted population of TCP clients");
+MODULE_DESCRIPTION("A network with a scripted population of TCP clients");
 MODULE_LICENSE("Dual MIT/GPL");

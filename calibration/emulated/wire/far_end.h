@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
-/* What the parts of the module share: one far end, its clients, and what is due at the server.
+/* The interface between the module's parts: one network, its clients, and events due at the server.
  *
  *     interface.c   the timer of the next due packet, NAPI, what the server transmits
  *     agenda.c      what is due when
@@ -10,7 +10,7 @@
  *     device.c      /dev/wire
  *
  * Nothing here locks: the kernel of the target has one CPU, everything that touches this state
- * runs as a softirq or with softirqs off, and the timer's handler only says that it fired.
+ * runs as a softirq or with softirqs off, and the timer's handler only records that it fired.
  */
 #ifndef FAR_END_H
 #define FAR_END_H
@@ -46,7 +46,7 @@ struct client {
 	u32 acknowledged_by_server;
 	u32 request_sequence; /* of the first byte of the latest request */
 	u32 expected; /* sequence number of the server's next byte */
-	u32 acknowledged; /* what the server has been told of it */
+	u32 acknowledged; /* acknowledged to the server */
 	u32 server_timestamp;
 	u32 reply_bytes;
 	u32 reply_left; /* bytes of the awaited reply that are not here yet; 0: none is awaited */
@@ -66,7 +66,7 @@ enum due_kind {
 	DUE_RESET,
 	DUE_ASK, /* a pause between two requests is over */
 	DUE_START, /* the next connection of a play, the number of which is in sequence */
-	DUE_CONNECT, /* ordered by hand; bursts.c says what the fields hold then */
+	DUE_CONNECT, /* ordered by hand; bursts.c defines the fields then */
 	DUE_SEND,
 	DUE_HANG_UP,
 	DUE_NOTHING, /* after the last order: see bursts.c */
@@ -136,7 +136,7 @@ bool agenda_take(struct due *due);
 
 /* ---- clients.c ---- */
 
-/* What the header of a packet from the server says. */
+/* The header of a packet from the server. */
 struct segment {
 	u32 sequence;
 	u32 acknowledged;
@@ -145,7 +145,7 @@ struct segment {
 	bool syn, ack, fin, reset;
 };
 
-/* The server transmits now_ns; whatever the client does about it is put on the agenda. */
+/* The server transmits now_ns; the client's reaction is put on the agenda. */
 void client_receive(u32 number, const struct segment *segment, u64 now_ns);
 /* Do what is due. Return the packet it makes, or NULL. */
 struct sk_buff *client_act(struct due *due);
@@ -153,7 +153,7 @@ struct sk_buff *client_act(struct due *due);
 struct sk_buff *client_connect(u32 number, u64 at_ns);
 struct sk_buff *client_ask(u32 number, u64 at_ns);
 struct sk_buff *client_give_up(u32 number, u64 at_ns, int status);
-/* Is a patience that has come to the head of its queue without object? */
+/* Is a time-out that has come to the head of its queue void? */
 bool client_patience_is_void(const struct due *due);
 
 /* ---- segments.c ---- */
@@ -175,7 +175,7 @@ struct sk_buff *play_start(const struct due *due);
 /* What happened to a client of the play at client_ns of its own time. */
 void play_connected(u32 number, u64 client_ns);
 void play_ended(u32 number, u64 client_ns, int status);
-bool play_is_past(u64 now_ns); /* its time is up, whoever is still open */
+bool play_is_past(u64 now_ns); /* its time is up, even with open connections */
 bool play_is_overdue(u32 number, u64 client_ns); /* has the client given up by then? */
 bool play_is_over(u64 now_ns);
 ssize_t play_read(char __user *to, size_t n_bytes, loff_t *position);

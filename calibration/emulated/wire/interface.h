@@ -5,7 +5,7 @@
 
 #include "far_end.h"
 
-/* An empty packet with room for so many bytes; NULL is counted as lost. Only while polling. */
+/* An empty packet with room for that many bytes; NULL is counted as lost. Only while polling. */
 struct sk_buff *interface_packet(unsigned int bytes);
 
 #endif

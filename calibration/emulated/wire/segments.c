@@ -2,8 +2,8 @@
 /* Packets: IP and TCP headers of the clients written, of the server read, and requests' text.
  *
  * As Linux's own client: timestamps, window scaling and selective acknowledgement are offered.
- * The server must take up the timestamps, as it does unless net.ipv4.tcp_timestamps is 0. No TCP
- * checksum is written or read, which the packets say of themselves.
+ * The server must use the timestamps, as it does unless net.ipv4.tcp_timestamps is 0. No TCP
+ * checksum is written or read, and the packets are marked so.
  */
 #include <linux/ip.h>
 #include <linux/tcp.h>

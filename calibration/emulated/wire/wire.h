@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
-/* /dev/wire: the far end of the network of the emulated target, a population of TCP clients.
+/* /dev/wire: the network of the emulated target, with a population of TCP clients.
  *
  *     server program                      module `wire`
  *     ┌────────────┐  wire0, one-way   ┌───────────────────────────────┐
@@ -18,13 +18,13 @@
  *     read()                the records of the play (struct wire_record, in order of start), once
  *                           `playing` is 0; EBUSY before that, ENODATA if nothing was played
  *
- * All fields are 64 bits wide and little-endian. Times are nanoseconds; where they are not said to
- * be relative, of CLOCK_MONOTONIC. A connection has a number, counted from 0 since WIRE_CONFIGURE
+ * All fields are 64 bits wide and little-endian. Times are nanoseconds of CLOCK_MONOTONIC unless
+ * marked as relative. A connection has a number, counted from 0 since WIRE_CONFIGURE
  * over all that were begun by hand or by a play; no two connections of one boot have the same
  * address and port. Values beyond the limits below are refused with EINVAL; calls before
  * WIRE_CONFIGURE with ENXIO; a wire0 that is down with ENETDOWN.
  *
- * Client-side times. A client does everything at the instant a packet or its own clock tells it to:
+ * Client-side times. A client acts at the instant of a packet or of its own clock:
  * what it sends at t is at the server at t + delay_ns, or at the first moment after that at which
  * the CPU takes the interrupt. `at_ns` below are such client-side times (0 or past: now).
  */
@@ -61,8 +61,8 @@ struct wire_configure {
 	uint64_t delay_ns; /* one way, the same in both directions; 50000 in the campaign */
 	uint64_t port; /* of the server, 1 to 65535 */
 	uint64_t connections_max; /* room for this many, 100 bytes each, begun by hand and by plays */
-	uint64_t quick_acks; /* so many data segments of each connection are acknowledged by a packet
-			      * of their own at once, however soon the client has something to say;
+	uint64_t quick_acks; /* this many data segments of each connection are acknowledged by a packet
+			      * of their own at once, even if the client has data to send soon;
 			      * 0 to 65535. 0: acknowledgements ride along; Linux's client: up to 16 */
 };
 
@@ -86,7 +86,7 @@ struct wire_play {
 	uint64_t end_ns; /* absolute; no connection is begun at or after it */
 	uint64_t drain_ns; /* the play is over at end_ns + drain_ns at the latest; what is open by
 			    * then has status 5 and its client resets it at its next packet */
-	uint64_t timeout_ns; /* a connection unfinished so long after its start is reset; 0: never */
+	uint64_t timeout_ns; /* a connection unfinished this long after its start is reset; 0: never */
 	uint64_t first; /* out: number of the play's first connection */
 };
 
@@ -104,7 +104,7 @@ enum {
 			      * at the last byte of the reply */
 };
 
-/* What a connection that is not (or no longer) there is told to send is not sent. */
+/* An order to send on a connection that does not (or no longer) exist is ignored. */
 struct wire_send {
 	uint64_t first;
 	uint64_t n;
@@ -153,7 +153,7 @@ struct wire_status {
 enum {
 	WIRE_STATUS_REPLIED = 0,
 	WIRE_STATUS_TIMEOUT = 1,
-	WIRE_STATUS_REFUSED = 2, /* the SYN was answered by a reset */
+	WIRE_STATUS_REFUSED = 2, /* a reset followed the SYN */
 	WIRE_STATUS_RESET = 3, /* by the server, or closed before the reply was complete */
 	WIRE_STATUS_OPEN = 5,
 };

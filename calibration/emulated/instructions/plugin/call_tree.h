@@ -21,7 +21,7 @@ enum root {
 	ROOT_USER,
 	ROOT_CALL, /* its children are the system calls, below them the path from the entry */
 	ROOT_CALL_UNNAMED, /* a system call of which only the entry was executed so far */
-	ROOT_INTERRUPT, /* taken in user or kernel mode */
+	ROOT_INTERRUPT, /* arrives in user or kernel mode */
 	ROOT_INTERRUPT_IDLE, /* taken by the idle task */
 	ROOT_IDLE_DOWN, /* the idle task on its way to the halt */
 	ROOT_IDLE_UP, /* from the halt to the next task */

@@ -5,8 +5,8 @@
  * Calls and returns are paired by the stack slot of the return address, one shadow stack for each
  * region of a stack's size. So it does not matter that tasks are switched in the middle of a call,
  * that a function ends with a jump to another one, or that some assembly returns from elsewhere. A
- * kernel entry from user mode finds its stack empty, whatever was thought to be on it before:
- * errors do not outlive a system call.
+ * kernel entry from user mode empties its stack, with any entries left by mistake: errors do not
+ * outlive a system call.
  *
  * An interrupt has a path of its own. It suspends the path that it interrupts until the iret.
  *

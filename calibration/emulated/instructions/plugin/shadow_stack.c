@@ -30,7 +30,7 @@ struct frame *stack_top(struct stack *stack)
 void stack_push(struct stack *stack, struct frame frame)
 {
 	if (stack->n_frames == FRAMES_MAX)
-		abort(); /* 16 KiB do not hold so many: the pairing is broken */
+		abort(); /* more than 16 KiB can hold: the pairing is broken */
 	stack->frames[stack->n_frames++] = frame;
 }
 

@@ -1,4 +1,4 @@
-/* The stacks of a kernel as far as calls tell: where the return addresses are, and whose they are.
+/* The stacks of a kernel as far as calls show them: where return addresses are, and whose they are.
  */
 #ifndef SHADOW_STACK_H
 #define SHADOW_STACK_H

@@ -4,10 +4,10 @@
  *   write(pollfd[]) ──► items ◄──hint── wake-up of the descriptor's wait queue
  *                         │
  *   ioctl(DP_POLL) ──► scan all: hinted, or ready in the last scan? ──► ask the file ──► pollfd[]
- *                                neither: what the last scan found, not ready, still holds
+ *                                neither: the last scan's result, not ready, still holds
  *
- * A hint tells that something changed, not what. It is taken for changes towards ready only: what
- * was not ready stays so until a hint, what was ready is asked again in each scan.
+ * A hint means that something changed, not what. It counts only as a change towards ready: a file
+ * that was not ready stays so until a hint, a file that was ready is asked again in each scan.
  * The scan touches each item, so a call still costs something for each descriptor watched.
  * Left out of the original: the result area shared by mmap.
  *
