@@ -146,16 +146,17 @@ int main(int argc, char **argv)
     const char *only = NULL;
     bool lists = false, quick = false;
     const struct option_spec specs[] = {
-        {"only", OPTION_TEXT, &only, 0, 0, "ask these families or rules, with commas between them"},
+        {"only", OPTION_TEXT, &only, 0, 0, "ask only these families or rules, separated by commas"},
         {"quick", OPTION_FLAG, &quick, 0, 0, "leave out the rules that take 4 s or longer"},
-        {"alone", OPTION_FLAG, &alone, 0, 0, "nobody else uses this machine: make no namespaces"},
+        {"alone", OPTION_FLAG, &alone, 0, 0,
+         "make no namespaces: only for a machine without other users"},
         {"list", OPTION_FLAG, &lists, 0, 0, "print the names of the rules"},
     };
     parse_options("questions to the running kernel, one JSON answer a line", specs,
                   sizeof specs / sizeof specs[0], argc, argv);
     struct question slow[RULES_MAX];
     size_t n_slow = 0, n = 0;
-    /* Those that take long sleep most of the time: the others are asked meanwhile, one by one. */
+    /* Long rules sleep most of the time: the others are asked meanwhile, one by one. */
     for (int is_slow = 1; is_slow >= 0; is_slow--) {
         for (size_t f = 0; f < sizeof families / sizeof families[0]; f++) {
             for (const struct rule *rule = families[f].rules; rule->name != NULL; rule++) {

@@ -219,7 +219,7 @@ static void accept_many(void)
     say_list_end();
 }
 
-/* The limit counts that held when the accept was submitted. */
+/* The limit at the time of submitting the accept counts. */
 static void accept_at_limit(void)
 {
     int listener = blocking(listener_open(8));
@@ -246,7 +246,7 @@ static void accept_empty_at_limit(void)
     say_list_end();
 }
 
-/* Whether the client sees an end when a descriptor is closed of which a receive is armed. */
+/* Whether the client sees an end when a descriptor with an armed receive is closed. */
 static void close_armed(void)
 {
     char byte;

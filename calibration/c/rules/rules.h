@@ -1,14 +1,14 @@
-/* rules: questions to the running kernel. Each prints one JSON answer. What a question sets up is
- * its processes', sockets on the loopback and a network namespace of its own. Two reach further:
- * those of softirqs flood CPU 1 for some tenths of a second, and as root some of them have an
- * instance of the kernel's trace, which they remove again. With --alone there is no namespace: a
- * rule changes settings of the machine, and only a guest that ends with its rules is asked so.
+/* rules: questions to the running kernel. Each prints one JSON answer. A question uses only
+ * processes of its own, sockets on the loopback and a network namespace of its own. Two kinds reach
+ * further: the softirq questions flood CPU 1 for some tenths of a second, and as root some of them
+ * create an instance of the kernel's trace and remove it again. With --alone there is no namespace:
+ * a rule then changes settings of the machine, so it is only for a guest that ends with its rules.
  *
  *     {"rule": "select_order", "answer": [1, 2, 3]}
  *     {"rule": "signal_order", "not_asked": "fcntl(F_SETSIG): Operation not permitted"}
  *
- * A rule runs in a child process, which ends with its answer, or after a time at the latest. What
- * the questions mean, and which lines of the kernel answer them: calibration/rules/catalogue.toml.
+ * A rule runs in a child process, which ends with its answer, or at its time limit. The questions
+ * and the kernel lines that decide them are in calibration/rules/catalogue.toml.
  */
 #ifndef RULES_H
 #define RULES_H
@@ -24,14 +24,14 @@ enum { MEMBERS_MAX = 64 };
 
 enum need {
     NEEDS_NETWORK = 1, /* a network namespace of its own, its loopback up */
-    TAKES_LONG = 2,    /* sleeps most of the time: begun first, beside the others */
+    TAKES_LONG = 2,    /* sleeps most of the time: begun first, in parallel with the others */
 };
 
 struct rule {
     const char *name;
     void (*ask)(void);
     unsigned needs;
-    int seconds; /* it is ended after these; 0: RULE_SECONDS */
+    int seconds; /* its time limit; 0: RULE_SECONDS */
 };
 
 enum { RULE_SECONDS = 10 };
@@ -58,13 +58,13 @@ const char *answer_text(void);
 _Noreturn void not_asked(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Return *result*, or end the rule with the reason in errno if it is negative. */
 int sure(long result, const char *call);
-/* What a call returned: its result, or the name of its error in quotes. */
+/* The result of a call, or the name of its error in quotes. */
 const char *outcome(long result);
 const char *as_bool(bool value);
 
 /* ---- children.c ---- */
 
-/* Whether nobody else uses this machine (--alone). */
+/* Whether this machine has no other users (--alone). */
 extern bool alone;
 
 /* Be killed when the parent, which is *parent*, has ended. */
