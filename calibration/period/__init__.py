@@ -1,1 +1,1 @@
-"""Machines of the literature that nobody can measure any more: profiles with ranges."""
+"""Machines of the literature that can no longer be measured: profiles with ranges."""

@@ -1,7 +1,7 @@
 /* Handing over the CPU: one thread sleeps in read(), and another that was woken continues.
  *
  *     write ─► wakes 2 │ read, asleep ─► 2: returns │ write ─► wakes 3 │ read, asleep ─► 3 ...
- *     write            │ read                         one alone, who finds what it wrote
+ *     write            │ read                         one thread alone, which finds its own bytes
  *
  * n threads, or processes, in a ring of pipes, so that the CPU is never idle: the difference is the
  * cost of sleeping and waking without idleness in between, with the caches of n stacks if there are

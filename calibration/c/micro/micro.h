@@ -241,7 +241,7 @@ int move_fd(int fd, long number);
 
 /* ---- connections.c ---- */
 
-/* Connections that the server watches and nobody uses (until `connections_ready`). */
+/* Connections that the server watches and that stay silent (until `connections_ready`). */
 struct connections {
     long n;
     int *server_fds;

@@ -1,6 +1,6 @@
 /* A descriptor handed over in a message on a UNIX socket: sendmsg and recvmsg with SCM_RIGHTS.
  *
- *     sendmsg, sendmsg ...   LAP of them, nobody sleeps in recvmsg     descriptor_sent
+ *     sendmsg, sendmsg ...   LAP of them, no thread sleeps in recvmsg     descriptor_sent
  *     recvmsg, recvmsg ...   the same, each gets a new number          descriptor_received
  *     close ...              what was received, not measured
  *

@@ -8,7 +8,7 @@
  * line at full speed, which fills caches fastest. In every other round they compute instead and
  * touch nothing: the samples are differences, so the effect of time alone cancels out.
  *
- * One thread is both: who touches a line makes no difference to a cache. */
+ * One thread does both: a cache does not depend on which thread touches a line. */
 #include "flights.h"
 
 #include <stdio.h>
@@ -53,7 +53,7 @@ static void ask_all(const struct connections *connections, struct waiter *waiter
     waiter_check(waiter);
     for (long i = 0; i < connections->n; i++) {
         if (receive_bytes(connections->server_fds[i], 1) != 0) {
-            fail("a connection that nobody uses was readable");
+            fail("an idle connection was readable");
         }
     }
 }

@@ -46,7 +46,7 @@ void beside_close(struct beside *beside);
 /* Spin until a random time beside `due`. */
 void beside_wait(struct beside *beside, uint64_t due);
 void beside_add(struct beside *beside, double begun_ns, double taken_ns);
-/* Add to `found` when those began that interrupted nobody: they took no longer than halfway from
+/* Add to `found` the begins of requests without an interrupt: they took no longer than halfway from
  * the calls `without` to those `with` an interrupt. */
 void beside_tell_apart(const struct beside *beside, const struct samples *without,
                        const struct samples *with, struct samples *found);

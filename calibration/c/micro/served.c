@@ -14,7 +14,7 @@ struct served {
     const struct mechanism *calls;
     void *state;
     struct event *events;
-    struct counters counters; /* as the server has them, and nobody reads them here */
+    struct counters counters; /* as the server has them; never read here */
 };
 
 struct served *served_open(const char *mechanism, size_t fds_max)

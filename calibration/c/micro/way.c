@@ -48,7 +48,7 @@ static void send_alone(struct way *way, const int *clients)
     clients_spin(way->pair, SETTLE_NS);
     uint64_t robbed = atomic_load(&way->robbery.robbed);
     if (way->beside.nobody_interrupts) {
-        robbed = begun; /* nobody is robbed */
+        robbed = begun; /* no time is lost */
     } else if (robbed == 0 || since_ns(robbed, begun) < 0) {
         return; /* a timer's tick came first */
     }

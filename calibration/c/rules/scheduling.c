@@ -1,4 +1,4 @@
-/* Who wakes first, how long turns are, and when timers go off. */
+/* Which thread wakes first, how long turns are, and when timers fire. */
 #include "rules.h"
 
 #include <errno.h>
@@ -28,7 +28,7 @@ enum {
     SOON_NS = 300000,
 };
 
-/* ---- who wakes first ---- */
+/* ---- which thread wakes first ---- */
 
 static bool wait_in_accept(int number, void *context)
 {

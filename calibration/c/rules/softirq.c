@@ -1,4 +1,4 @@
-/* How many packets a softirq handles in one go, and who handles the rest.
+/* How many packets a softirq handles at once, and which thread handles the rest.
  *
  *     CPU 0: datagrams ── loopback, steered (RPS) ──► CPU 1: softirq, ksoftirqd, a process
  *
@@ -100,7 +100,7 @@ static struct softnet softnet_now(void)
     return found;
 }
 
-/* Send datagrams that nobody reads; with several segments the receiver takes each apart. */
+/* Send datagrams that are never read; with several segments the receiver splits each. */
 static struct softnet flood(int n_segments)
 {
     static const char zeros[PAYLOAD * SEGMENTS_MAX];

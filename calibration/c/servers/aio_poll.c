@@ -126,7 +126,7 @@ static int aio_poll_watch(void *opaque, int fd, uint32_t interest)
         return -1;
     }
     if (state->armed[fd]) {
-        errno = EBUSY; /* a poll cannot be changed, and nobody wants to */
+        errno = EBUSY; /* a poll cannot be changed */
         return -1;
     }
     if (state->listener_fd == NO_FD) {
@@ -158,7 +158,7 @@ static int aio_poll_unwatch(void *opaque, int fd)
     state->armed[fd] = false;
     state->generation[fd]++;
     long cancelled = syscall(SYS_io_cancel, state->context, &state->polls[fd], &result);
-    /* It ends by an event that nobody waits for; or it has had its event already. */
+    /* It ends by an event that is ignored; or it has had its event already. */
     return cancelled == 0 || errno == EINPROGRESS || errno == EINVAL ? 0 : -1;
 }
 

@@ -1,4 +1,4 @@
-/* Reads a request as it arrives: `GET /BYTES HTTP/1.x`, lines nobody looks at, an empty line. */
+/* Reads a request as it arrives: `GET /BYTES HTTP/1.x`, ignored lines, an empty line. */
 #ifndef CALIBRATION_REQUEST_H
 #define CALIBRATION_REQUEST_H
 

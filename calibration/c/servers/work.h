@@ -16,7 +16,7 @@ struct work {
     uint64_t n_steps; /* of one request */
 };
 
-/* Return the work that takes *us* microseconds of this CPU when nobody else has it. Measures how
+/* Return the work that takes *us* microseconds of this undisturbed CPU. Measures how
  * long a step takes, for some 10 ms, unless *us* is 0. */
 struct work work_of(int64_t us);
 
