@@ -95,7 +95,7 @@ def why_unusable(run: ObservedRun) -> str:
     if not run.accepted:
         return f"it was disturbed: {run.reason}"
     if run.calls:
-        return "its calls were counted , which slows a server down"
+        return "its calls were counted, which slows a server down"
     if run.replied == 0:
         return "the server sent no replies"
     if run.errors.get("status"):
