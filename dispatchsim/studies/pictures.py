@@ -332,7 +332,7 @@ def sensitivity_figure(indices: Sequence[Index], figure: str, *, warnings: Seque
                 max(0.0, getattr(i, f"{kind}_high") - x) for x, i in zip(at, indices, strict=True)
             ]
             rows = [row + offset for row in range(len(indices))]
-            label = "including interactions" if kind == "total" else "alone"
+            label = "total" if kind == "total" else "first order"
             axes.errorbar(
                 at, rows, xerr=[below, above], fmt="o", color=colour, capsize=2, label=label
             )
