@@ -1,4 +1,4 @@
-"""How a run begins: listeners open, the idle population connected, the first clients due.
+"""The start of a run: open listeners, connected idle clients, the first clients due.
 
 descriptors   0 1 2 │ listener, mechanism of each worker │ backend │ idle connections │ free ...
 """
@@ -68,7 +68,7 @@ def beginning(program: Program) -> Callable[[World, int], None]:
                     pass
 
     def _connect_all(world: World) -> None:
-        """Have the idle population be connected, and the connections that clients keep."""
+        """Connect the idle clients, and the connections that clients keep."""
         _divide(world, _accept_all(world, 0, world.n_idle), world.n_idle)
         if world.client.idle_life_ns > 0:
             for c in range(world.n_idle):
@@ -92,7 +92,7 @@ def beginning(program: Program) -> Callable[[World, int], None]:
 
 
 def _connecting_backend(mechanism: Mechanism) -> Callable[[World], None]:
-    """Return the function (world) that has each set watch connections to the backend."""
+    """Return the function (world) that makes each set watch connections to the backend."""
     watch = mechanism.watch
 
     def connect_backend(world: World) -> None:
@@ -112,7 +112,7 @@ def _connecting_backend(mechanism: Mechanism) -> Callable[[World], None]:
 
 
 def _first_set(world: World) -> int:
-    """Return the number of the first set with connections: one that hands them over has none."""
+    """Return the number of the first set with connections: a listening thread's has none."""
     return 1 if hands_over(world) else 0
 
 
@@ -122,7 +122,7 @@ def _n_sets(world: World) -> int:
 
 
 def _join(world: World, sibling: Worker) -> None:
-    """Have *sibling* and its worker each have an end of a UNIX socket; they share all others."""
+    """Give *sibling* and its worker the ends of a UNIX socket; they share all other descriptors."""
     worker = world.workers[sibling.number - world.n_siblings]
     sibling.listener_fd = worker.listener_fd
     sibling.interests.timer_fd = worker.interests.timer_fd
@@ -149,7 +149,7 @@ def _open_listener(world: World, worker: Worker) -> None:
 
 
 def _begin_cpus(world: World) -> None:
-    """Have all other threads begin; a CPU without a thread is idle."""
+    """Start all other threads; a CPU without a thread is idle."""
     begin_others(world)
     for i in range(len(world.cpus)):
         world.cpus[i].idle = world.cpus[i].running == NONE

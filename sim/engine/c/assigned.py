@@ -1,4 +1,4 @@
-"""Whether every variable surely has a value where it is read, and every function at its end.
+"""Check that every variable has a value where it is read, and every function at its end.
 
 Python raises UnboundLocalError at run time; C would read an arbitrary value.
 """

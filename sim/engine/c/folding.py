@@ -55,7 +55,7 @@ def _assumed() -> dict[str, int]:
 
 
 def fits(world: World) -> list[str]:
-    """Return what speaks against the folded variant in *world*: nothing, where it may be taken."""
+    """Return the settings of *world* that rule out the folded variant; empty if it may be used."""
     tables = (
         *(world, world.program, world.overload, world.limits, world.network, world.client),
         *(world.signals, world.blocking, world.kernel, world.machine, world.flood),

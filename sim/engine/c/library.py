@@ -4,8 +4,7 @@
                      ─► its C is kept by that hash ─────────────┐
     a program of one's own ─► translated in each process ───────┴─► sim/native: library of that text
 
-Programs of one's own run with every index and assertion checked; built-in ones are checked by the
-tests.
+Programs of users run with every index and assertion checked; the tests check built-in ones.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ _warned: set[str] = set()
 
 
 class NoEngineWarning(UserWarning):
-    """Runs take the reference engine, as the fast one cannot be had; the message has the cure."""
+    """Runs use the reference engine, as the fast one is unavailable; the message has the cure."""
 
 
 class Engine:
@@ -208,7 +207,7 @@ def why_no_engine() -> str:
 
 
 def share_failures() -> Callable[[], None]:
-    """Return what a new process is to call, so that it does not try again what failed here."""
+    """Return the function that a new process calls, so that it does not repeat failures here."""
     return functools.partial(_take_failures, dict(_failures))
 
 
@@ -235,7 +234,7 @@ def warn_if_no_engine() -> bool:
 
 @contextlib.contextmanager
 def announced_elsewhere() -> Iterator[None]:
-    """Have nothing printed about compiling, in this thread: the caller reports it."""
+    """Suppress messages about compiling in this thread: the caller reports it."""
     before, _here.is_quiet = getattr(_here, "is_quiet", False), True
     try:
         yield

@@ -2,8 +2,8 @@
 
     run_begin ─► run_on ─► Python: room, rows, progress, signals ─► run_on ─► ... ─► run_end
 
-C never calls Python. It returns when something has to grow, when rows run out, and now and then
-anyway, so that Ctrl-C and progress come through; exceptions are Python's own.
+C never calls Python. It returns when memory has to grow, when rows run out, and at intervals, for
+Ctrl-C and progress; exceptions are Python's own.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ def is_at_hand(program: Program, world: World, *, kept_as: str | None = None) ->
 
 @contextlib.contextmanager
 def _explained(program: Program) -> Iterator[None]:
-    """Raise what stands in the way of an engine as one kind of error."""
+    """Raise all obstacles to an engine as one kind of error."""
     try:
         yield
     except CannotTranslateError as error:
