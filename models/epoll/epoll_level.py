@@ -1,4 +1,4 @@
-"""Level-triggered epoll: the kernel keeps the set, and a wait costs only for ready descriptors.
+"""Level-triggered epoll: the kernel keeps the set; a wait takes time for ready descriptors only.
 
                  interrupt            epoll_wait             read, write
             NIC ──────────► ready list ──────────► events ──────────► connection

@@ -253,7 +253,7 @@ def test_event_loops_share_connections_as_they_share_sets(sharing: Sharing) -> N
 @pytest.mark.parametrize(
     ("mechanism", "run", "rule"),
     [
-        ("io_uring", {}, "backend connections must be 0 with io_uring, whose programs ask no"),
+        ("io_uring", {}, "backend connections must be 0 with io_uring, whose program cannot"),
         ("completion_port", {}, "backend connections must be 0 with completion_port"),
         (
             "epoll_level",

@@ -130,7 +130,7 @@ WRONG = [
     ),
     (
         changed("server", mechanism="blocking", busy=True),
-        'server.busy: must be false where server.mechanism is "blocking", whose threads sleep in '
+        'server.busy: must be false where server.mechanism is "blocking", whose threads block in '
         "their calls, got true",
     ),
     (

@@ -91,7 +91,7 @@ def test_a_first_run_that_is_stopped_shows_how_far_it_came(
     assert result.exit_code == 130
     assert "PARTIAL" in result.stdout
     assert "stopped at 40.0 ms of 60.0 ms of simulated time" in result.stdout
-    assert "answered per second" in result.stdout
+    assert "replies per second" in result.stdout
     assert "stopped; nothing was kept" in result.stderr
     content = json.loads(call("run", scenario_path, *options, "--json").stdout)
     assert content["format"] == "dispatchsim-part/2"
@@ -106,7 +106,7 @@ def test_a_run_that_is_stopped_in_its_warm_up_has_no_figures(
     result = call("run", scenario_path, "--profile", profile_path, "--workers", 1)
     assert result.exit_code == 130
     assert "before anything was measured" in result.stdout
-    assert "answered per second" not in result.stdout
+    assert "replies per second" not in result.stdout
 
 
 def test_a_later_run_that_is_stopped_shows_no_part_of_it(

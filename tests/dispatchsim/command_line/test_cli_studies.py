@@ -246,8 +246,8 @@ def test_a_mechanism_that_is_called_otherwise_is_named_once(
     result = call(command, scenario_path, "--profile", profile_path, *SMALL, "--json", *options)
     notes = [line for line in result.stderr.splitlines() if line.startswith("mechanism ")]
     assert notes == [
-        'mechanism "epoll" is epoll_level: Level-triggered epoll: the kernel keeps the set, the '
-        "cost grows with ready connections"
+        'mechanism "epoll" is epoll_level: Level-triggered epoll: the kernel keeps the set; a wait '
+        "takes time for ready descriptors only"
     ]
     content = json.loads(result.stdout)
     first = content if command == "run" else next(iter(content["results"].values()))
