@@ -173,7 +173,7 @@ def test_at_the_limit_of_descriptors_an_accept_is_tried_again() -> None:
         ({"busy": True}, "busy must be false with completion_port, whose threads block in their"),
         ({"accept_limit": 2}, "accept_limit must be 0 with completion_port, whose program has no"),
         ({"sharing": int(Sharing.NOTHING), "workers": 2}, "sharing must be 1 with completion_port"),
-        ({"threads": 1, "workers": 2}, "threads must be 0 with completion_port, whose workers are"),
+        ({"threads": 1, "workers": 2}, "threads must be 0 with completion_port, whose workers all"),
         ({"limiter_gain_permille": 5}, "limiter_gain_permille must be 0 with completion_port"),
         ({"concurrent_threads": -1}, "concurrent_threads must be at least 0, got -1"),
     ],
