@@ -95,6 +95,7 @@ def _without_code(text: str) -> str:
     """Blank out code: between backticks, after a colon of reStructuredText, paths and options."""
     text = re.sub(r"^```.*?^```", _blank, text, flags=re.DOTALL | re.MULTILINE)
     text = re.sub(r"`[^`]*`", _blank, text)
+    text = re.sub(r"\w+(?= = [\"\d])|\w+/(?=\s|$)", _blank, text)
     return re.sub(r"--[\w.-]+|[\w-]*[/_.=][\w/.=-]*\w|\w+-far-end-\w+", _blank, text)
 
 
@@ -121,8 +122,17 @@ def passages(path: Path) -> Iterator[Passage]:
         yield from _of_c(text)
     elif path.suffix == ".toml":
         yield from _comments_of_toml(text)
+    elif path.suffix == ".html":
+        yield Passage(1, _of_html(text))
     elif path.suffix in PROSE:
         yield Passage(1, text)
+
+
+def _of_html(text: str) -> str:
+    """Blank out styles and tags; keep texts and titles, which a page shows."""
+    text = re.sub(r"<style.*?</style>", _blank, text, flags=re.DOTALL)
+    text = re.sub(r'<[^<>]*? title="([^"]*)"[^<>]*>', r" \1 ", text)
+    return re.sub(r"<[^<>]*>", _blank, text)
 
 
 COMMENT_OR_STRING = re.compile(

@@ -1,1 +1,1 @@
-"""Does it tell the truth: predictions against measurements and published results."""
+"""Validation: forecasts against measurements and published results."""

@@ -1,1 +1,1 @@
-"""What the engines are timed against: a program by hand, a first model, general tools."""
+"""Benchmarks of the engines against a C program by hand, a first model and general tools."""

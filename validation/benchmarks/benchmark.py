@@ -1,9 +1,9 @@
-"""Time the engines, C by hand and other simulators side by side in one run.
+"""Time the engines, C by hand and other simulators in one run.
 
     dispatchsim lab bench [--quick] [--only GROUP ...] [--json FILE]        make bench ARGS=--quick
 
-Rates are of the CPU time of the run alone, memory touched before, contestants in turns. Ctrl-C
-prints what was measured until then.
+Rates are per CPU time of the run alone. Memory is touched before, and contestants take turns.
+Ctrl-C prints the results measured so far.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ from .scenarios import SEED
 from .single_queue import available
 from .speed import queue_jobs, speed_jobs, worker_jobs
 
-_WIDTH_MIN = 132  # of the tables where the output is a file, or a narrow terminal
-_INTERRUPTED = 130  # what shells call a process that Ctrl-C has ended
+_WIDTH_MIN = 132  # table width if the output is a file or a narrow terminal
+_INTERRUPTED = 130  # the exit status of a process ended by Ctrl-C, as in shells
 
 JOBS: dict[str, Callable[[Bench], list[Job]]] = {
     "speed": speed_jobs,
@@ -52,21 +52,21 @@ JOBS: dict[str, Callable[[Bench], list[Job]]] = {
     "start": start_jobs,
     "study": study_jobs,
 }
-"""What each group of metrics takes."""
+"""The jobs of each group of metrics."""
 
 
 def benchmark(plan: Plan) -> int:
-    """Measure what *plan* asks for; print it, and write it if there is a file.
+    """Measure the metrics of *plan*, print them, and write them if there is a file.
 
     Returns
     -------
     int
-        The exit status: 0, or 130 after Ctrl-C, when what was measured until then is printed.
+        The exit status: 0, or 130 after Ctrl-C. The results so far are printed.
 
     Raises
     ------
     ChildError, DisagreementError
-        When what was measured until then is printed: a process failed, or outcomes differ.
+        If a process failed, or outcomes differ. The results so far are printed first.
     """
     profile = Profile.read(plan.profile) if plan.profile else example_profile()
     bench = Bench(plan, profile)
@@ -76,7 +76,7 @@ def benchmark(plan: Plan) -> int:
         _measure(bench)
         status, complete = 0, True
     except KeyboardInterrupt:
-        print("stopped: what follows was measured until then", file=sys.stderr)
+        print("stopped: results so far", file=sys.stderr)
     finally:
         facts = facts_of(plan, profile)
         _print(bench, facts)
@@ -108,7 +108,7 @@ def _measure(bench: Bench) -> None:
 
 
 def facts_of(plan: Plan, profile: Profile) -> dict[str, Any]:
-    """Return what a reader must know to judge the results."""
+    """Return the facts needed to judge the results."""
     machine = machine_facts()
     names = ("dispatchsim", "numpy")
     installed = {dist.metadata["Name"].lower() for dist in metadata.distributions()}
@@ -126,7 +126,7 @@ def facts_of(plan: Plan, profile: Profile) -> dict[str, Any]:
 
 
 def _commit() -> str:
-    """Return the commit of the source tree, marked if files have changed since; "unknown"."""
+    """Return the commit of the source tree, marked if files have changed, or "unknown"."""
     command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
     try:
         done = subprocess.run(
@@ -176,8 +176,8 @@ def _print(bench: Bench, facts: dict[str, Any]) -> None:
         + ", ".join(f"{name} {version}" for name, version in versions.items())
     )
     console.print(
-        f"commit {facts['commit']}, profile {facts['profile']}, seed {SEED}, free clients, "
-        f"{bench.plan.connections:,} connections a compiled run"
+        f"commit {facts['commit']}, profile {facts['profile']}, seed {SEED}, clients without CPU "
+        f"cost, {bench.plan.connections:,} connections per compiled run"
     )
     tables = metric_tables(bench.results)
     if bench.results:

@@ -1,8 +1,8 @@
-"""The limit: the model of level-triggered epoll with free clients, written by hand in C.
+"""The speed limit: the model of level-triggered epoll with free clients, by hand in C.
 
-epoll_by_hand.c knows one mechanism and nothing that a run of the benchmark does not need. Its
-outcome equals that of `simulate("epoll_level", ...)` in every entry, unless a softirq hands packets
-over to ksoftirqd. So its speed says how fast this model can be, whatever an engine adds.
+epoll_by_hand.c implements one mechanism, and only the parts that the benchmark needs. Its outcome
+equals that of `simulate("epoll_level", ...)` in every entry, unless a softirq hands packets over to
+ksoftirqd. Its speed is therefore that of this model without the overhead of an engine.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class ByHand(NamedTuple):
     outcome:
         The record of the run, as the engines leave it.
     took:
-        What the timer returned: by default CPU seconds of the run alone.
+        The result of the timer: by default CPU seconds of the run alone.
     bytes_per_connection:
         Bytes of all arrays over all connections, traced and idle.
     """
@@ -87,7 +87,7 @@ def compiled(*more_flags: str) -> ctypes.CDLL:
     Parameters
     ----------
     more_flags:
-        For gcc, after the usual ones.
+        Further flags for gcc.
 
     Raises
     ------
@@ -97,7 +97,7 @@ def compiled(*more_flags: str) -> ctypes.CDLL:
     if shutil.which("gcc") is None:
         raise CompileError("gcc is not installed, C by hand needs it: apt-get install gcc")
     sources = [str(Path(__file__).with_name(name)) for name in _SOURCES]
-    # A library that is loaded needs its file no longer.
+    # A loaded library does not need its file any more.
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder, "epoll_by_hand.so")
         command = ["gcc", *_FLAGS, *more_flags, *sources, "-o", str(target)]
@@ -137,7 +137,7 @@ def run_by_hand(
     Raises
     ------
     ValueError
-        If the run needs something that the program leaves out.
+        If the run needs a feature that the program lacks.
     """
     _check(trace, costs, settings)
     n, idle = len(trace), settings.client.idle
@@ -172,7 +172,7 @@ def run_by_hand(
 
 
 def _with_memory(sampled: Integers, memory: MemorySettings) -> Integers:
-    """Return samples with the columns of memory, of which the program samples what takes it."""
+    """Return samples with the columns of memory, computed from the program's samples."""
     at_ns, n_half, n_queued, n_ready, n_open, n_unread, n_watched = sampled.T
     sockets = n_open * memory.socket_bytes + n_queued * memory.queued_bytes
     columns = {
@@ -197,9 +197,9 @@ def _outcome(
     ends: tuple[int, int],
     written: tuple[tuple[Integers, Integers, Integers], Integers],
 ) -> Outcome:
-    """Return the record of *run*, given its mark and end, and what it has written.
+    """Return the record of *run*, given its mark, its end and its output.
 
-    It has started *n_started* connections.
+    The run has started *n_started* connections.
     """
     mark_ns, duration_ns = ends
     (due_ns, reply_ns, asked_on), samples = written
@@ -209,15 +209,15 @@ def _outcome(
     arrays = [*times, *ledgers, *counts]
     library.by_hand_record(run, *(array.ctypes.data for array in arrays))
     for each in counts:
-        each[Count.SYN_DROPS_ACCEPT_QUEUE] = each[Count.SYN_DROPS]  # it drops SYNs for nothing else
-        # Its last count stands where those begin that it does not have.
+        each[Count.SYN_DROPS_ACCEPT_QUEUE] = each[Count.SYN_DROPS]  # the only reason for drops
+        # It stores its last count where the counts begin that it lacks.
         each[Count.HALF_OPEN_EXPIRED] = each[_LAST_COUNTED]
         each[_LAST_COUNTED] = 0
-    # Free clients know their future: what lies beyond the end has not happened.
+    # Free clients are computed ahead: events beyond the end have not happened.
     due = times[0] <= duration_ns
     intended_ns, connected_ns, done_ns, n_left, was_reset = (column[due] for column in times)
     open_still = (done_ns == NONE) | (done_ns > duration_ns)
-    # A connection that has ended with a request left had all its SYNs dropped, or was reset.
+    # An ended connection with a request left had all its SYNs dropped, or was reset.
     failed = np.where(was_reset > 0, int(Status.RESET), int(Status.DROPPED))
     ended = np.where(n_left > 0, failed, int(Status.REPLIED))
     status = np.where(open_still, int(Status.OPEN), ended)
@@ -248,7 +248,7 @@ def _outcome(
 
 
 def _input(trace: Trace, costs: Costs, settings: RunSettings) -> _Input:
-    """Return what the program is called with, by the names of its fields."""
+    """Return the input of the program."""
     values = {
         **costs.interrupt._asdict(),
         **costs.call._asdict(),
@@ -269,13 +269,13 @@ def _input(trace: Trace, costs: Costs, settings: RunSettings) -> _Input:
 
 
 _NEVER_PAID = ("connect_ns", "crossing_ns", "datagram_ns", "datagram_entry_ns", "acked_ns")
-"""Costs that no run of the program pays: of simulated clients, of floods and of windows; of the way
-into the kernel, which only io_uring and a server in the kernel save
-(models/completions/io_uring.py, models/epoll/other_kernels.py)."""
+"""Costs that the program does not use: of simulated clients, of floods and of windows; of the
+kernel entry, which only io_uring and a server in the kernel save (models/completions/io_uring.py,
+models/epoll/other_kernels.py)."""
 
 
 def _check(trace: Trace, costs: Costs, settings: RunSettings) -> None:
-    """Refuse what the program leaves out."""
+    """Refuse features that the program lacks."""
     program, limits = settings.program, settings.limits
     network, client = settings.network, settings.client
     n_all = len(trace) + client.idle
@@ -316,4 +316,4 @@ def _check(trace: Trace, costs: Costs, settings: RunSettings) -> None:
     }
     for what, wanted in left_out.items():
         if wanted:
-            raise ValueError(f"the program written by hand leaves out {what}")
+            raise ValueError(f"the program written by hand lacks {what}")

@@ -1,6 +1,6 @@
 """The contestants: each simulates a scenario and has its run timed.
 
-The memory of compiled contestants is touched before the run, so that none waits for pages in it.
+The memory of compiled contestants is touched before the run, so the run does not wait for pages.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ FOLDED, GENERAL = "C engine, folded", "C engine, general"
 REFERENCE = "reference"
 COMPILED = (BY_HAND, FOLDED, GENERAL)
 CONTESTANTS = (*COMPILED, REFERENCE)
-_PER_REFERENCE = 25  # connections of a compiled run for one of the reference
-_SLOW_IDLE_MAX = 10_000  # beyond, SimPy alone takes minutes
+_PER_REFERENCE = 25  # connections of a compiled run for each of the reference
+_SLOW_IDLE_MAX = 10_000  # above it SimPy alone takes minutes
 _PAGE_BYTES = 4_096
 
 
@@ -39,7 +39,7 @@ class DisagreementError(RuntimeError):
 
 
 class Ran(NamedTuple):
-    """One run: connections replied, what the timer returned, and the record."""
+    """One run: connections with replies, result of the timer, and record."""
 
     n: int
     took: float
@@ -51,7 +51,7 @@ Engine = Callable[[Scenario], tuple[World, Callable[[], World]]]
 
 
 def missing(name: str) -> str:
-    """Return why a contestant cannot run here; nothing if it can."""
+    """Return why a contestant cannot run here; empty if it can."""
     try:
         if name == BY_HAND:
             compiled()
@@ -70,7 +70,7 @@ def takes_part(name: str, case: Case) -> bool:
 
 
 def connections(name: str, n: int) -> int:
-    """Return the connections of a run of *name*, where a compiled run has *n*."""
+    """Return the number of connections in a run of *name* if a compiled run has *n*."""
     return max(1, n // (_PER_REFERENCE if name == REFERENCE else 1))
 
 
@@ -88,7 +88,7 @@ def run(
     DisagreementError
         If a connection of the trace has no reply.
     ValueError
-        If the contestant leaves out something that the scenario needs.
+        If the contestant lacks a feature of the scenario.
     """
     if name == BY_HAND:
         found = run_by_hand(compiled(), *scenario[1:], timer)
@@ -102,13 +102,13 @@ def run(
         del start
     if ran.n != len(scenario.trace):
         raise DisagreementError(
-            f"{name}: {len(scenario.trace)} connections were offered, {ran.n} had their replies"
+            f"{name}: {len(scenario.trace)} connections were offered, {ran.n} got their replies"
         )
     return ran
 
 
 def record(world: World, scenario: Scenario, took: float) -> Ran:
-    """Return the record of a run that has ended in *world*."""
+    """Return the record of an ended run in *world*."""
     mechanism = program_of(scenario.mechanism).mechanism
     outcome = outcome_of(world, scenario.settings.duration_ns, mechanism)
     return Ran(_replied(outcome), took, outcome)
@@ -145,7 +145,7 @@ ENGINES: dict[str, Engine] = {
 
 
 def touch(world: World) -> None:
-    """Write to every page of every array that *world* holds."""
+    """Write to every page of every array in *world*."""
     for array in _arrays(world, set()):
         if array.size and array.flags.c_contiguous and array.flags.writeable:
             pages = array.reshape(-1).view(np.uint8)[::_PAGE_BYTES]
@@ -153,7 +153,7 @@ def touch(world: World) -> None:
 
 
 def _arrays(value: Any, seen: set[int]) -> Iterator[np.ndarray[Any, Any]]:
-    """Yield the arrays that a record holds, and those of the records that it refers to."""
+    """Yield the arrays of a record, and those of the records it refers to."""
     if isinstance(value, np.ndarray):
         yield value
     elif id(value) not in seen:

@@ -77,7 +77,7 @@ static bool enters_queue(struct run *r, uint64_t c)
     return true;
 }
 
-/* Answer whoever was forgotten with a reset. */
+/* Answer the client of a forgotten connection with a reset. */
 static void answer_with_reset(struct run *r, uint64_t c)
 {
     schedule(r, r->now_ns + r->in.delay_ns, RST, c);
@@ -116,7 +116,7 @@ inlined void ack_arrives(struct run *r, uint64_t c)
         }
         return;
     }
-    bool has_request = connection->n_tries == 0; /* it rides along, as the client is free */
+    bool has_request = connection->n_tries == 0; /* it comes with the ACK, as the client costs no time */
     bool was_queued = enters_queue(r, c);
     if (unlikely(!was_queued && connection->stage == HALF_OPEN && connection->syn_acks == 0)) {
         connection->syn_acks = 1;
@@ -166,7 +166,7 @@ static void syn_ack_timer(struct run *r, uint64_t c)
     schedule(r, r->now_ns + (SECOND_NS << (n_expired + 1)), SYN_ACK_TIMER, c);
 }
 
-/* No SYN was ever answered, or a reset came: the user of a closed loop comes again. */
+/* No SYN got a SYN-ACK, or a reset came: the user of a closed loop starts again. */
 static void fails(struct run *r, struct connection *connection)
 {
     connection->done_ns = r->now_ns;
@@ -221,7 +221,7 @@ static void take_sample(struct run *r)
     schedule(r, r->now_ns + r->in.sample_every_ns, SAMPLE, 0);
 }
 
-/* Let what is due next happen; return whether the run goes on. */
+/* Execute the next due event; return whether the run goes on. */
 inlined bool happen(struct run *r)
 {
     entry due = pop(r);

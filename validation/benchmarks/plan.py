@@ -1,4 +1,4 @@
-"""How much is measured."""
+"""The extent of a benchmark."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from .scenarios import EPOLL
 
 IDLE_MAX = 10_000_000
 GROUPS = tuple(UNITS)
-"""What a run measures unless the options name groups."""
+"""The default groups of metrics."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is measured, and how much of it.
+    """The metrics to measure, and their extent.
 
     Attributes
     ----------
     groups:
         Groups of metrics.
     connections, repetitions:
-        Connections of a run of a compiled contestant, and turns.
+        Connections in a run of a compiled contestant, and number of turns.
     idle, mechanisms:
-        The cases of the speed.
+        The cases of the speed benchmark.
     call_connections, memory_idle:
         Connections of a whole call, idle connections of the largest run.
     quick:
-        Whether everything that takes more than a few seconds is left out.
+        Whether to leave out jobs of more than a few seconds.
     against:
-        The Python of another checkout; None: there is no comparison.
+        The Python of another checkout; None: no comparison.
     profile, json:
-        Files of the costs (None: the shipped ones) and for the results (None: none).
+        Files of the costs (None: the shipped profile) and for the results (None: not written).
     """
 
     groups: tuple[str, ...] = GROUPS
@@ -65,7 +65,7 @@ _QUICK = Plan(
 
 
 class Job(NamedTuple):
-    """One step of the benchmark: the line that shows it, and what it does."""
+    """One step of the benchmark: the line that shows it, and its function."""
 
     text: str
     do: Callable[[], None]
@@ -73,12 +73,12 @@ class Job(NamedTuple):
 
 @dataclass
 class Bench:
-    """A benchmark that is being run.
+    """A running benchmark.
 
     Attributes
     ----------
     outcomes:
-        For each case and number of connections, the fingerprint and who has left it.
+        The fingerprint and its contestants, by case and number of connections.
     """
 
     plan: Plan
@@ -88,7 +88,7 @@ class Bench:
     outcomes: dict[tuple[str, int], tuple[str, list[str]]] = field(default_factory=dict)
 
     def note(self, text: str) -> None:
-        """Have *text* printed below the tables, once."""
+        """Print *text* below the tables, once."""
         if text and text not in self.notes:
             self.notes.append(text)
 
@@ -105,12 +105,12 @@ def plan_of(
     profile: Path | None = None,
     json: Path | None = None,
 ) -> Plan:
-    """Return the plan with what is given; what is absent is as usual, or as in a *quick* one.
+    """Return the plan with the given values; others have the defaults, or those of *quick*.
 
     Raises
     ------
     UserError
-        If a number is out of its range, or a file missing.
+        If a number is out of range, or a file is missing.
     """
     for n in idle:
         if not 0 <= n <= IDLE_MAX:

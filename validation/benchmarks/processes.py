@@ -1,7 +1,7 @@
-"""What takes a process of its own: whole calls, memory, compiling, starting, a study.
+"""Metrics that need a separate process: whole calls, memory, compiling, starting, a study.
 
 A process is measured from outside, by the resources that the kernel accounts to it and to the
-processes that it has waited for (wait4(2)), or prints what it has measured itself.
+processes that it has waited for (wait4(2)), or it measures itself and prints the result.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ began_s = time.process_time()
 summary = call(seconds)
 print(summary.connections.replied / (time.process_time() - began_s))
 """
-"""Prints the connections a second of CPU time of a whole call: drawing, running, summarising. Only
+"""Prints connections per second of CPU time of a whole call: arrivals, run, summary. It uses only
 names that every version has, so that another checkout can run it."""
 CALLS = {"simulate": "simulate and summarise", "stream": "simulate_stream"}
 
@@ -75,7 +75,7 @@ class Child(NamedTuple):
 
 
 def run_child(*command: str, **environment: str) -> Child:
-    """Run a process to its end, in an empty folder: a study reuses the results that it finds.
+    """Run a process to its end in an empty folder, so that a study finds no results to reuse.
 
     Raises
     ------
@@ -98,7 +98,7 @@ def run_child(*command: str, **environment: str) -> Child:
             process.wait()
             raise
         wall_s = time.perf_counter() - began_s
-        # Popen learns here that the process is gone, and does not wait for it again.
+        # Popen then has the exit status, and does not wait for the process again.
         process.returncode = os.waitstatus_to_exitcode(status)
         for file in (output, errors):
             file.seek(0)
@@ -110,7 +110,7 @@ def run_child(*command: str, **environment: str) -> Child:
 
 
 def child_value(function: str, *arguments: str, **environment: str) -> float:
-    """Return the number that a function of this module returns in a process of its own."""
+    """Return the number that a function of this module returns in a separate process."""
     code = f"import sys; from {__name__} import {function}; print({function}(*sys.argv[1:]))"
     child = run_child(sys.executable, "-P", "-c", code, *arguments, **environment)
     return float(child.output.split()[-1])
@@ -122,7 +122,7 @@ def _pythons(bench: Bench) -> dict[str, str]:
 
 
 def call_jobs(bench: Bench) -> list[Job]:
-    """Return whole calls, here and in the other checkout in turns."""
+    """Return the jobs of whole calls, here and in the other checkout in turns."""
     n = bench.plan.call_connections
     settings = scenario_of(bench.profile, Case(OPEN), 1_000)
     rate_per_s = len(settings.trace) * 1e9 / int(settings.trace.at_ns[-1])
@@ -144,7 +144,7 @@ def call_jobs(bench: Bench) -> list[Job]:
 
 
 def memory_jobs(bench: Bench) -> list[Job]:
-    """Return the peak memory of processes with no idle connection, and with very many."""
+    """Return the jobs of peak memory without idle connections, and with very many."""
 
     def peak(idle: int) -> None:
         found = child_value("peak_memory", engine, str(idle), str(bench.plan.connections))
@@ -163,7 +163,7 @@ def peak_case(idle: int) -> str:
 
 
 def compile_jobs(bench: Bench) -> list[Job]:
-    """Return compilations into empty caches: of one engine, and of all built-in ones."""
+    """Return the jobs of compiling into empty caches: one engine, and all built-in ones."""
 
     def build(name: str, what: str) -> None:
         with tempfile.TemporaryDirectory() as folder:
@@ -184,7 +184,7 @@ def compile_jobs(bench: Bench) -> list[Job]:
 
 
 def start_jobs(bench: Bench) -> list[Job]:
-    """Return starts of the command line: with an empty cache, warm, and its help."""
+    """Return the jobs of starting the command line: with an empty cache, warm, and its help."""
 
     def start(case: str, subject: str, python: str) -> None:
         with tempfile.TemporaryDirectory() as folder:
@@ -197,7 +197,7 @@ def start_jobs(bench: Bench) -> list[Job]:
                 run_child(python, "-P", "-m", "dispatchsim", *arguments, **cache),
             )
 
-    # Without a C engine a quick benchmark has no compiled one: a run would take minutes.
+    # Without a C engine a quick benchmark compiles none: a run would take minutes.
     cases = (HELP,) if bench.plan.quick and c.missing(c.GENERAL) else (WARM_RUN, HELP)
     repeated = [
         Job(f"start, turn {turn + 1}: {case}, {subject}", functools.partial(start, case, *who))
@@ -222,7 +222,7 @@ def record_start(bench: Bench, case: str, subject: str, child: Child) -> None:
 
 
 def study_jobs(bench: Bench) -> list[Job]:
-    """Return the comparison of eight mechanisms at twenty loads with three idle populations."""
+    """Return the jobs of comparing eight mechanisms at twenty loads with three idle counts."""
 
     def study(python: str, rates: str, subject: str = "") -> None:
         child = run_child(
@@ -242,15 +242,15 @@ def study_jobs(bench: Bench) -> list[Job]:
     return jobs
 
 
-# In the process of its own
+# In a separate process
 
 
 def peak_memory(engine: str, idle: str, n: str) -> float:
     """Simulate *n* connections beside *idle* ones; return the most memory of this process."""
-    # Not touched beforehand: most of what is there of an idle connection is never looked at.
+    # Not touched beforehand: most data of an idle connection is never read.
     scenario = scenario_of(example_profile(), Case(idle=int(idle)), int(n))
     c.run(engine, scenario, touched=False)
-    # Not ru_maxrss: a process inherits that of its parent.
+    # Not ru_maxrss, which a process inherits from its parent.
     for line in Path("/proc/self/status").read_text().splitlines():
         name, _, value = line.partition(":")
         if name == "VmHWM":
@@ -266,8 +266,8 @@ def compilation(engine: str, what: str) -> float:
     engine:
         The name of the contestant.
     what:
-        "one": of `epoll_level`; "all": of every built-in program. Programs that the folded engine
-        does not fit are left out.
+        "one": `epoll_level`; "all": every built-in program, except those that the folded engine
+        cannot run.
     """
     took_s = 0.0
     for _, program, world in built_in_programs():

@@ -23,7 +23,7 @@ class Target(NamedTuple):
     name, of, over:
         Its name and the metrics; over None: a limit instead of a ratio.
     bound, at_least, aim:
-        The bound, on which side of it values must be, and a better value that was hoped for.
+        The bound, whether values must be at least the bound, and a better value as the aim.
     by_best:
         Whether the best repetitions decide instead of the medians.
     scale:
@@ -103,7 +103,7 @@ TARGETS = (
     _seconds("start", f"{p.WARM_RUN}, wall", 0.7),
     _seconds("start", f"{p.HELP}, wall", 0.3),
 )
-"""Everything that the benchmark must reach."""
+"""The targets of the benchmark."""
 
 
 def verdicts(results: Results) -> list[Verdict]:
@@ -123,7 +123,7 @@ _TITLES = {
     "speed": "One worker, million connections per second of CPU time",
     "workers": "Several workers, million connections per second of CPU time",
     "queue": "M/M/1 at 70%, thousand customers per second of CPU time",
-    "call": "Whole call with drawing and summary, million connections per second of CPU time",
+    "call": "Whole call with arrivals and summary, million connections per second of CPU time",
     "memory": "Memory of a process, MB",
     "compile": "Compiling into an empty cache, seconds of CPU time",
     "start": "Command line, seconds",

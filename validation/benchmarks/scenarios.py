@@ -1,8 +1,8 @@
-"""What is simulated to be timed: a server at 70% of its capacity, or with 64 users.
+"""The timed scenarios: a server at 70% of its capacity, or with 64 users.
 
-The capacity is the rate at which the server would be busy without its waits. 64 users in a closed
-loop saturate it with fuller batches: the fuller a batch, the fewer waits to simulate. Clients are
-free, so that every engine simulates the server alone. A run lasts until its last reply.
+The capacity is the rate that keeps the server busy without its waits. 64 users in a closed loop
+saturate it with fuller batches; fuller batches mean fewer simulated waits. Clients cost no CPU
+time, so every engine simulates the server alone. A run lasts until its last reply.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from ..forecast.baselines import fixed_cost_ns, full_wait_ns
 
 EPOLL = "epoll_level"
 OPEN, CLOSED = 0, 64
-"""Users of the two loads; none: the open loop."""
+"""Users of the two loads; 0: the open loop."""
 LOAD_SHARE = 0.7
 SEED = 1
 _BACKLOG = 65_536  # a scan of a million descriptors lets thousands of connections queue
 _SPARE_FDS = 1_024
-_BATCH = 16  # fewer than 64 users make in any batch: the run is long enough
+_BATCH = 16  # smaller than any batch of 64 users, so the run is long enough
 _SCANS_AFTER = 100
 _SAMPLES = 1_000
 
@@ -53,7 +53,7 @@ class Case(NamedTuple):
 
 
 class Scenario(NamedTuple):
-    """Everything that decides a run."""
+    """The inputs of a run."""
 
     mechanism: str
     trace: Trace
@@ -62,7 +62,7 @@ class Scenario(NamedTuple):
 
 
 def scenario_of(profile: Profile, case: Case, n: int) -> Scenario:
-    """Return the scenario of *case* with *n* connections, of an open loop about as many."""
+    """Return the scenario of *case* with *n* connections (about *n* in an open loop)."""
     costs = profile.costs(case.mechanism, open_connections=case.idle, free_clients=True)
     fds = case.idle + _SPARE_FDS
     point = point_at(mechanism=case.mechanism, idle=case.idle, users=1, fd_limit=fds)
@@ -82,7 +82,7 @@ def scenario_of(profile: Profile, case: Case, n: int) -> Scenario:
         machine=MachineSettings(cpus=case.cpus, interrupt_cpu=EVERY_CPU if case.cpus > 1 else 0),
         client=ClientSettings(idle=case.idle, fd_limit=fd_limit),
         duration_ns=duration_ns,
-        # As many samples of a long run as of a short one.
+        # Long and short runs have equally many samples.
         sample_every_ns=duration_ns // _SAMPLES,
         seed=SEED,
     )

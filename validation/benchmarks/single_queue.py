@@ -1,14 +1,14 @@
-"""M/M/1 on common ground: the same customers in bare SimPy, in Ciw, in salabim and on our engines.
+"""M/M/1 with the same customers in bare SimPy, Ciw, salabim and on the engines.
 
-Each tool models the queue as its own manual does, and takes the same gaps between arrivals and the
-same service times; so each finds the same mean time in system, and only the CPU time differs.
-Ciw and salabim are the optional extra `bench`.
+Each tool models the queue as in its own manual, with the same gaps between arrivals and the same
+service times. So each finds the same mean time in system, and only the CPU time differs. Ciw and
+salabim belong to the optional extra `bench`.
 
-On an engine the queue is a server that does nothing but reply: epoll with a kernel that costs
-nothing, free clients and infinite links. Only the write of the reply takes time, one nanosecond a
-byte, so the size of the reply is the service time. The server takes its events in the order of
-arrival, so the queue is first come, first served. A reply has at least 64 bytes and a time is a
-whole nanosecond: one service in 780 is longer than drawn, by 32 ns where the mean is 50,000.
+On an engine the queue is a server that only replies: epoll with a kernel without costs, free
+clients and infinite links. Only the write of the reply takes time, one nanosecond per byte, so the
+size of the reply is the service time. The server takes events in the order of arrival, so the queue
+is first come, first served. A reply has at least 64 bytes and a time is a whole nanosecond: one
+service in 780 is longer than its random value, by 32 ns with a mean of 50,000.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ class Customers(NamedTuple):
 
 
 class QueueRun(NamedTuple):
-    """What a tool found, and how long it took.
+    """The result of a tool, and its CPU time.
 
-    mean_s is the mean time in system of the customers simulated, in seconds of simulated time;
-    took is the CPU time of the run.
+    `mean_s` is the mean time in system of the simulated customers, in seconds of simulated time;
+    `took` is the CPU time of the run.
     """
 
     customers: int
@@ -58,7 +58,7 @@ class QueueRun(NamedTuple):
 
 
 class MissingToolError(ImportError):
-    """A tool is not installed; the message says how to have it."""
+    """A tool is not installed; the message has the command that installs it."""
 
 
 def draw_customers(n: int, load: float, seed: int) -> Customers:
@@ -173,11 +173,11 @@ TOOLS: dict[str, Callable[[Customers], QueueRun]] = {
     "Ciw": _ciw_queue,
     "salabim": _salabim_queue,
 }
-"""How each tool simulates the queue."""
+"""The function of each tool."""
 
 
 SERVICE_NS = 50_000
-"""The mean service time: that many bytes are far from 64 and far from a full send buffer."""
+"""The mean service time; its number of bytes is far from 64 and from a full send buffer."""
 _KIB = 1024
 _BACKLOG = 65_536
 _SPARE_FDS = 1_024
@@ -202,7 +202,7 @@ def queue_scenario(customers: Customers) -> Scenario:
     settings = RunSettings(
         limits=LimitSettings(backlog=_BACKLOG, fd_limit=n + _SPARE_FDS),
         client=ClientSettings(fd_limit=n + _SPARE_FDS),
-        # Long enough whatever comes: all arrivals, then all services at once.
+        # Always long enough: all arrivals, then all services.
         duration_ns=int(at_ns[-1] + reply_bytes.sum()) + SECOND_NS,
         sample_every_ns=0,
     )

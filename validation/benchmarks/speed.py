@@ -1,8 +1,8 @@
-"""Rates in CPU time of the run: contestants in turns, several workers, M/M/1.
+"""Rates per CPU time of the run: contestants in turns, several workers, M/M/1.
 
-All contestants take one turn after the other, so that a disturbance falls on all alike. Before
-the first turn each simulates every case with few connections; in every run, those with the same
-case and number of connections must leave the same outcome in every entry.
+The contestants take turns, so a disturbance affects all of them. Before the first turn each
+simulates every case with few connections. Runs with the same case and number of connections must
+have the same outcome in every entry.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from .single_queue import TOOLS, QueueRun, available, draw_customers, run_queue,
 SEVERAL = ((4, 1), (4, 2), (16, 4))
 """Workers and CPUs of the cases with several workers."""
 QUEUE = "M/M/1"
-_MEANS_DIFFER = 1e-4  # for times in whole nanoseconds, and 64 bytes a reply
+_MEANS_DIFFER = 1e-4  # for times in whole nanoseconds, and at least 64 bytes per reply
 
 
 def speed_jobs(bench: Bench) -> list[Job]:
-    """Return the runs of one worker: both loads with every idle population."""
+    """Return the runs of one worker: both loads with every idle count."""
     plan = bench.plan
     loads = [(users, idle) for idle in plan.idle for users in (CLOSED, OPEN)]
     cases = [Case(*load, mechanism=name) for name in plan.mechanisms for load in loads]
@@ -124,12 +124,12 @@ def queue_jobs(bench: Bench) -> list[Job]:
 
 
 def check_mean(name: str, ran: QueueRun, n: int, mean_s: float) -> None:
-    """Compare a run of the queue with what it must find.
+    """Compare a run of the queue with the expected result.
 
     Raises
     ------
     DisagreementError
-        If a customer did not leave, or the mean time in system is another.
+        If a customer did not leave, or the mean time in system differs.
     """
     if ran.customers != n:
         raise c.DisagreementError(f"{name}, {QUEUE}: {n} customers came, {ran.customers} left")

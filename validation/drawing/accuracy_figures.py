@@ -1,7 +1,7 @@
-"""The pictures that a report begins with: how far forecasts are off, at a glance.
+"""The first pictures of a report: forecast errors at a glance.
 
-predicted against measured     a point each, bars: noise of the repeats; lines: 1:1 and 15% off
-heat maps                      the median error of a response time, a row a server, by load
+predicted against measured     a mark for each point, bars: noise of repeats; lines: 1:1 and ±15%
+heat maps                      the median error of a response time, by server and load
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from .looks import look_of
 
 _BAR_ALPHA = 0.45
 _FACTOR_MAX = 4.0
-"""Of the colours of a heat map: errors beyond it look alike, and are written in the cell."""
+"""Largest error of a heat map's colours; errors beyond have one colour and are in the text."""
 LOADS = (0.2, 0.4, 0.6, 0.8, 1.0, math.inf)
-"""Upper ends of the columns of a heat map, in shares of the capacity."""
+"""Upper ends of the columns of a heat map, as shares of the capacity."""
 
 
 class Spot(NamedTuple):
-    """A value beside its forecast, in the unit of its panel; NaN ends: one run, or no bar."""
+    """A measured value and its forecast, in the unit of the panel; NaN ends: one run, or no bar."""
 
     mechanism: str
     measured: float
@@ -48,7 +48,7 @@ class _Panel(NamedTuple):
 
 
 def accuracy_figures(scores: Sequence[PointScore]) -> dict[str, Figure]:
-    """Return the figures of those of *scores* that no fit saw, by file name."""
+    """Return the pictures of the held-out points of *scores*, by file name."""
     held_out = [score for score in scores if score.role != "fit"]
     drawn = {}
     with style():
@@ -60,7 +60,7 @@ def accuracy_figures(scores: Sequence[PointScore]) -> dict[str, Figure]:
 
 
 def predicted_against_measured(scores: Sequence[PointScore]) -> Figure:
-    """Return a panel each for knee, capacity, CPU, p50 and p99: forecast against measured."""
+    """Return panels of forecast against measured knee, capacity, CPU, p50 and p99."""
     panels = [
         panel
         for panel in (
@@ -86,7 +86,7 @@ def predicted_against_measured(scores: Sequence[PointScore]) -> Figure:
 
 
 def _spots(scores: Sequence[PointScore], figure: str, *, scale: float = 1.0) -> list[Spot]:
-    """Return the values of *figure* that are scored and above zero, times *scale*."""
+    """Return the scored values above zero of one metric, times *scale*."""
     spots = []
     for score in scores:
         forecast = getattr(score.forecast.central, figure)
@@ -99,7 +99,7 @@ def _spots(scores: Sequence[PointScore], figure: str, *, scale: float = 1.0) -> 
 
 
 def _knee_spots(scores: Sequence[PointScore]) -> list[Spot]:
-    """Return the knees that both curves have; an open end of the noise is that of the bar."""
+    """Return the knees where both curves pass the bound; open noise intervals have no bar end."""
     return [
         Spot(
             knee.server.server.mechanism,
@@ -133,7 +133,7 @@ def _draw_panel(axes: Axes, panel: _Panel) -> None:
         own = [spot for spot in panel.spots if spot.mechanism == mechanism]
         look = look_of(mechanism)
         measured = np.array([spot.measured for spot in own])
-        # An interval that begins below zero is drawn from where the axis begins.
+        # An interval that begins below zero is drawn from the beginning of the axis.
         bars = np.array(
             [(s.measured - max(s.low, ends[0]), max(s.high - s.measured, 0)) for s in own]
         ).T
@@ -150,7 +150,7 @@ def _draw_panel(axes: Axes, panel: _Panel) -> None:
     axes.set_xlabel(f"measured ({panel.unit})")
     axes.set_ylabel(f"forecast ({panel.unit})")
     if panel.is_log:
-        # Where an axis has many decades, labels at 2 and 5 would run into each other.
+        # On an axis of many decades, labels at 2 and 5 would overlap.
         subs = (1.0, 2.0, 5.0) if ends[1] / ends[0] < 50 else (1.0,)
         for axis in (axes.xaxis, axes.yaxis):
             axis.set_major_locator(LogLocator(subs=subs))
@@ -159,7 +159,7 @@ def _draw_panel(axes: Axes, panel: _Panel) -> None:
 
 
 class ErrorGrid(NamedTuple):
-    """Median relative errors with their sign, a row a server and a column a load; NaN: no point."""
+    """Median relative errors with their sign; rows are servers, columns loads; NaN: no point."""
 
     servers: list[str]
     loads: list[str]
@@ -167,7 +167,7 @@ class ErrorGrid(NamedTuple):
 
 
 def error_grid(scores: Sequence[PointScore], figure: str) -> ErrorGrid:
-    """Return the errors of *figure* of the open loops of *scores* by server and load."""
+    """Return the errors of one metric in the open loops of *scores*, by server and load."""
     found: dict[tuple[str, int], list[float]] = defaultdict(list)
     opened = [score for score in scores if score.load_share is not None]
     for score in opened:
@@ -196,13 +196,13 @@ def _load_text(column: int) -> str:
 
 
 def error_by_load(scores: Sequence[PointScore]) -> Figure:
-    """Return the heat maps of the errors of p99 and of p50: a row a server, a column a load."""
+    """Return heat maps of the errors of p99 and p50: rows are servers, columns loads."""
     grids = {name: error_grid(scores, f"{name}_ns") for name in ("p99", "p50")}
     n_rows = max(len(grid.servers) for grid in grids.values())
     figure = Figure(figsize=(11.1, 0.3 * n_rows + 1.6), layout="constrained")
     panels = figure.subplots(1, len(grids), sharey=True)
     for axes, (name, grid) in zip(panels, grids.items(), strict=True):
-        _draw_grid(axes, grid, f"Median error of {name}: + is forecast too high")
+        _draw_grid(axes, grid, f"Median error of {name} (+: forecast too high)")
     panels[0].set_ylabel("server")
     return figure
 

@@ -1,4 +1,4 @@
-"""Figures of a report: measured points with error bars over forecast lines with bands."""
+"""Pictures of a report: measured points with error bars over forecast lines with bands."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _IDLE_LINEAR = 250  # below this, the logarithmic axis of idle connections is li
 _ERROR_MAX = 0.6
 _BIN_WIDTH = 0.025
 SMALL_POINTS = 8.0
-"""Of legends within axes, and of names that are long or many."""
+"""Size of legends within axes, and of long or many names."""
 NOTE_POINTS = 7.0
-"""Of notes at the foot of a picture, and of what is written into bars."""
+"""Size of notes below a picture, and of text in bars."""
 _STYLE: Any = {
     "axes.grid": True,
     "axes.spines.right": False,
@@ -41,30 +41,30 @@ _STYLE: Any = {
     "grid.alpha": 0.25,
     "legend.frameon": False,
     "svg.fonttype": "none",
-    "text.parse_math": False,  # a name is a name, whatever characters it has
+    "text.parse_math": False,  # names are plain text, with any characters
 }
 
-# Matplotlib's settings are of the whole process: two threads that changed them at the same time
-# would draw with each other's, and restore them wrongly for good. A thread may hold it twice.
+# Matplotlib's settings belong to the process. Two threads that changed them at the same time would
+# draw with each other's settings and restore wrong ones. A thread may hold the lock twice.
 _DRAWING = threading.RLock()
 
 
 class ShownFigure(Figure):
-    """A figure that a notebook shows, whether or not pyplot was imported there."""
+    """A picture that a notebook shows even without pyplot."""
 
     def _repr_png_(self) -> bytes:
         return to_png(self)
 
 
 def figures(scores: Sequence[PointScore]) -> dict[str, Figure]:
-    """Return the figures that *scores* have points for, by file name."""
+    """Return the pictures for which *scores* have points, by file name."""
     free = [s for s in scores if s.measured.point.server.accept_limit == 0]
     closed = [s for s in free if s.measured.point.load.loop == "closed"]
     opened = [
         s
         for s in free
         if s.measured.point.load.loop == "open"
-        # Another server than that of the curve, at other rates.
+        # These servers differ from the server of the curve, and have other rates.
         and not s.measured.point.keeps
         and not s.measured.point.server.request_cpu
     ]
@@ -81,7 +81,7 @@ def figures(scores: Sequence[PointScore]) -> dict[str, Figure]:
 
 
 def save_figures(drawn: Mapping[str, Figure], folder: Path) -> list[Path]:
-    """Write the figures *drawn* into *folder* as PNG and SVG, by name; return the paths."""
+    """Write the pictures *drawn* into *folder* as PNG and SVG; return the paths."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
     for name, figure in drawn.items():
@@ -92,7 +92,7 @@ def save_figures(drawn: Mapping[str, Figure], folder: Path) -> list[Path]:
 
 
 def to_svg(figure: Figure, name: str) -> str:
-    """Return *figure* as SVG; *name* keeps its identifiers apart from those of other figures."""
+    """Return a picture as SVG; *name* makes its identifiers unique within a page."""
     buffer = io.BytesIO()
     with style(), mpl.rc_context({"svg.hashsalt": name}):
         figure.savefig(buffer, format="svg", metadata={"Date": None})
@@ -100,7 +100,7 @@ def to_svg(figure: Figure, name: str) -> str:
 
 
 def to_png(figure: Figure) -> bytes:
-    """Return *figure* as PNG."""
+    """Return a picture as PNG."""
     buffer = io.BytesIO()
     with style():
         figure.savefig(buffer, format="png", dpi=150)
@@ -108,7 +108,7 @@ def to_png(figure: Figure) -> bytes:
 
 
 def to_pdf(figure: Figure) -> bytes:
-    """Return *figure* as PDF."""
+    """Return a picture as PDF."""
     buffer = io.BytesIO()
     with style():
         figure.savefig(buffer, format="pdf", metadata={"CreationDate": None})
@@ -117,13 +117,13 @@ def to_pdf(figure: Figure) -> bytes:
 
 @contextmanager
 def style() -> Iterator[None]:
-    """Draw as all figures of a report are drawn; one thread at a time."""
+    """Set the style of all pictures of a report; one thread at a time."""
     with _DRAWING, mpl.rc_context(_STYLE):
         yield
 
 
 def closed_throughput(scores: Sequence[PointScore]) -> Figure:
-    """Return throughput against idle connections: a panel a server, a colour a user count."""
+    """Return throughput against idle connections: panels are servers, colours user counts."""
     names = server_names(scores)
     users = sorted({s.measured.point.users for s in scores})
     n_columns = min(_COLUMNS_MAX, len(names))
@@ -157,7 +157,7 @@ def closed_throughput(scores: Sequence[PointScore]) -> Figure:
 
 
 def server_name(score: PointScore) -> str:
-    """Return the name of a server in pictures: its mechanism, and what sets it apart."""
+    """Return the name of a server in pictures: its mechanism and unusual settings."""
     point = score.measured.point
     parts = [point.server.mechanism]
     parts += [point.server.threads] if point.blocks else []
@@ -174,7 +174,7 @@ def server_names(scores: Sequence[PointScore]) -> list[str]:
 
 
 def open_curves(scores: Sequence[PointScore]) -> Figure:
-    """Return CPU and p50 against offered rate: a column an idle count, a colour a mechanism."""
+    """Return CPU and p50 against offered rate: columns are idle counts, colours mechanisms."""
     mechanisms = in_order(s.measured.point.server.mechanism for s in scores)
     idle_counts = sorted({s.measured.point.idle.connections for s in scores})
     figure = Figure(figsize=(4.4 * len(idle_counts) + 0.6, 6.2), layout="constrained")
@@ -202,7 +202,7 @@ def open_curves(scores: Sequence[PointScore]) -> Figure:
 
 
 def error_histogram(scores: Sequence[PointScore]) -> Figure:
-    """Return the distribution of throughput errors, a panel for us and one for each baseline."""
+    """Return the distribution of throughput errors, a panel for each predictor."""
     names = [OURS, *BASELINES]
     figure = Figure(figsize=(7.2, 1.35 * len(names) + 0.6), layout="constrained")
     panels = figure.subplots(len(names), 1, sharex=True, sharey=True)
@@ -226,7 +226,7 @@ def error_histogram(scores: Sequence[PointScore]) -> Figure:
         axes.set_title(f"{name}: {known.size} points, {middle}{worst}", loc="left")
     figure.supylabel("points", fontsize="medium")
     panels[-1].set_xlabel(
-        f"relative error of throughput (%), outer bins hold all beyond ±{100 * _ERROR_MAX:.0f}%"
+        f"relative error of throughput (%); outer bins: all errors beyond ±{100 * _ERROR_MAX:.0f}%"
     )
     return figure
 
@@ -255,7 +255,7 @@ def _draw(
         axes.errorbar(
             at, values, yerr=np.nan_to_num(bars), color=look.colour, capsize=2, linestyle="none",
             marker=look.marker, markersize=4, markeredgecolor="white", markeredgewidth=0.5,
-            elinewidth=1, clip_on=False,  # a marker at the edge of an axis is whole
+            elinewidth=1, clip_on=False,  # markers at the edge of an axis are drawn whole
         )  # fmt: skip
 
 
@@ -267,7 +267,7 @@ _LEGEND_ENTRY_INCHES = 1.5
 
 
 def legend(figure: Figure, looks: Mapping[str, Look]) -> None:
-    """Put colours, markers and dashes below *figure*, by what they stand for."""
+    """Draw the legend of colours, markers and dashes below a picture."""
     handles = [
         Line2D(
             [], [], color=look.colour, linestyle=look.dashes, marker=look.marker, markersize=5,

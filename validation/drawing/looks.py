@@ -1,7 +1,7 @@
-"""How series look in the figures: by number, and those of mechanisms by name in every figure.
+"""The colours, markers and dashes of series: by number, and of mechanisms by name.
 
-Colours are those of Okabe and Ito 2008, which people with any colour vision can tell apart;
-markers and dashes repeat what colours say.
+Colours are those of Okabe and Ito 2008, distinct for all types of colour vision. Markers and dashes
+repeat the distinction.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _DASHES: tuple[Any, ...] = ("-", (0, (6, 2)), (0, (2, 1.5)), "-.", (0, (1, 1)))
 
 
 class Look(NamedTuple):
-    """What tells a series from others; *dashes* as matplotlib takes a line's style."""
+    """The colour, marker and dashes of a series; *dashes* is a line style of matplotlib."""
 
     colour: str
     marker: str
@@ -46,7 +46,7 @@ _UNKNOWN = Look("#808080", ".", "-")
 
 
 def look_of(mechanism: str) -> Look:
-    """Return how *mechanism* looks, in whatever figure and beside whatever others."""
+    """Return the look of *mechanism*, the same in every picture."""
     return _BY_NAME.get(mechanism, _UNKNOWN)
 
 
@@ -76,20 +76,20 @@ _ACTIVITIES = {
 
 
 _AS_FAR_FROM_BOTH = 0.179
-"""The luminance against which black and white have the same contrast."""
+"""The luminance with the same contrast to black and to white."""
 
 
 def colour_of(activity: str) -> str:
-    """Return the colour of what a CPU does, by its name in `Activity`, in whatever picture.
+    """Return the colour of a CPU activity, by its name in `Activity`, the same in every picture.
 
-    System calls that take the same part have the same: all that declare an interest, going to
-    sleep and waking, and interrupts, whoever they are stolen from.
+    Activities of one kind share a colour: all calls that declare an interest; falling asleep and
+    waking; interrupts in any thread.
     """
     return _ACTIVITIES.get(activity, _UNKNOWN.colour)
 
 
 def is_dark(colour: str) -> bool:
-    """Return whether text on *colour*, "#RRGGBB", is to be white: by the luminance of WCAG 2.2."""
+    """Return whether text on *colour*, "#RRGGBB", must be white, by the luminance of WCAG 2.2."""
     shares = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
     linear = [v / 12.92 if v <= 0.04045 else ((v + 0.055) / 1.055) ** 2.4 for v in shares]
     luminance = 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

@@ -1,1 +1,1 @@
-"""Forecasts of measured points, their baselines, and where both come from."""
+"""Forecasts of measured points, their baselines, and their provenance."""

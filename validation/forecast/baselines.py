@@ -1,11 +1,11 @@
-"""What a reader would try on the back of an envelope: three formulae to beat.
+"""Three back-of-envelope formulae as baselines.
 
     one wait per request      c = fixed + wait(n)                         every request pays a wait
     constant cost per event   c = fixed + call + event + flat * n / b     a wait is shared by b
     M/G/1 processor sharing   s = 1 / throughput at the fit point         one number, no mechanism
 
-The first two get the same costs as the simulator; the third gets the one measurement that the fit
-gets. `fixed` is what a connection costs besides waiting: user code, calls and interrupts.
+The first two use the same costs as the simulator; the third uses the one measurement of the fit.
+`fixed` is the cost of a connection besides waiting: user code, calls and interrupts.
 Sources: Banga and Mogul 1998, §2 (cost per call linear in n); Kleinrock 1976, §4.4 (processor
 sharing); Pollaczek-Khinchine for deterministic service; Little 1961.
 """
@@ -21,12 +21,12 @@ from ...sim.state.units import SECOND_NS
 
 BASELINES = ("one wait per request", "constant cost per event", "M/G/1 processor sharing")
 FLAT_AT = 500
-"""Where the flat cost per descriptor is read off: the table still fits the first caches."""
+"""Idle connections at which the flat cost per descriptor is read; the table fits the caches."""
 _PACKETS_PER_CONNECTION = 4  # SYN, ACK, data, reset
 
 
 class Baseline(NamedTuple):
-    """What a formula says; None where it says nothing."""
+    """The predictions of a formula; None where it makes none."""
 
     throughput_per_s: float | None
     cpu_busy: float | None
@@ -39,10 +39,9 @@ NOTHING = Baseline(None, None, None)
 def baselines(
     point: Point, costs: Costs, network_delay_ns: int, fit_cost_ns: float | None
 ) -> dict[str, Baseline]:
-    """Return what each of `BASELINES` says of *point*.
+    """Return the prediction of each of `BASELINES` for *point*.
 
-    *fit_cost_ns* is the measured CPU time per request of the fit point, None where it was not
-    measured.
+    *fit_cost_ns* is the measured CPU time per request of the fit point, None if not measured.
     """
     elsewhere_ns = outside_ns(costs, network_delay_ns)
     fixed_ns = fixed_cost_ns(point, costs)
@@ -55,11 +54,11 @@ def baselines(
 
 
 def fixed_cost_ns(point: Point, costs: Costs) -> float:
-    """Return what a request costs besides waiting.
+    """Return the cost of a request besides waiting.
 
-    A connection costs one accept, one close, what it takes to declare and withdraw an interest in
-    it (epoll: ADD and DEL; signals: arming) and the interrupts of four packets, each entered by
-    itself; a request one read, one write, the user code, and its share of the connection.
+    A connection costs one accept, one close, the calls that declare and withdraw an interest in it
+    (epoll: ADD and DEL; signals: arming) and four packet interrupts, each entered separately. A
+    request costs one read, one write, the user code, and its share of the connection.
     """
     call, irq = costs.call, costs.interrupt
     connection_ns = call.accept_ns + call.close_ns + costs.application.connection_ns
@@ -75,8 +74,8 @@ def fixed_cost_ns(point: Point, costs: Costs) -> float:
 def full_wait_ns(point: Point, costs: Costs) -> float:
     """Return the cost of one wait over all descriptors that returns one event.
 
-    Those that scan: call + scan(n) + register(n) + event, with n the idle connections and the
-    listener; others: call + event, and what the kernel tells it by.
+    Scanning mechanisms: call + scan(n) + register(n) + event, with n the idle connections and the
+    listener. Others: call + event, with the kernel's notification.
     """
     table, n = costs.mechanism, point.idle.connections + 1
     wait_ns = _call_ns(table, n) + _event_ns(table)
@@ -86,7 +85,7 @@ def full_wait_ns(point: Point, costs: Costs) -> float:
 
 
 def shared_wait_ns(point: Point, costs: Costs) -> float:
-    """Return a request's share of a wait whose cost per descriptor is constant.
+    """Return a request's share of a wait with constant cost per descriptor.
 
     (call + flat * n) / b + event, with flat = (scan(500) + register(500)) / 500 and b events a
     wait: users / 2 in a closed loop, 1 in an open one. Without a scan: call / b + event.
@@ -100,7 +99,7 @@ def shared_wait_ns(point: Point, costs: Costs) -> float:
 
 
 def outside_ns(costs: Costs, network_delay_ns: int) -> float:
-    """Return the latency of a connection that is not the server's: clients and the way.
+    """Return the latency of a connection outside the server: clients and network.
 
     Two round trips (handshake; request and reply), and the client's three calls before the last.
     """
@@ -109,7 +108,7 @@ def outside_ns(costs: Costs, network_delay_ns: int) -> float:
 
 
 def single_server(point: Point, cost_ns: float, elsewhere_ns: float) -> Baseline:
-    """Return what a server that takes *cost_ns* a request, one after the other, does.
+    """Return the throughput, CPU and latency of a server that takes *cost_ns* per request in turn.
 
     Closed loop of u users: X = min(u / (cost + elsewhere + think), 1 / cost), CPU = X * cost and,
     by Little's law, latency u / X - think. Open loop of rate r: X = min(r, 1 / cost), CPU = X *
@@ -127,7 +126,7 @@ def single_server(point: Point, cost_ns: float, elsewhere_ns: float) -> Baseline
 
 
 def processor_sharing(point: Point, cost_ns: float, elsewhere_ns: float) -> Baseline:
-    """Return what M/G/1 processor sharing with mean service *cost_ns* does.
+    """Return the throughput, CPU and latency of M/G/1 processor sharing, mean service *cost_ns*.
 
     Open loop: X = min(r, 1 / s), CPU = rho = r * s, mean sojourn s / (1 - rho) + elsewhere, none
     at rho of 1 or more. Closed loop: as a single server.
@@ -150,16 +149,16 @@ def _closed(point: Point, cost_ns: float, elsewhere_ns: float) -> Baseline:
 
 
 def _call_ns(table: Any, n: int) -> int:
-    """Return what a wait costs besides scan and events: the call and, for select, the bitmaps.
+    """Return the cost of a wait besides scan and events: the call and, for select, the bitmaps.
 
-    Threads that block make no such call.
+    Blocking threads make no such call.
     """
     call_ns: int = getattr(table, "call_ns", 0)
     return call_ns + (curve_ns(table.bitmap, n) if isinstance(table, SelectCosts) else 0)
 
 
 def _event_ns(table: Any) -> int:
-    """Return what an event costs, with the notice or signal that tells of it."""
+    """Return the cost of an event, with its notification or signal."""
     return sum(getattr(table, name, 0) for name in _TELLING)
 
 

@@ -1,12 +1,12 @@
-"""What the simulator says of an operating point, with an interval, before anyone looks.
+"""The forecast of an operating point with an interval, made before its runs are read.
 
     point, profile ─┬─ central costs, every seed ──► median           ─┐
                     └─ drawn costs, seeds in turn ──► 95% interval     ─┴─► Forecast
 
-A run is simulated as it was measured: the same trace, warm-up, window and options. The i-th draw
-of the costs is the same at every point (common random numbers), so an error of a cost shows as one
-shift of a whole curve and not as scatter along it. Runs are independent and every draw is made
-here, before they are handed out: a forecast does not depend on how many workers there are.
+A run is simulated as it was measured: the same trace, warm-up, window and options. Cost sample i is
+the same at every point (common random numbers), so an error of a cost shifts a whole curve instead
+of scattering along it. Runs are independent, and all random numbers are generated here, before runs
+go to workers: a forecast does not depend on the number of workers.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SeedGaps = tuple[int, HostGaps]
 
 
 class Lengths(NamedTuple):
-    """Of a run's parts."""
+    """The lengths of a run's warm-up and window."""
 
     warm_up_ns: int
     window_ns: int
@@ -50,7 +50,7 @@ class Request(NamedTuple):
 
     `own_gaps` holds the seed of each measured run that recorded the gaps of its client's CPU, and
     these gaps, from the start of the run; `other_gaps` has these seeds with gaps of another point's
-    runs. `hour` are the prices beside the measured runs.
+    runs. `hour` are the costs measured around the runs.
     """
 
     point: Point
@@ -67,11 +67,11 @@ class Forecast:
     """The forecast of one point.
 
     `central` is the median over seeds at the central costs; `low` and `high` bound 95% of the runs
-    over drawn costs and seeds (NaN without draws, or where a figure does not exist).
+    over cost samples and seeds (NaN without cost samples, or if a metric does not exist).
     `with_own_gaps` is the median over the seeds of measured runs, each simulated with the gaps that
     its run recorded on the client's CPU, and those of the profile, if it has any, on the server's.
     `with_other_gaps` is that with gaps that were recorded in runs of another point.
-    `at_hour` is the median over seeds at the prices of the hour of the measured runs.
+    `at_hour` is the median over seeds at the costs of the hour of the measured runs.
     """
 
     point: Point
@@ -87,7 +87,7 @@ class Forecast:
 
 
 def lengths_of(point: Point) -> Lengths:
-    """Return the lengths that the harness uses at *point* unless told otherwise."""
+    """Return the default lengths of the harness at *point*."""
     timing = Timing()
     return Lengths(
         round_ns(timing.warm_up_of(point) * SECOND_NS), round_ns(timing.window_s * SECOND_NS)
@@ -109,22 +109,22 @@ def forecast(
     Parameters
     ----------
     point, profile:
-        What is run, and what things cost.
+        The operating point, and the costs.
     seeds:
-        Of the arrivals; where nothing is drawn from them, the first stands for all.
+        Seeds of the arrivals; the first alone if arrivals are not random.
     draws:
-        Of the costs; 0 gives no interval.
+        Number of cost samples; 0 gives no interval.
     executor:
-        Where runs are simulated; None: here, one after the other.
+        Simulates the runs; None: in this process, one after the other.
     progress:
         Called with (runs done, runs in all) as runs end.
     lengths:
-        Of warm-up and window; None: those of the harness.
+        Lengths of warm-up and window; None: those of the harness.
 
     Raises
     ------
     ValueError
-        Without seeds, with a negative number of draws, or for a point that cannot be simulated.
+        Without seeds, with a negative number of cost samples, or for a point without a simulation.
     """
     request = Request(point, tuple(seeds), draws, lengths or lengths_of(point))
     return next(forecasts([request], profile, executor=executor, progress=progress))[1]
@@ -140,8 +140,8 @@ def forecasts(
 ) -> Iterator[tuple[Request, Forecast]]:
     """Yield each of *requests* with its forecast as soon as its last run has ended.
 
-    Parameters and errors as of `forecast`; *kept* knows results of earlier runs. Runs that
-    have not begun are given up when the caller stops asking.
+    Parameters and errors as of `forecast`; *kept* holds results of earlier runs. Runs that have not
+    begun are cancelled when the caller stops iterating.
     """
     jobs = [jobs_of(request, profile) for request in requests]
     flat = [(r, i) for r, own in enumerate(jobs) for i in range(len(own))]
@@ -160,13 +160,13 @@ def forecasts(
 def jobs_of(request: Request, profile: Profile) -> list[Job]:
     """Return the runs of a forecast, in the order of their kinds.
 
-    By seed, by draw, with own gaps, with those of another point's runs, and by seed at the hour's
-    prices. There are none of the latter three kinds where the request has none.
+    By seed, by cost sample, with own gaps, with gaps of another point's runs, and by seed at the
+    costs of the hour. The latter three kinds are absent if the request lacks their data.
     """
     if not request.seeds:
         raise ValueError("a forecast needs at least one seed, got none")
     if request.draws < 0:
-        raise ValueError(f"draws must be at least 0, got {request.draws}")
+        raise ValueError(f"cost samples must be at least 0, got {request.draws}")
     asked = request.point.lasting(*request.lengths)
     seeds = request.seeds if asked.is_random else request.seeds[:1]
 
@@ -185,7 +185,7 @@ def jobs_of(request: Request, profile: Profile) -> list[Job]:
 
 
 def unknown(profile: Profile, point: Point) -> str | None:
-    """Return why *profile* cannot price *point*, None if it can."""
+    """Return why *profile* lacks the costs of *point*; None if it has them."""
     try:
         profile.costs(point.server.mechanism, open_connections=open_connections(point))
     except ValueError as error:
@@ -194,9 +194,9 @@ def unknown(profile: Profile, point: Point) -> str | None:
 
 
 def neighbours_of(request: Request) -> list[Request]:
-    """Return what to forecast besides *request*, so that its curve can be read between rates.
+    """Return the forecasts needed to read the curve of *request* between rates.
 
-    In an open loop: up to 10% less and more load, at central costs.
+    In an open loop they have up to 10% less and more load, at central costs.
     """
     point = request.point
     if point.load.loop == "closed":

@@ -1,10 +1,10 @@
-"""The forecasts of a whole grid, written down before anybody measures it.
+"""Forecasts of a whole grid, written to a file before the measurement.
 
     profile, capacity ──► the points of a campaign ──► forecasts ──► forecast.json
     forecast.json in a machine's folder ──► the report scores it beside the later forecasts
 
-A file says when it was made, by which code, from which costs; that it was committed before the runs
-were made is for the history of the repository to show.
+A file records its date, code and costs. The history of the repository shows that it was committed
+before the runs were made.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from .provenance import file_hash, installed_version, source_hash
 
 FORMAT = "dispatchsim-grid-forecast/1"
 FORECAST_FILE = "forecast.json"
-"""In a machine's folder."""
+"""The file's name in a machine's folder."""
 _REPEATS = 3
-"""Whose arrivals are simulated: the first of those that a campaign has."""
+"""The seed of the simulated arrivals: the first of a campaign."""
 
 
 @dataclass(frozen=True)
 class GridForecast:
-    """Forecasts of a grid; `made` says of them what a file begins with, by name."""
+    """Forecasts of a grid; `made` holds the facts at the beginning of their file, by name."""
 
     made: dict[str, Any]
     forecasts: dict[Point, Forecast]
@@ -59,16 +59,16 @@ def forecast_grid(
     Parameters
     ----------
     capacity_per_s, kept_per_s:
-        What rates are shares of, as `held_out_points` has it.
+        The capacities that rates are shares of, as in `held_out_points`.
     quick, mechanisms:
-        Which of the points.
+        The choice of points.
     draws, workers, progress:
-        As of `forecasts`. Points whose mechanism the profile cannot price are left out.
+        As of `forecasts`. Points with a mechanism that the profile lacks are left out.
 
     Raises
     ------
     ValueError
-        If the capacity is not above 0, or the profile prices no point.
+        If the capacity is not above 0, or the profile has the costs of no point.
     """
     profile = Profile.read(profile_path)
     points = held_out_points(
@@ -80,7 +80,7 @@ def forecast_grid(
         if unknown(profile, point) is None
     ]
     if not requests:
-        raise ValueError(f"{profile.name}: must price a mechanism of the grid, it prices none")
+        raise ValueError(f"{profile.name}: must have costs for a mechanism of the grid, has none")
     with workers_for("auto", workers) as executor:
         made = forecasts(requests, profile, executor=executor, progress=progress)
         found = {request.point: forecast for request, forecast in made}
@@ -100,7 +100,7 @@ def forecast_grid(
 
 
 def write_forecast(forecast: GridForecast, path: Path) -> None:
-    """Write *forecast* as JSON, a line a point, whole or not at all."""
+    """Write *forecast* as JSON, a line for each point; the file is written whole or not at all."""
     lines = ",\n".join(json.dumps(_entry(each)) for each in forecast.forecasts.values())
     head = to_json(forecast.made).rstrip().removesuffix("}").rstrip()
     write_whole(path, f'{head},\n  "points": [\n{lines}\n]}}\n')
@@ -117,7 +117,7 @@ def _entry(forecast: Forecast) -> dict[str, Any]:
 
 
 def _known(figures: Figures) -> dict[str, float]:
-    """Return the figures that there are: JSON has no NaN."""
+    """Return the metrics that exist: JSON has no NaN."""
     return {name: value for name, value in figures._asdict().items() if not math.isnan(value)}
 
 
@@ -127,7 +127,7 @@ def read_forecast(path: Path) -> GridForecast:
     Raises
     ------
     DataError
-        If it is none of this format.
+        If the file has another format.
     """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))

@@ -1,13 +1,13 @@
-"""A profile at the prices of the hour of a run, by the brief benches around it.
+"""A profile at the costs of the hour of a run, by the short benchmarks around it.
 
     around ─┐
-            ├─► ratios ─► profile x ratios: what would be forecast if the machine had been
+            ├─► ratios ─► profile x ratios: the forecast as if the machine had been
     micro ──┘             calibrated in that hour
 
-A busy shared cache makes a scan dearer, a busy host an interrupt. A forecast that is closer shows
-that the hour explains a part of the error, not how much: brief benches are noisy themselves, and
-errors of the model may cancel. Application and calls go with the calls that were measured;
-what clients take, and the link, stay as they were.
+A busy shared cache makes scans slower, a busy host interrupts. A smaller error shows that the hour
+explains a part of it, not how much: short benchmarks are noisy themselves, and errors of the model
+may cancel. Costs of the application and of calls follow the measured calls; costs of clients and
+of the link stay the same.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from ...calibration.profiles.cost_profile import Profile
 from ...calibration.records.measured_runs import MicroResult, RunRecord
 
 _SCANNING = ("scan", "register", "bitmap", "poll")
-"""Costs of a mechanism that look at each descriptor."""
+"""The costs of a mechanism that grow with each descriptor."""
 _UNCHANGED = ("client", "network")
 
 
 class HourPrices(NamedTuple):
-    """Prices around runs over those of the calibration: 1 is as then."""
+    """Costs around runs over those of the calibration; 1: unchanged."""
 
     calls: float
     scan: float
@@ -35,9 +35,9 @@ class HourPrices(NamedTuple):
 
 
 def calibration_prices(micro: Iterable[MicroResult]) -> Mapping[str, float]:
-    """Return the price of each of the benches around runs in a calibration, in ns, by its name.
+    """Return the results of the short benchmarks in a calibration, in ns, by name.
 
-    One that was not measured is left out.
+    A benchmark that was not measured is left out.
     """
     names = {command: name for name, command in BENCHES.items()}
     sums: dict[tuple[str, int], float] = {}
@@ -52,14 +52,14 @@ def calibration_prices(micro: Iterable[MicroResult]) -> Mapping[str, float]:
 
 
 def prices_beside(run: RunRecord) -> Mapping[str, float]:
-    """Return the mean price before and after *run*, in ns by the name of the bench."""
+    """Return the mean result before and after *run*, in ns by the name of the benchmark."""
     return {name: statistics.mean(prices) for name, prices in (run.around or {}).items()}
 
 
 def hour_prices(runs: Sequence[RunRecord], calibrated: Mapping[str, float]) -> HourPrices | None:
-    """Return the median ratio of each price around *runs* to the *calibrated* one.
+    """Return the median ratio of each result around *runs* to the *calibrated* one.
 
-    None if a run or the calibration lacks one of them.
+    None if a run or the calibration lacks a benchmark.
     """
     ratios: dict[str, list[float]] = {name: [] for name in HourPrices._fields}
     for run in runs:
@@ -74,7 +74,7 @@ def hour_prices(runs: Sequence[RunRecord], calibrated: Mapping[str, float]) -> H
 
 
 def at_hour(profile: Profile, prices: HourPrices) -> Profile:
-    """Return *profile* with costs and intervals multiplied by *prices*."""
+    """Return *profile* with costs and intervals multiplied by the ratios."""
     tables = {
         table: {name: _times(cost, _ratio(table, name, prices)) for name, cost in costs.items()}
         for table, costs in profile.cost.items()

@@ -1,10 +1,10 @@
-"""Simulated runs of testbeds and papers on disk: a validation goes on where it was interrupted.
+"""Simulated runs of testbeds and papers on disk: a validation resumes after an interruption.
 
     simulated.jsonl    {"key": HASH, "result": ...}    one line a run
 
-The key is a hash of all that decides a run: the name of the function that simulates it, its job
-(point, costs, seed, lengths), the sources that a run goes through (`simulation_hash`), and the
-versions of NumPy and SciPy. A change of any of them is a new key; old lines are passed over.
+The key is a hash of everything that determines a run: the name of the function that simulates it,
+its job (point, costs, seed, lengths), the sources that a run executes (`simulation_hash`), and the
+versions of NumPy and SciPy. A change of any of them gives a new key; old lines are ignored.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ..points.figures import Figures, Result
 from .provenance import simulation_hash
 
 KEPT_RUNS = "simulated.jsonl"
-"""Of a report's folder."""
+"""The file's name in a report's folder."""
 
 
 def _to_json(result: Result) -> list[Any]:
@@ -40,8 +40,8 @@ def _of_json(content: list[Any]) -> Result:
 class KeptRuns:
     """Runs in the file *path*, made by the sources that hash to *code*.
 
-    It simulates as `run_all` does, but for the runs that the file holds; *to_json* and *of_json*
-    write and read a result, by default the one of a run of a testbed.
+    It simulates like `run_all`, except for runs that the file holds. *to_json* and *of_json* write
+    and read a result, by default that of a testbed run.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class KeptRuns:
     def __call__(
         self, work: Callable[[Any], Any], jobs: Sequence[Any], executor: Executor | None
     ) -> Iterator[tuple[int, Any]]:
-        """Yield the index of each of *jobs* with its result; what *work* returns is kept."""
+        """Yield the index of each of *jobs* with its result; results of *work* are stored."""
         name = f"{work.__module__}.{work.__qualname__}"
         keys = [self._key(name, job) for job in jobs]
         missing = []
@@ -75,7 +75,7 @@ class KeptRuns:
             yield missing[n], result
 
     def _key(self, work: str, job: Any) -> str:
-        # A job is plain values, whose representation is exact.
+        # A job consists of plain values with an exact representation.
         return hashlib.sha256(f"{self._code} {work} {job!r}".encode()).hexdigest()[:24]
 
     def _keep(self, key: str, result: Any) -> None:
@@ -89,7 +89,7 @@ class KeptRuns:
 
 
 def _read(path: Path, of_json: Callable[[Any], Any]) -> Iterator[tuple[str, Any]]:
-    """Yield what is in *path*; a line that cannot be read is simulated again, not an error."""
+    """Yield the runs in *path*; unreadable lines are skipped, and their runs simulated again."""
     if not path.exists():
         return
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():

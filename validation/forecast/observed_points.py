@@ -1,11 +1,11 @@
-"""Observed runs, grouped by operating point: medians, and the noise floor beneath every error.
+"""Observed runs, grouped by operating point: medians, and the noise of repeats.
 
     run, run, run ──usable?──► point_of ──► repeats of a point ──► median ± 95% interval
                        └─────► left out, with the reason
 
-Owners repeat a run once or twice, so the scatter of a point begins from what is expected of
-repeats (calibration/observed/cost_intervals.py). It is not pooled over points: near the knee of a
-latency it is another one.
+Owners repeat a run once or twice, so the scatter of a point starts from the expected scatter of
+repeats (calibration/observed/cost_intervals.py). It is not pooled over points, because it grows
+near the knee of a latency.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from ..points.measured_points import MeasuredPoint, Spread, whole_ten_ms
 from .forecast import Lengths, lengths_of
 
 WINDOW_NS_MAX = 2 * SECOND_NS
-"""Of what is simulated: tools run for minutes, and a steady state does not change."""
+"""Longest simulated window: tools run for minutes, but a steady state does not change."""
 _NAN = float("nan")
 
 
 @dataclass(frozen=True)
 class ObservedPoints:
-    """The points that can be forecast, and what was left out or taken for granted."""
+    """The points that can be forecast, and notes on omitted runs and assumptions."""
 
     points: list[MeasuredPoint]
     notes: tuple[str, ...]
@@ -55,15 +55,15 @@ def observed_points(runs: Sequence[ObservedRun], habits: Habits) -> ObservedPoin
         if remark := what_failed(run):
             remarks.append((run, remark))
         if run.load.idle is None:
-            remarks.append((run, "nobody says how many idle connections there were: none"))
+            remarks.append((run, "the number of idle connections is not recorded: none assumed"))
     points = [_measured(point, own, rejected.get(point, 0)) for point, own in by_point.items()]
     return ObservedPoints(points, tuple(counted(remarks)))
 
 
 def _figures(run: ObservedRun) -> Figures:
-    """Return the figures of one run; NaN where the tool could not see them.
+    """Return the metrics of one run; NaN where the tool did not record them.
 
-    The simulator's latency is of a whole connection, from when it was due.
+    The simulator's latency is that of a whole connection, from its due time.
     """
     latency = run.latency_ns
     since = ("intended", "connect") if run.load.loop == "open" else ("intended",)
@@ -95,8 +95,8 @@ def _measured(point: Point, runs: Sequence[ObservedRun], n_rejected: int) -> Mea
 
 
 def _spread(values: Sequence[float]) -> Spread:
-    """Return the 95% interval of the median of *values*, NaN where none is known."""
-    known = [value for value in values if value > 0]  # NaN is not
+    """Return the 95% interval of the median of *values*; NaN if unknown."""
+    known = [value for value in values if value > 0]  # NaN is dropped
     if not known:
         return Spread(_NAN, _NAN, _NAN)
     scatter, middle = scatter_of([known]), median(known)

@@ -1,4 +1,4 @@
-"""Where everything in a section of a report comes from: machine, runs, profile, code."""
+"""The provenance of a report section: machine, runs, profile, code."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ _SIMULATING = (
     "calibration/running",
     "validation/points/figures.py",
 )
-"""What a run goes through from its job to its figures: all that points/figures.py imports."""
+"""The sources that a run executes, from its job to its metrics: imports of points/figures.py."""
 
 
 class MachineRuns(NamedTuple):
-    """What was measured on one machine, and the profile that is to forecast it.
+    """The runs measured on one machine, and the profile that forecasts them.
 
-    The folder is as `dispatchsim measure` makes it: fit.jsonl, heldout.jsonl, machine.json.
+    The folder is one of `dispatchsim measure machine`: fit.jsonl, heldout.jsonl, machine.json.
     """
 
     profile_path: Path
@@ -44,13 +44,13 @@ class MachineRuns(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Name of the machine for people."""
+        """The name of the machine in the report."""
         return self.folder.resolve().name
 
 
 @dataclass(frozen=True)
 class Provenance:
-    """Where everything in a section comes from; `method` says how forecasts were made."""
+    """The provenance of a section; `method` describes how forecasts were made."""
 
     date: str
     profile: str
@@ -72,9 +72,9 @@ class Provenance:
 
 @dataclass(frozen=True)
 class MeasuredRuns:
-    """The runs of a machine, and what to tell the user about them.
+    """The runs of a machine, and notices about them.
 
-    `fitted` are those of the points that a fit may use, `held_out` all others.
+    `fitted` are the runs of points that a fit may use, `held_out` all others.
     """
 
     fitted: list[RunRecord]
@@ -83,12 +83,12 @@ class MeasuredRuns:
 
     @property
     def all(self) -> list[RunRecord]:
-        """Every run, accepted or not."""
+        """All runs, accepted or rejected."""
         return self.fitted + self.held_out
 
 
 def read_machine_runs(folder: Path) -> MeasuredRuns:
-    """Return the runs in *folder*, each judged beside all others of its file.
+    """Return the runs in *folder*, each judged with all others of its file.
 
     Raises
     ------
@@ -116,7 +116,7 @@ def provenance_of(
     method: dict[str, Any],
     notices: Sequence[str],
 ) -> Provenance:
-    """Return where the section on *machine* comes from; notices about the profile come first."""
+    """Return the provenance of the section on *machine*; notices about the profile come first."""
     facts = _facts(machine.folder / "machine.json")
     rejected = Counter(r.reason.split(" ")[0] or "unknown" for r in records if not r.accepted)
     dates = sorted(record.date for record in records)
@@ -141,12 +141,12 @@ def provenance_of(
 
 
 def _noisy(facts: Mapping[str, object]) -> list[str]:
-    """Return a sentence if whoever measured the machine says that it was disturbed."""
+    """Return a sentence if the facts record that the machine was disturbed."""
     return [f"measured on a noisy machine: {facts[NOISY]}"] if NOISY in facts else []
 
 
 def _fitted_elsewhere(profile: Profile, facts: Mapping[str, object]) -> list[str]:
-    """Return a sentence if *profile* and the runs are known to be of two machines."""
+    """Return a sentence if *profile* and the runs come from two different machines."""
     theirs, ours = profile.machine.get("id"), facts.get("id")
     if theirs is None or ours is None or theirs == ours:
         return []
@@ -154,7 +154,7 @@ def _fitted_elsewhere(profile: Profile, facts: Mapping[str, object]) -> list[str
 
 
 def _facts(path: Path) -> dict[str, Any]:
-    """Return the machine's facts, nothing where they cannot be read."""
+    """Return the machine's facts; empty if they are unreadable."""
     try:
         facts = json.loads(path.read_text())
     except (OSError, ValueError):
@@ -172,19 +172,19 @@ def installed_version() -> str:
 
 @functools.cache
 def source_hash() -> str:
-    """Return twelve hexadecimal digits that change with all that may decide a forecast.
+    """Return twelve hexadecimal digits that change with everything that may change a forecast.
 
-    These are the sources, the headers of the C engine, and the libraries that draw numbers.
+    These are the sources, the headers of the C engine, and the random-number libraries.
     """
     return _hash_of(_BELOW_THE_FRONT_DOOR)
 
 
 @functools.cache
 def simulation_hash() -> str:
-    """Return twelve hexadecimal digits that change with all that may decide a simulated run.
+    """Return twelve hexadecimal digits that change with everything that may change a simulated run.
 
-    They stay the same if scores, pages or the way of measuring change: what was simulated for a
-    report, which takes most of its time, stays good for the next one.
+    They do not depend on scores, pages or measuring programs, so the simulated runs of a report,
+    which take most of its time, stay valid for the next one.
     """
     return _hash_of(_SIMULATING)
 
@@ -195,7 +195,7 @@ def simulating_files() -> list[Path]:
 
 
 def _files_of(places: Sequence[str]) -> list[Path]:
-    """Return the sources in *places* of the library: files, or folders with all below them."""
+    """Return the sources in *places* of the library: files, or folders with all files below."""
     found = []
     for place in places:
         path = _LIBRARY / place

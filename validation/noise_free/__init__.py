@@ -1,1 +1,1 @@
-"""The target without noise: every single run against the simulation of the same arrivals."""
+"""The target without noise: every run against the simulation of the same arrivals."""

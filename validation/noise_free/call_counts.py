@@ -1,11 +1,11 @@
-"""What a server calls for each request: of a C server, and of its model at the same arrivals.
+"""System calls per request of a C server, and of its model with the same arrivals.
 
     dispatchsim lab call-counts FOLDER --profile PROFILE
 
-FOLDER holds runs of a counted target. With one user who comes again and again nothing is left to
-chance or to time, and every kind of call must be made as often (but the waits of epoll_once, which
-never sleeps); under load it is all calls together that are compared, below the capacity and from
-there on apart. Prints a row for each mechanism.
+FOLDER holds runs of a counted target. With a single user neither chance nor timing matters, and
+every kind of call must be made equally often (except the waits of epoll_once, which never sleeps).
+Under load the sums of all calls are compared, separately below the capacity and from there on.
+Prints a row for each mechanism.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ CALLS = (
     *("waits", "accepts", "accept_again", "reads", "read_again", "writes", "write_short"),
     *("watches", "rewatches", "unwatches", "closes", "asks", "updates"),
 )
-"""Counters of calls, by the names that both sides have for them."""
+"""The call counters, by their names on both sides."""
 CUT = 4
-"""Calls of a kind that the ends of a window may cut off a request: two a request, at both ends."""
+"""Calls of a kind that the ends of a window may cut off: two per request, at both ends."""
 LOAD_LIMIT = 0.02
 
 
 class CallsOfRun(NamedTuple):
-    """What a run called for each request, measured and simulated, and of how many requests."""
+    """The calls of a run per request, measured and simulated, and the number of requests."""
 
     record: RunRecord
     n_requests: int
@@ -47,13 +47,13 @@ class CallsOfRun(NamedTuple):
 
     @property
     def unequal(self) -> list[str]:
-        """Names of the calls that one side makes more often than the ends of a window explain."""
+        """The calls whose counts differ by more than the ends of a window explain."""
         slack = CUT / max(1, self.n_requests)
         return [name for name in CALLS if abs(self.simulated[name] - self.measured[name]) > slack]
 
     @property
     def error(self) -> float:
-        """All calls together, simulated over measured, less 1."""
+        """The sum of all calls, simulated over measured, minus 1."""
         simulated, measured = (
             sum(counts[name] for name in CALLS) for counts in (self.simulated, self.measured)
         )
@@ -61,7 +61,7 @@ class CallsOfRun(NamedTuple):
 
     @property
     def is_busy(self) -> bool:
-        """Whether the server's CPU was never idle: from its capacity on."""
+        """Whether the server's CPU was never idle, as from the capacity on."""
         return self.record.result.cpu.busy_ns >= SATURATED_BUSY * self.record.window_ns
 
 

@@ -1,9 +1,9 @@
-"""The CPU ledger: instructions that the kernel and the server spent, beside simulated nanoseconds.
+"""The CPU ledger: instructions of kernel and server, compared with simulated nanoseconds.
 
     instructions/*.json   every instruction of a run, by kernel function ─► by activity ─┐
     profile of costs      the simulator's ledger of the same run ────────────────────────┴─► rows
 
-On this target an instruction is a nanosecond, so the two are compared as they are.
+On this target an instruction takes a nanosecond, so both have the same unit.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ ACTIVITIES = (
     "user", "wait", "accept", "read", "write", "close", "watch", "sleep", "wake", "interrupt",
     "tick", "deferred", "fault", "observer", "other",
 )  # fmt: skip
-"""What a request's time goes to: the simulator's names, from tick on what it has none for.
+"""The activities of a request: names of the simulator, and from "tick" on further ones.
 
 tick: the scheduler's clock; deferred: RCU, timers and threads of the kernel; fault: page faults;
 observer: the process that reads the counters; other: calls that no server makes for a request.
 """
-# Calls and packets of one kind, whatever they were for.
+# Calls and packets of one kind, for any purpose.
 _PARTS = {
     "rewatch": "watch",
     "unwatch": "watch",
@@ -48,7 +48,7 @@ _PARTS = {
 class InstructionProfile(BaseModel):
     """Instructions per request by activity and by function, idling excluded, of a profiled run.
 
-    The arrivals are those of the point's *repeat*; `busy_ns` is the time of the window that the
+    The arrivals are those of the point's `repeat`; `busy_ns` is the time in the window that the
     kernel did not count as idle.
     """
 
@@ -67,10 +67,10 @@ class InstructionProfile(BaseModel):
 
 @dataclass(frozen=True)
 class Ledger:
-    """Where a request's time went at one point, measured in instructions and simulated in ns.
+    """The CPU time of a request at one point, measured in instructions and simulated in ns.
 
     `busy_ns` is the time per request that the kernel did not count as idle; `functions` are the
-    kernel's and the server's that took most instructions per request.
+    functions of kernel and server with the most instructions per request.
     """
 
     point: Point
@@ -83,7 +83,7 @@ class Ledger:
 
 
 def read_profiles(folder: Path) -> dict[str, InstructionProfile]:
-    """Return the instruction profiles in *folder* by file name; none where it does not exist.
+    """Return the instruction profiles in *folder* by file name; empty if it does not exist.
 
     Raises
     ------
@@ -94,7 +94,7 @@ def read_profiles(folder: Path) -> dict[str, InstructionProfile]:
 
 
 def ledgers(profiles: Mapping[str, InstructionProfile], source: CostSource) -> list[Ledger]:
-    """Return the ledgers of the profiled runs, each beside the simulation of the same run."""
+    """Return the ledgers of the profiled runs, measured and simulated."""
     found = []
     for name, profile in profiles.items():
         lengths = Lengths(profile.warm_up_ns, profile.window_ns)
@@ -115,7 +115,7 @@ def ledgers(profiles: Mapping[str, InstructionProfile], source: CostSource) -> l
 
 
 def by_activity(spent: Mapping[str, float]) -> dict[str, float]:
-    """Return *spent* by `ACTIVITIES`, the parts of one put together.
+    """Return *spent* by `ACTIVITIES`; parts of one activity are summed.
 
     >>> by_activity({"watch": 700.0, "unwatch": 600.0})["watch"]
     1300.0

@@ -1,11 +1,11 @@
-"""What was promised of the forecasts of runs without noise, and what came of it.
+"""The promised accuracy of forecasts of runs without noise, and the results.
 
     server CPU per request           within 2%
     waits, events per wait           within 2%
     latency                          mean within 5%, p99 within 10%
     capacity                         within 1.5%
 
-Every point that the fit did not see counts, and a point counts as within where all its runs are.
+Every held-out point counts. A point is within the limit if all of its runs are.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LIMITS = {
     "p99_ns": 0.10,
     "throughput_per_s": 0.015,
 }
-"""Largest relative error by figure of a run."""
+"""The largest relative error of each metric of a run."""
 NAMES = {
     "cpu_ns_per_request": "CPU per request",
     "waits_per_request": "waits per request",
@@ -39,7 +39,7 @@ NAMES = {
 
 @dataclass(frozen=True)
 class Errors:
-    """Absolute errors of one predictor over runs; None without any."""
+    """Absolute errors of one predictor over runs; None without runs."""
 
     n_runs: int
     median: float | None
@@ -48,7 +48,7 @@ class Errors:
 
 @dataclass(frozen=True)
 class Promise:
-    """What was promised of one figure, and what came of it for us and the baselines."""
+    """The promise for one metric, and the results of the simulator and the baselines."""
 
     figure: str
     limit: float
@@ -66,7 +66,7 @@ class Promise:
 
 
 def promises(scores: Sequence[RunScore]) -> list[Promise]:
-    """Return what was promised of each figure, and what came of it over unseen points."""
+    """Return the promise for each metric, with its results over held-out points."""
     unseen = [s for s in scores if not s.seen]
     return [_promise(figure, limit, unseen) for figure, limit in LIMITS.items()]
 
@@ -86,13 +86,13 @@ def _promise(figure: str, limit: float, scores: Sequence[RunScore]) -> Promise:
 
 
 def is_within(errors: RunErrors, figures: Iterable[str] = tuple(LIMITS)) -> bool:
-    """Return whether the errors of *figures* are within their limits; what is not scored is."""
+    """Return whether all errors are within their limits; unscored metrics count as within."""
     known = [(getattr(errors, figure), LIMITS[figure]) for figure in figures]
     return all(error is None or abs(error) <= limit for error, limit in known)
 
 
 def misfit(score: RunScore) -> float:
-    """Return the largest error of a run in units of its limit: above 1 something is missed."""
+    """Return the largest error of a run in units of its limit; above 1 a limit is exceeded."""
     shares = [
         abs(error) / LIMITS[figure]
         for figure in LIMITS
@@ -102,7 +102,7 @@ def misfit(score: RunScore) -> float:
 
 
 def worst_points(scores: Sequence[RunScore], n: int) -> list[RunScore]:
-    """Return the worst run of each of the *n* points that miss by most, the worst first."""
+    """Return the worst run of each of the *n* points with the largest errors, worst first."""
     unseen = by_point([s for s in scores if not s.seen])
     worst = [max(runs, key=misfit) for runs in unseen.values()]
     return sorted(worst, key=misfit, reverse=True)[:n]

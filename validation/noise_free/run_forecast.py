@@ -1,19 +1,19 @@
-"""Every measured run simulated by itself: the same arrivals, lengths and limits, free clients.
+"""Every measured run simulated by itself: same arrivals, lengths and limits; clients cost no CPU.
 
     run ─┬─ point, seed ─► the trace that the target played ─┐
          └─ lengths ───────────────────────────────────────── ┴─► RunForecast
     profile ─ central costs, clients that cost nothing ──────┘
 
-There is nothing to draw and nothing to average: what differs is the model's fault, or a cost's. To
-tell the two apart, every run is simulated again with all costs scaled so that the CPU is as busy
-as it was measured: near the knee an error of 1% in the costs is one of 20% in latency, and what
-remains of that is the structure's.
+There are no random numbers and no averages: a difference comes from the model or from a cost. To
+separate the two, every run is simulated again with all costs scaled so that the CPU is as busy as
+measured. Near the knee an error of 1% in the costs is one of 20% in latency; the error that remains
+after scaling comes from the structure of the model.
 
-    RunFigures    what was promised: CPU, waits, events per wait, latency, throughput
-    Counts        what tells which structure is wrong: everything counted, per request
+    RunFigures    the promised metrics: CPU, waits, events per wait, latency, throughput
+    Counts        all counts per request, which show the structure that is wrong
 
-A request is a reply that the server wrote within the window. Latency is of connections that were
-due in the window and answered before its end, which is the end of the run on both sides.
+A request is a reply that the server wrote within the window. Latency covers connections that were
+due in the window and got their reply before its end, which is also the end of the run.
 """
 
 from __future__ import annotations
@@ -41,29 +41,32 @@ from ..points.figures import ratio
 
 _SCALING_STEPS = 4
 _SCALED_CLOSE = 0.0002
-_SLOPE_MIN, _SLOPE_MAX = 0.3, 2.0  # of CPU time by costs; a batch more or less must not mislead
+_SLOPE_MIN, _SLOPE_MAX = (
+    0.3,
+    2.0,
+)  # slope of CPU time by costs; one batch more or less must not mislead
 _NAN = float("nan")
 _ON_THE_WIRE = 65_536
-"""Packets that the device of the target may hold: more than any run has at once."""
+"""Packets that the device of the target may hold; no run has more at once."""
 
 COUNTED = {"interrupts": "interrupts", "packets": "packets_in", "switches": "switches"}
-"""Field of a run's result by the name of the count that it is compared with."""
+"""The field of a run's result for each simulated count."""
 _NOT_SERVING = ("idle", "connect")
 _SIMULATED = {"switches": "sleeps"}
-"""Counter of the simulator where it has another name: the server is switched out to sleep."""
+"""Counters with another name in the simulator: the server is switched out to sleep."""
 
 
 class RunFigures(NamedTuple):
-    """The figures of one run; NaN where there is none.
+    """The metrics of one run; NaN where there is none.
 
     Attributes
     ----------
     cpu_ns_per_request:
         Time in which the server's CPU was not idle, per request.
     waits_per_request, events_per_wait:
-        Calls that wait for events per request, and what each returned.
+        Calls per request that wait for events, and events returned by each.
     mean_ns, p99_ns:
-        Latency of a connection, from when it was due to the last byte of its last reply.
+        Latency of a connection, from its due time to the last byte of its last reply.
     throughput_per_s:
         Requests per second of the window.
     """
@@ -81,7 +84,7 @@ Counts = dict[str, float]
 
 
 def measured_figures(record: RunRecord) -> RunFigures:
-    """Return the figures of a measured run."""
+    """Return the metrics of a measured run."""
     result = record.result
     replies = result.calls.get("replies", 0)
     waits = result.calls.get("waits", 0)
@@ -96,18 +99,18 @@ def measured_figures(record: RunRecord) -> RunFigures:
 
 
 def measured_counts(record: RunRecord) -> Counts:
-    """Return everything that was counted in a measured run, per request."""
+    """Return all counts of a measured run, per request."""
     result = record.result
     own = {name: getattr(result, field) for name, field in COUNTED.items()}
     counted = {**result.calls, **{name: n for name, n in own.items() if n is not None}}
     if record.point.blocks:
-        # The kernel's count is that of the thread that began the others, which sleeps all the time.
+        # The kernel counts the thread that started the others, which always sleeps.
         counted.pop("switches", None)
     return _per_request(counted)
 
 
 def simulated_figures(summary: Summary) -> RunFigures:
-    """Return the figures of a simulated run."""
+    """Return the metrics of a simulated run."""
     replies, waits = summary.calls["replies"], summary.calls["waits"]
     return RunFigures(
         cpu_ns_per_request=ratio(summary.cpu.busy_ns, replies),
@@ -120,13 +123,13 @@ def simulated_figures(summary: Summary) -> RunFigures:
 
 
 def simulated_counts(summary: Summary) -> Counts:
-    """Return everything that was counted in a simulated run, per request, by measured names."""
+    """Return all counts of a simulated run, per request, by their measured names."""
     renamed = {name: summary.calls[ours] for name, ours in _SIMULATED.items()}
     return _per_request({**summary.calls, **renamed})
 
 
 def simulated_ledger(summary: Summary) -> dict[str, float]:
-    """Return the nanoseconds per request of what a server does but idling, by lower-case name."""
+    """Return the nanoseconds per request of each activity but idling, by lower-case name."""
     replies = summary.calls["replies"]
     spent_ns = summary.cpu.by_activity_ns
     return {name: ratio(ns, replies) for name, ns in spent_ns.items() if name not in _NOT_SERVING}
@@ -140,7 +143,7 @@ def _per_request(counted: dict[str, int]) -> Counts:
 class RunJob(NamedTuple):
     """One run to simulate.
 
-    `cpu_ns` is the measured server CPU per request, NaN if there is none to scale to.
+    `cpu_ns` is the measured server CPU per request; NaN: no scaling.
     """
 
     job: Job
@@ -149,9 +152,9 @@ class RunJob(NamedTuple):
 
 @dataclass(frozen=True)
 class RunForecast:
-    """What the simulator says of one run.
+    """The forecast of one run.
 
-    `at_equal_cpu` are the figures with all costs scaled by the error of the CPU time; `counts` are
+    `at_equal_cpu` are the metrics with all costs scaled by the error of the CPU time. `counts` are
     per request; `ledger_ns` holds the CPU time per request of each activity.
     """
 
@@ -163,10 +166,10 @@ class RunForecast:
 
 
 def noise_free_job(point: Point, seed: int, lengths: Lengths, profile: CostSource) -> RunJob:
-    """Return the job of a run at *point*, whose clients cost nothing, on a wire that loses nothing.
+    """Return the job of a run at *point*, with clients that cost no CPU and a wire without loss.
 
-    The device of the target polls its own list of packets (calibration/emulated/wire): however many
-    come at once, none finds a queue full.
+    The device of the target polls its own list of packets (calibration/emulated/wire), so no packet
+    finds a queue full.
     """
     machine = {"clients": "free", "receive_queue": _ON_THE_WIRE}
     asked = point.lasting(*lengths).with_values(machine=machine)
@@ -192,11 +195,11 @@ def run_forecasts(
     Parameters
     ----------
     executor:
-        Where runs are simulated; None: here, one after the other.
+        Simulates the runs; None: in this process, one after the other.
     progress:
         Called with (runs done, runs in all) as runs end.
     kept:
-        Knows forecasts of earlier runs; of `kept_forecasts`.
+        Forecasts of earlier runs, from `kept_forecasts`.
     """
     found: dict[int, RunForecast] = {}
     for index, forecast in (kept or run_all)(simulated, jobs, executor):
@@ -207,7 +210,7 @@ def run_forecasts(
 
 
 def kept_forecasts(folder: Path) -> KeptRuns:
-    """Return the forecasts of runs that are kept in a report's *folder*."""
+    """Return the forecasts of runs that are stored in a report's *folder*."""
 
     def to_json(found: RunForecast) -> list[Any]:
         figures = [list(found.figures), list(found.at_equal_cpu)]
@@ -229,7 +232,7 @@ def kept_forecasts(folder: Path) -> KeptRuns:
 
 
 def simulated(run: RunJob) -> RunForecast:
-    """Simulate one run; a process of its own may be where."""
+    """Simulate one run; it may run in a separate process."""
     summary = run_job(run.job).summary
     figures = simulated_figures(summary)
     return RunForecast(
@@ -242,10 +245,10 @@ def simulated(run: RunJob) -> RunForecast:
 
 
 def _at_equal_cpu(run: RunJob, figures: RunFigures) -> RunFigures:
-    """Return the figures with all costs multiplied by what makes the CPU as busy as measured.
+    """Return the metrics with all costs multiplied so that the CPU is as busy as measured.
 
-    Higher costs make larger batches, which need less CPU time for each request: the factor is
-    found by steps of the secant method on logarithms, and the closest of them counts.
+    Higher costs make larger batches, which need less CPU time per request. The factor is therefore
+    found by steps of the secant method on logarithms; the closest step counts.
     """
     error = _log_error(run, figures)
     if not math.isfinite(error):
@@ -253,7 +256,7 @@ def _at_equal_cpu(run: RunJob, figures: RunFigures) -> RunFigures:
     best, log_factor, slope = figures, 0.0, 1.0
     for _ in range(_SCALING_STEPS):
         if not math.isfinite(error) or abs(error) < _SCALED_CLOSE:
-            break  # a server that costs are too high for answers nobody
+            break  # at too high costs the server sends no replies
         step = -error / slope
         log_factor += step
         costs = scaled_costs(run.job.costs, math.exp(log_factor))
@@ -274,7 +277,7 @@ def scaled_costs(costs: Costs, factor: float) -> Costs:
     """Return *costs* with all CPU time of the server multiplied by *factor*."""
     interrupt = _scaled(costs.interrupt, factor)
     return costs._replace(
-        # Leaving idleness takes time, but no CPU time.
+        # Leaving the idle state takes time, but no CPU time.
         interrupt=interrupt._replace(idle_exit_ns=costs.interrupt.idle_exit_ns),
         call=_scaled(costs.call, factor),
         application=_scaled(costs.application, factor),

@@ -1,10 +1,10 @@
-"""Every run against its forecast, figure by figure, and points from their runs.
+"""Errors of every run's forecast by metric, and of points from their runs.
 
-    run ─► errors, relative to what was measured ─┐
+    run ─► errors relative to the measurement ────┐
     run ─► errors ────────────────────────────────┴─► a point is within a limit if all its runs are
 
-Throughput is scored where it is the server's capacity: where either side delivered less than was
-offered or, in a closed loop, left hardly any of the CPU idle.
+Throughput is scored where it is the server's capacity: where either side delivered less than the
+offered load or, in a closed loop, left hardly any CPU idle.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _DELIVERED = 0.97
 
 
 class RunErrors(NamedTuple):
-    """Forecast over measured, less 1, for each of `RunFigures`; None where nothing is scored."""
+    """Forecast over measured, minus 1, for each of `RunFigures`; None: not scored."""
 
     cpu_ns_per_request: float | None
     waits_per_request: float | None
@@ -39,19 +39,19 @@ class RunErrors(NamedTuple):
 
 @dataclass(frozen=True)
 class RunScore:
-    """One run beside its forecast.
+    """One run and its forecast.
 
     Attributes
     ----------
     seen:
-        Whether the fit saw this point; then it is shown and not scored.
+        Whether the fit used this point; it is shown then, and not scored.
     saturated:
         Whether throughput is the server's capacity.
     load_share:
-        Of an open loop: offered rate over the capacity measured with the same server; None if
-        that was not measured.
+        Offered rate of an open loop over the measured capacity of the same server; None if that
+        was not measured.
     at_equal_cpu:
-        Errors where all costs are scaled so that the forecast's CPU is as busy as measured.
+        Errors with all costs scaled so that the forecast CPU is as busy as measured.
     """
 
     record: RunRecord
@@ -81,7 +81,7 @@ def score_runs(
     baselines: Mapping[Point, Mapping[str, Baseline]],
     seen: Collection[Point],
 ) -> list[RunScore]:
-    """Return the score of every run; *records* and *forecasts* in the same order."""
+    """Return the score of every run; *records* and *forecasts* have the same order."""
     capacities = _capacities_per_s(records)
     scores = []
     for record, forecast in zip(records, forecasts, strict=True):
@@ -118,7 +118,7 @@ def _score_run(
 
     def baseline_errors(answer: Baseline) -> RunErrors:
         figures = figures_of_baseline(answer)
-        # What a formula does not say is no error of it.
+        # A value that a formula does not predict is not an error.
         said = zip(figures, errors(figures), strict=True)
         return RunErrors(*(None if math.isnan(value) else error for value, error in said))
 
@@ -141,7 +141,7 @@ def _score_run(
 
 
 def figures_of_baseline(answer: Baseline) -> RunFigures:
-    """Return what a formula says of a run: its latency is a mean, and of waits it knows nothing."""
+    """Return the predictions of a formula: its latency is a mean, and it predicts no waits."""
     nan = float("nan")
     rate, busy = answer.throughput_per_s, answer.cpu_busy
     return RunFigures(
@@ -157,7 +157,7 @@ def figures_of_baseline(answer: Baseline) -> RunFigures:
 def relative(forecast: float, measured: float) -> float | None:
     """Return the relative error; None where nothing was measured.
 
-    A forecast that has no such figure, as where nobody was answered, is wrong by all of it.
+    A forecast without this metric, as without any reply, has an error of -100%.
     """
     if math.isnan(measured) or measured == 0:
         return None
@@ -173,13 +173,13 @@ def by_point(scores: Sequence[RunScore]) -> dict[Point, list[RunScore]]:
 
 
 def worst_error(errors: Iterable[RunErrors], figure: str) -> float | None:
-    """Return the error of *figure* that is farthest from 0, with its sign; None for none."""
+    """Return the error of one metric farthest from 0, with its sign; None without errors."""
     known = [error for each in errors if (error := getattr(each, figure)) is not None]
     return max(known, key=abs, default=None)
 
 
 def _saturated(record: RunRecord, figures: RunFigures) -> bool:
-    """Return whether *figures* are of a server that could not do more."""
+    """Return whether the metrics are those of a saturated server."""
     if record.point.load.loop == "closed":
         busy = figures.throughput_per_s * figures.cpu_ns_per_request / SECOND_NS
         return busy >= SATURATED_BUSY
@@ -192,8 +192,8 @@ def _saturated(record: RunRecord, figures: RunFigures) -> bool:
 def _capacities_per_s(records: Sequence[RunRecord]) -> dict[tuple[object, ...], float]:
     """Return the highest measured rate of connections of each server that was saturated.
 
-    By open loops where they saturated it: a wait is shared by more events there than by a few
-    users, so the two have different capacities.
+    Open loops decide if one saturated the server. More events share a wait there than with a few
+    users, so the capacities of both loads differ.
     """
     by_loop: dict[str, dict[tuple[object, ...], float]] = {"closed": {}, "open": {}}
     for record in records:
@@ -206,7 +206,7 @@ def _capacities_per_s(records: Sequence[RunRecord]) -> dict[tuple[object, ...], 
 
 
 def _server(point: Point) -> tuple[object, ...]:
-    """Return what two points of one server have in common."""
+    """Return the settings that all points of one server share."""
     options = (
         point.server.accept_limit,
         point.server.listener,

@@ -1,1 +1,1 @@
-"""How often intervals and selections hold the truth, on queues with known answers."""
+"""How often intervals and selections are right, on queues with known results."""

@@ -1,10 +1,10 @@
-"""Do intervals hold the truth as often as they say? Every procedure, on queues that are solved.
+"""The coverage of every interval procedure, on queues with known results.
 
     dispatchsim lab coverage [--experiments N] [--seed S]
 
-    queue with known mean and quantiles ──► one experiment ──► interval ──► holds it, or not
+    queue with known mean and quantiles ──► one experiment ──► interval ──► holds them, or not
                                             │ N times                        │
-                                            └────────────────────────────────┴──► share that does
+                                            └────────────────────────────────┴──► coverage
 
     gaps between arrivals ─┐
     services ──────────────┼──► Lindley: W ◄── max(0, W + service - gap) ──► waits
@@ -12,13 +12,13 @@
 
 Queues have one server; the unit of time is the mean service; arrivals are Poisson with rate rho.
 
-Prints a row a case: what was measured over N experiments (2,000 unless said otherwise; some four
-minutes), with the binomial interval of that share. The cases of `HOLDS` are long enough for theory
-to apply; those of `FAILS` are not, and show what it costs.
+Prints a row for each case: the coverage over N experiments (default 2,000; some four minutes), with
+its binomial interval. The cases of `HOLDS` are long enough for theory to apply; those of `FAILS`
+are not, and show the loss of coverage.
 
-Runs are measured by what a queue remembers: its relaxation time is of the order of
-1/(1 - √rho)² customers, 12 at load 0.5 and 90 at 0.8. A hundred of it in each of ten replications,
-or some thousands in one run, make a mean of exponential services about normal.
+The relaxation time of a queue is of the order of 1/(1 - √rho)² customers: 12 at load 0.5 and 90 at
+0.8. With a hundred relaxation times in each of ten replications, or some thousands in one run, a
+mean of exponential services is about normal.
 
 Sources: Kleinrock 1975, "Queueing Systems", volume 1, §5.6 and §8.2 (Pollaczek and Khinchine,
 Lindley's recursion); Asmussen 2003, "Applied Probability and Queues", §VIII.5 (the stationary wait
@@ -55,7 +55,7 @@ Floats = NDArray[np.float64]
 
 
 class Queue(StrEnum):
-    """How long services are: exponential, or all alike."""
+    """The distribution of service times: exponential, or constant."""
 
     M_M_1 = "M/M/1"
     M_D_1 = "M/D/1"
@@ -74,7 +74,7 @@ def mean_wait(queue: Queue, rho: float) -> float:
 def wait_probability(queue: Queue, rho: float, wait: float) -> float:
     """Return the probability in steady state to wait at most *wait*.
 
-    Of M/D/1 the terms of Erlang's sum alternate and lose digits: good to eight up to some 15
+    For M/D/1 the terms of Erlang's sum alternate and lose digits: eight digits remain up to some 15
     mean services.
 
     >>> wait_probability(Queue.M_D_1, 0.75, 0.0)
@@ -103,10 +103,10 @@ def wait_quantile(queue: Queue, rho: float, q: float) -> float:
 
 
 def stationary_wait(queue: Queue, rho: float, runs: int, generator: np.random.Generator) -> Floats:
-    """Return what the first customer of each run waits in steady state.
+    """Return the wait of the first customer of each run in steady state.
 
-    That is the sum of a geometric number of what is left of services when somebody arrives:
-    exponential again, or uniform where all services are alike.
+    It is the sum of a geometric number of residual service times: exponential again, or uniform for
+    constant services.
     """
     n = generator.geometric(1 - rho, runs) - 1
     if queue is Queue.M_M_1:
@@ -118,25 +118,25 @@ def stationary_wait(queue: Queue, rho: float, runs: int, generator: np.random.Ge
 
 
 def services(queue: Queue, shape: tuple[int, int], generator: np.random.Generator) -> Floats:
-    """Return the services of customers, a row a run."""
+    """Return the service times of customers, one row for each run."""
     return np.ones(shape) if queue is Queue.M_D_1 else generator.exponential(size=shape)
 
 
 def lindley(first: Floats, served: Floats, gaps: Floats) -> Floats:
-    """Return the waits of successive customers, a row a run.
+    """Return the waits of successive customers, one row for each run.
 
     Parameters
     ----------
     first:
         Wait of the first customer of each run.
     served, gaps:
-        A row a run: service of each customer, and the time from its arrival to the next; the last
-        of both changes nothing.
+        One row for each run: service of each customer, and time from its arrival to the next. The
+        last value of both has no effect.
     """
     walk = np.zeros_like(served)
     np.subtract(served[:, :-1], gaps[:, :-1], out=walk[:, 1:])
     np.cumsum(walk, axis=1, out=walk)
-    # Whoever comes at the lowest point so far waits for nobody, unless the first still does.
+    # A customer at the lowest point so far does not wait, unless the first one still does.
     lowest = np.minimum.accumulate(walk, axis=1)
     np.minimum(lowest, -first[:, None], out=lowest)
     walk -= lowest
@@ -157,11 +157,11 @@ def waits(
     Parameters
     ----------
     queue, rho:
-        Which, and its load.
+        The queue and its load.
     shape:
-        Runs, and customers of each.
+        Number of runs, and of customers in each.
     generator:
-        What is drawn from.
+        The source of random numbers.
     empty:
         Whether a run begins with an empty server rather than in steady state.
     """
@@ -172,18 +172,18 @@ def waits(
 
 LEVEL = 0.95
 FASTER = 0.9
-"""Of the second system of a pair: its services take so much of those of the first."""
+"""Service time of the second system of a pair, as a share of that of the first."""
 RELATIVE = 0.05
-"""Error that the sequential procedure is to reach."""
+"""The target error of the sequential procedure."""
 BUDGET = 5_000
 ZONE = 0.1
 """Indifference zone of the selection, as a share of the mean wait."""
 SYSTEMS = 5
-"""To rank, and to select from."""
+"""The number of systems to rank, and to select from."""
 
 
 class Procedure(StrEnum):
-    """What makes an interval or a statement."""
+    """A procedure that makes an interval or a statement."""
 
     MEAN = "mean, t over replications"
     BATCH_MEANS = "mean, overlapping batch means"
@@ -198,10 +198,10 @@ class Procedure(StrEnum):
 
 
 class Case(NamedTuple):
-    """One row of the table: a procedure, and the data that it gets in each experiment.
+    """One row of the table: a procedure, and its data in each experiment.
 
-    length is in customers a run; replications are the first ones where a procedure asks for more,
-    and q is the quantile where there is one. Runs begin in steady state unless *empty*.
+    `length` is in customers per run. A sequential procedure starts with `replications` and adds
+    more. `q` is the quantile, if any. Runs begin in steady state unless `empty`.
     """
 
     procedure: Procedure
@@ -213,7 +213,7 @@ class Case(NamedTuple):
     empty: bool = False
 
     def waits(self, rng: np.random.Generator, n: int = 0) -> Floats:
-        """Return the waits of *n* runs, of all replications unless given; a row a run."""
+        """Return the waits of *n* runs, by default of all replications; one row for each run."""
         shape = (n or self.replications, self.length)
         return waits(self.queue, self.rho, shape, rng, empty=self.empty)
 
@@ -226,7 +226,7 @@ class Case(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """How many of the experiments of a case held the truth."""
+    """The number of experiments of a case whose interval held the true value."""
 
     case: Case
     hits: int
@@ -234,7 +234,7 @@ class Measured(NamedTuple):
 
     @property
     def share(self) -> float:
-        """Return the share of them."""
+        """Return the share of experiments that held."""
         return self.hits / self.experiments
 
     @property
@@ -283,7 +283,7 @@ def _independent(case: Case, rng: np.random.Generator) -> bool:
 
 def _paired(case: Case, rng: np.random.Generator) -> bool:
     first, second = paired_means(case, rng)
-    # With all services shorter by a factor, time is scaled and the load is less.
+    # Shorter services by a factor: time is scaled, and the load is lower.
     truth = case.truth - FASTER * mean_wait(case.queue, FASTER * case.rho)
     return paired_difference(first, second, level=LEVEL).difference.holds(truth)
 
@@ -295,7 +295,7 @@ def paired_means(case: Case, rng: np.random.Generator) -> tuple[Floats, Floats]:
     served, gaps = services(case.queue, shape, rng), rng.exponential(1 / case.rho, shape)
     means = []
     for scale in (1.0, FASTER):
-        # The same numbers for the first waits, too.
+        # The first waits use the same random numbers, too.
         first = stationary_wait(
             case.queue, scale * case.rho, case.replications, np.random.default_rng(seed)
         )
@@ -367,7 +367,7 @@ HOLDS = (
     Case(Procedure.RANKING, Queue.M_M_1, 0.5, 1_000, 10),
     Case(Procedure.SELECTION, Queue.M_M_1, 0.5, 1_000, 10),
 )
-"""Cases where theory promises what the procedure says."""
+"""Cases in which theory guarantees the nominal coverage."""
 
 FAILS = (
     Case(Procedure.MEAN, Queue.M_M_1, 0.8, 100, 10),
@@ -382,7 +382,7 @@ FAILS = (
     Case(Procedure.SECTIONED, Queue.M_M_1, 0.8, 1_000, 10, 0.99),
     Case(Procedure.DRIFT, Queue.M_M_1, 0.9, 1_000),
 )
-"""Cases that are too short, begin empty or stop too early; each holds less often than it says."""
+"""Cases that are too short, begin empty or stop too early; coverage is below nominal."""
 
 
 def row(measured: Measured) -> str:
@@ -396,8 +396,8 @@ def row(measured: Measured) -> str:
 
 
 def coverage_lines(experiments: int, seed: int) -> Iterator[str]:
-    """Yield the lines of the table of all cases, each measured over so many experiments."""
-    yield f"{experiments} experiments a case, seed {seed}"
+    """Yield the lines of the table of all cases, each over the given number of experiments."""
+    yield f"{experiments} experiments per case, seed {seed}"
     yield (
         f"{'procedure':<30} queue  rho     q  start customers  runs  exper. nominal measured"
         "  95% interval"

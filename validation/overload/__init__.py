@@ -1,1 +1,1 @@
-"""Overload, floods and signal queues: forecasts beside measured runs."""
+"""Overload, floods and signal queues: forecasts and measured runs."""

@@ -1,6 +1,6 @@
-"""Floods on the engines: a process that computes, beside packets that nobody reads.
+"""Floods on the engines: a computing process beside packets that no program reads.
 
-due times ─► sender ─► flood ─► interrupts, ksoftirqd ─► what is left to a busy process
+due times ─► sender ─► flood ─► interrupts, ksoftirqd ─► CPU left to a busy process
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ...sim.state.kernel_settings import KernelSettings, MachineSettings
 from ...sim.state.kinds import Activity
 from ...sim.state.settings import FloodSettings, RunSettings
 
-_MECHANISM = "epoll_level"  # of a server that sleeps all the time
+_MECHANISM = "epoll_level"  # of a server that always sleeps
 _PACKETS_MAX = 60_000
 
 
@@ -39,19 +39,19 @@ def costs_of(prices: FloodPrices, segments: int, profile: Profile) -> Costs:
         interrupt=costs.interrupt._replace(
             entry_ns=entry_ns,
             entry_since=curve(more_ns),
-            datagram_entry_ns=0,  # that is entry_ns here, as nothing else comes
+            datagram_entry_ns=0,  # entry_ns covers it, as no other packets come
             datagram_ns=round(prices.taken_ns(segments)),
-            way=flat(0),  # floods have measured it themselves: what is waited for, below
+            way=flat(0),  # the measured floods include it, as a wait (below)
         )
     )
 
 
 def arrivals_ns(due_ns: Sequence[int], prices: FloodPrices, segments: int = 1) -> list[int]:
-    """Return when each packet that a sender is to send at *due_ns* is in the backlog.
+    """Return when each packet due at *due_ns* enters the backlog.
 
-    All in ns from the first due time, ascending. A call that finds the receiver's CPU at other
-    work has to signal, which takes longer: the sender is late where its calls take longer than
-    there is time between two packets. What is due last ends the flood.
+    All times are in ns from the first due time, ascending. A call must interrupt the receiver's CPU
+    if that is at other work, which takes longer. The sender is late where its calls take longer
+    than the time between two packets. The last due time ends the flood.
     """
     packet_ns = prices.taken_ns(segments)
     sender_free_ns, receiver_free_ns, last_ns = 0.0, -1e9, float(due_ns[-1])
@@ -82,10 +82,10 @@ def simulated_progress(
     *,
     fast: bool = True,
 ) -> float:
-    """Return the share of its CPU that a process computes in while packets come.
+    """Return the share of the CPU left to a computing process while packets come.
 
-    The sender is not simulated: its packets come as `arrivals_ns` of *due_ns* says. At most 60,000
-    of them, which are enough for a mean.
+    The sender is not simulated: its packets arrive at the `arrivals_ns` of *due_ns*. At most 60,000
+    are simulated, enough for a mean.
     """
     all_ns = arrivals_ns(due_ns, prices, point.segments)
     at_ns = all_ns[:_PACKETS_MAX]
@@ -93,7 +93,7 @@ def simulated_progress(
     settings = RunSettings(
         kernel=KernelSettings(coalesce_ns=round(prices.stop_ns - prices.enqueued_ns)),
         machine=MachineSettings(busy_processes=1, busy_nice=point.nice),
-        # A flood at random has room for as many gaps; these are not drawn, but the sender's.
+        # A random flood holds as many gaps; here they come from the sender, not from a generator.
         flood=FloodSettings(
             gap_ns=max(1, length_ns // len(at_ns)),
             until_ns=at_ns[-1] + 1,

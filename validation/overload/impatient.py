@@ -5,8 +5,8 @@
 
     dispatchsim lab impatient FOLDER --profile PROFILE
 
-The server works for each request, and a client that has no reply in time resets its connection. A
-server that is behind then works for clients that are gone. Nothing is fitted to these runs.
+The server computes for each request, and a client without a reply in time resets its connection. A
+late server then works for clients that are gone. Nothing is fitted to these runs.
 Sources: Mogul and Ramakrishnan 1997, "Eliminating receive livelock in an interrupt-driven kernel"
 (goodput that falls with load); Floyd and Fall 1999, "Promoting the use of end-to-end congestion
 control in the Internet", section 3 (congestion collapse from undelivered packets).
@@ -37,13 +37,13 @@ from ..points.measured_points import MISSED, REACHED, figures_of_run
 from .overload import at_its_prices, with_tick_of
 
 BELOW_WITHIN = 0.05
-"""Of the measured replies, below the knee."""
+"""Bound on the error below the knee, as a share of the measured replies."""
 PAST_WITHIN_PER_S = 500.0
 KNEE_WITHIN = 0.05
-"""Of the load. Loads as close to the measured knee are judged by the knee alone: on which side of
-it a run settles is chance."""
+"""Bound on the error of the knee, as a share of the load. Loads this close to the measured knee
+have no verdict of their own: chance decides on which side of it a run settles."""
 KNEE_REPLIED = 0.9
-"""The knee is where a smaller share of the connections asked for is replied to."""
+"""The knee is the load above which a smaller share of the connections gets a reply."""
 _SEED = 1
 
 Progress = Callable[[int, int], None]
@@ -51,7 +51,7 @@ _NAN = math.nan
 
 
 class Result(NamedTuple):
-    """What is compared of a run."""
+    """The compared metrics of a run."""
 
     replied_per_s: float
     cpu_busy: float
@@ -59,10 +59,10 @@ class Result(NamedTuple):
 
 @dataclass(frozen=True)
 class MeasuredLoad:
-    """One point: its runs that count, those that do not, and the simulation of each.
+    """One point: its valid and invalid runs, and the simulation of each.
 
-    `load` is the rate over the simulated capacity. Without a run that counts, the simulations are
-    of the others.
+    `load` is the rate over the simulated capacity. Without a valid run, the simulations repeat the
+    invalid ones.
     """
 
     point: Point
@@ -74,7 +74,7 @@ class MeasuredLoad:
 
     @property
     def replied_per_s(self) -> float:
-        """The median of the measured replies; NaN without a run that counts."""
+        """The median of the measured replies; NaN without a valid run."""
         return median([result.replied_per_s for result in self.measured])
 
     @property
@@ -84,14 +84,14 @@ class MeasuredLoad:
 
     @property
     def noise_per_s(self) -> float:
-        """Half of the distance between the most and the least replies; NaN with one run."""
+        """Half the range of the measured replies; NaN with one run."""
         found = [result.replied_per_s for result in self.measured]
         return (max(found) - min(found)) / 2 if len(found) > 1 else _NAN
 
 
 @dataclass(frozen=True)
 class Knee:
-    """At which load the replies of a timeout fall behind, as of `knee_of`."""
+    """The load at which replies fall behind at one timeout, by `knee_of`."""
 
     timeout_ns: int
     capacity_per_s: float
@@ -100,12 +100,12 @@ class Knee:
 
     @property
     def error(self) -> float:
-        """The relative error of the simulated knee; NaN where nothing was measured."""
+        """The relative error of the simulated knee; NaN if nothing was measured."""
         return ratio(self.simulated, self.measured) - 1
 
 
 def capacity_per_s(profile: Profile) -> float:
-    """Return the simulated throughput of the server under a closed loop, connections a second."""
+    """Return the simulated throughput of the server in a closed loop, in connections per second."""
     (point,) = IMPATIENT.points("capacity")
     timing = Timing()
     warm_up_ns, window_ns = (
@@ -116,7 +116,7 @@ def capacity_per_s(profile: Profile) -> float:
 
 
 def points_of(profile: Profile) -> list[Point]:
-    """Return the points to measure: loads around the capacity that *profile* gives."""
+    """Return the points to measure: loads around the capacity by *profile*."""
     return IMPATIENT.points("open", capacity_per_s=capacity_per_s(profile))
 
 
@@ -186,10 +186,10 @@ def knees(loads: Sequence[MeasuredLoad]) -> list[Knee]:
 
 
 def knee_of(replied: Sequence[tuple[float, float]]) -> float:
-    """Return the load at which the share replied to falls below KNEE_REPLIED.
+    """Return the load at which the share of replies falls below KNEE_REPLIED.
 
-    It is NaN if the share falls nowhere, 0 if it has fallen at the lightest load already. *replied*
-    are pairs of load and share, by load; between two of them the share falls evenly.
+    It is NaN if the share never falls below, and 0 if it does so at the lightest load. *replied*
+    are pairs of load and share, by load; between two pairs the share is linear.
 
     >>> knee_of([(0.9, 1.0), (1.0, 1.0), (1.1, 0.0)])
     1.01
@@ -204,9 +204,9 @@ def knee_of(replied: Sequence[tuple[float, float]]) -> float:
 
 
 def verdict_of(entry: MeasuredLoad, knee: float) -> str:
-    """Return whether the forecast of *entry* is within its bound; "" where nothing is promised.
+    """Return the verdict on the forecast of *entry*; "" if nothing is promised.
 
-    *knee* is the measured one, as of `knee_of`.
+    *knee* is the measured one, by `knee_of`.
     """
     if not entry.measured:
         return ""
@@ -219,33 +219,33 @@ def verdict_of(entry: MeasuredLoad, knee: float) -> str:
 
 
 NOTE = (
-    f"Loads are shares of the simulated capacity. Medians over the runs that count, ± half the "
-    f"range. Wanted: below the knee within {BELOW_WITHIN:.0%} of what was measured, past it within "
-    f"{PAST_WITHIN_PER_S:.0f}/s; closer to the knee than {KNEE_WITHIN:.0%} nothing. Offered: "
-    f"connections that the load generator began, of those asked for; a run with less than "
-    f"{OFFERED_LEAST:.0%} does not count. {DASH}: nothing is promised, or no run counts."
+    f"Loads are shares of the simulated capacity. Medians over the valid runs, ± half the range. "
+    f"Target: within {BELOW_WITHIN:.0%} of the measurement below the knee, within "
+    f"{PAST_WITHIN_PER_S:.0f}/s past it, none closer to it than {KNEE_WITHIN:.0%}. Offered: share "
+    f"of the rate that the load generator sent; a run with less than {OFFERED_LEAST:.0%} is "
+    f"invalid. {DASH}: nothing is promised, or no valid run."
 )
 _KNEE_NOTE = (
-    f"The load at which less than {KNEE_REPLIED:.0%} of the connections are replied to, between "
-    f"two loads by interpolation. Wanted within {KNEE_WITHIN:.0%}."
+    f"The load at which less than {KNEE_REPLIED:.0%} of the connections get a reply, interpolated "
+    f"between two loads. Target: within {KNEE_WITHIN:.0%}."
 )
 
 
 def impatient_tables(loads: Sequence[MeasuredLoad]) -> list[Table]:
-    """Return the tables of *loads*: every load, the knees, and the runs that do not count."""
+    """Return the tables of *loads*: every load, the knees, and the invalid runs."""
     found = knees(loads)
     measured_knee = {knee.timeout_ns: knee.measured for knee in found}
     columns: list[Column[MeasuredLoad]] = [
         Column("timeout", lambda e: DURATION.format(e.point.load.timeout), words=True),
         Column("load", lambda e: f"{e.load:.2f}"),
-        Column("asked for", lambda e: rate_text(e.point.rate_per_s)),
+        Column("rate", lambda e: rate_text(e.point.rate_per_s)),
         Column("offered", lambda e: share_text(min(e.offered_shares))),
         Column("runs", lambda e: f"{len(e.measured)}"),
         Column("measured", _measured_text),
         Column("simulated", lambda e: rate_text(e.forecast_per_s)),
         Column("error", _error_text),
         Column("CPU", lambda e: _cpu_text(e.measured)),
-        Column("simulated", lambda e: _cpu_text(e.simulated)),
+        Column("simulated CPU", lambda e: _cpu_text(e.simulated)),
         Column("verdict", lambda e: verdict_of(e, measured_knee[e.point.load.timeout]) or DASH),
     ]
     knee_columns: list[Column[Knee]] = [
@@ -257,7 +257,7 @@ def impatient_tables(loads: Sequence[MeasuredLoad]) -> list[Table]:
         Column("verdict", _knee_verdict),
     ]
     tables = [
-        Table.of("Clients that give up: replies a second", loads, columns, NOTE),
+        Table.of("Clients that give up: replies per second", loads, columns, NOTE),
         Table.of("Knees", found, knee_columns, _KNEE_NOTE),
     ]
     rejected = [
@@ -265,7 +265,7 @@ def impatient_tables(loads: Sequence[MeasuredLoad]) -> list[Table]:
     ]
     if rejected:
         headings = ("point", "round", "reason")
-        tables.append(Table.of_cells("Runs that do not count", headings, rejected, n_words=3))
+        tables.append(Table.of_cells("Invalid runs", headings, rejected, n_words=3))
     return tables
 
 
@@ -288,12 +288,12 @@ def _cpu_text(results: Sequence[Result]) -> str:
 
 def _load_text(load: float) -> str:
     if not load:
-        return "below all"
+        return "below all loads"
     return DASH if math.isnan(load) else f"{load:.3f}"
 
 
 def _knee_verdict(knee: Knee) -> str:
     if not knee.measured or math.isnan(knee.measured):
         return DASH
-    # A knee that the simulation has nowhere is missed, too: NaN compares as false.
+    # A simulation without a knee is missed, too: NaN compares as false.
     return REACHED if abs(knee.error) <= KNEE_WITHIN else MISSED

@@ -1,6 +1,6 @@
-"""What a flood leaves to a process that computes: measured beside forecast, rate by rate.
+"""CPU left to a computing process beside a flood, measured and forecast, rate by rate.
 
-    flood.jsonl ─┬─ calibration ─► prices (packets.py) ───┐
+    flood.jsonl ─┬─ calibration ─► costs (packets.py) ────┐
                  │                              profile ──┴─► engine ─► forecast
                  └─ held out ───────────────────────────────► measured, median over rounds
 
@@ -31,7 +31,7 @@ from ..drawing.looks import nth_look
 from .flood_simulated import simulated_progress
 
 WITHIN = 0.10
-"""What is wanted: progress within a tenth of what was measured, at every rate."""
+"""The target: progress within a tenth of the measurement at every rate."""
 FORECAST_NS = 200_000_000
 
 
@@ -39,7 +39,7 @@ FORECAST_NS = 200_000_000
 class FloodScore:
     """One held-out flood: progress measured in each round, and forecast.
 
-    `sent_per_s` are packets a second that were in fact sent, in the median.
+    `sent_per_s` is the median of the packets per second that were sent.
     """
 
     point: FloodPoint
@@ -59,7 +59,7 @@ class FloodScore:
 
     @property
     def is_within(self) -> bool:
-        """Tell whether the forecast is as near as is wanted."""
+        """Whether the forecast meets the target."""
         return abs(self.error) <= WITHIN
 
 
@@ -69,18 +69,20 @@ def read_machine(folder: Path) -> list[FloodRecord]:
     Raises
     ------
     DataError
-        If there are none.
+        If there are no floods.
     """
     rows = read_rows(folder / FLOOD_FILE, FloodRecord).rows
     if not rows:
-        raise DataError(f"{folder / FLOOD_FILE}: is missing or empty: `dispatchsim measure flood`")
+        raise DataError(
+            f"{folder / FLOOD_FILE}: is missing or empty; run `dispatchsim measure flood`"
+        )
     return rows
 
 
 def score_floods(records: Sequence[FloodRecord], profile: Profile) -> list[FloodScore]:
     """Return measured and forecast progress of each held-out flood, in the order of a campaign.
 
-    Packets cost what the calibration among *records* says, all else what *profile* does.
+    Costs of packets come from the calibration among *records*, all others from *profile*.
     """
     prices = fit_flood_prices(records)
     held_out = [r for r in records if r.accepted and r.point.use == "heldout"]
@@ -103,8 +105,8 @@ def score_floods(records: Sequence[FloodRecord], profile: Profile) -> list[Flood
 
 
 def _forecast(point: FloodPoint, prices: FloodPrices, profile: Profile) -> float:
-    """Return what an engine leaves to the process, the mean over the prices of each run."""
-    due_ns = point.due_ns(0, FORECAST_NS).tolist()  # the first round stands for all
+    """Return the simulated progress of the process, the mean over the costs of each run."""
+    due_ns = point.due_ns(0, FORECAST_NS).tolist()  # all rounds have the arrivals of the first
     return statistics.mean(
         simulated_progress(due_ns, run_prices, point, profile)
         for run_prices in prices.of_each_run()
@@ -112,12 +114,12 @@ def _forecast(point: FloodPoint, prices: FloodPrices, profile: Profile) -> float
 
 
 def table(scores: Sequence[FloodScore]) -> Table:
-    """Return the table of all floods; its note says how many are within what is wanted."""
+    """Return the table of all floods; its note has the number that meet the target."""
     columns: list[Column[FloodScore]] = [
         Column("flood", lambda s: s.point.label, words=True),
-        Column("sent/s", lambda s: f"{s.sent_per_s:,.0f}"),
+        Column("packets sent/s", lambda s: f"{s.sent_per_s:,.0f}"),
         Column("measured", lambda s: f"{s.median:.3f}"),
-        Column("(low, high)", lambda s: f"({min(s.measured):.3f}, {max(s.measured):.3f})"),
+        Column("(lowest, highest)", lambda s: f"({min(s.measured):.3f}, {max(s.measured):.3f})"),
         Column("forecast", lambda s: f"{s.forecast:.3f}"),
         Column("error", lambda s: f"{s.error:+.1%}"),
     ]
@@ -130,15 +132,15 @@ def table(scores: Sequence[FloodScore]) -> Table:
 
 
 FIGURE_CAPTION = (
-    "Floods of datagrams: the share of its CPU that is left to a process that computes, against "
-    "packets sent. Points: median of the rounds, bars from the lowest to the highest; lines: "
-    "forecast from prices of packets that came alone. Right: packets of several datagrams, as many "
-    "as can be sent, which are more than can be handled."
+    "Floods of datagrams: share of the CPU left to a computing process, against packets sent. "
+    "Points: median of the rounds, with bars from the lowest to the highest. Lines: forecast from "
+    "the costs of single packets. Right: packets of several datagrams at the highest rate that can "
+    "be sent, which is more than can be handled."
 )
 
 
 def flood_figure(scores: Sequence[FloodScore]) -> Figure:
-    """Return progress against rate, measured and forecast; beside it overload by datagrams."""
+    """Return progress against rate, measured and forecast, and overload by datagrams."""
     figure = Figure(figsize=(9, 3.8), layout="constrained")
     by_rate, overload = figure.subplots(1, 2, width_ratios=(2, 1), sharey=True)
     single = [s for s in scores if s.point.segments == 1 and s.point.train == 1]
@@ -146,12 +148,12 @@ def flood_figure(scores: Sequence[FloodScore]) -> Figure:
         chosen = [s for s in single if s.point.law == law and s.point.nice == HIGH]
         chosen.sort(key=lambda s: s.sent_per_s)
         _draw(by_rate, number, law, [s.sent_per_s for s in chosen], chosen)
-    by_rate.set(xscale="log", xlabel="packets sent a second", ylabel="progress (share)")
+    by_rate.set(xscale="log", xlabel="packets sent per second", ylabel="progress (share)")
     full = [s for s in scores if s.point.rate_per_s == ALL_IT_CAN_PER_S and s.point.segments > 1]
     for number, nice in enumerate((HIGH, 0), start=2):
         chosen = sorted((s for s in full if s.point.nice == nice), key=lambda s: s.point.segments)
         _draw(overload, number, f"nice {nice}", [s.point.segments for s in chosen], chosen)
-    overload.set(xlabel="datagrams a packet", ylim=(0, 1.05))
+    overload.set(xlabel="datagrams per packet", ylim=(0, 1.05))
     for axes in (by_rate, overload):
         axes.grid(alpha=0.3)
         axes.legend()

@@ -1,10 +1,10 @@
-"""From which load on a queue of signals overflows: measured, and simulated with the same arrivals.
+"""The load from which on a signal queue overflows, measured and simulated with equal arrivals.
 
     dispatchsim lab overflow-onset FOLDER --profile PROFILE
 
-FOLDER holds what `dispatchsim lab measure-unmerged` wrote, or `dispatchsim measure` on hardware.
-Prints a row for each load, the medians of its accepted runs, and between which two loads signals
-began to be lost.
+FOLDER holds the runs of `dispatchsim lab measure-unmerged`, or of `dispatchsim measure machine` on
+hardware. Prints a row for each load with the medians of its accepted runs, and the two loads
+between which the first signal is lost.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _HARDWARE = HARDWARE.points("held_out", "onset", capacity_per_s=1_000_000)[0]
 
 
 class Overflows(NamedTuple):
-    """How often a queue overflowed at one load, measured and simulated: medians over runs."""
+    """Overflows of a queue at one load, measured and simulated: medians over runs."""
 
     rate_per_s: float
     n_runs: int
@@ -39,7 +39,7 @@ class Overflows(NamedTuple):
 
 
 def is_of_onset(record: RunRecord) -> bool:
-    """Return whether a run differs from the points of the onset in its load only."""
+    """Return whether a run differs from the points of the onset in load only."""
     any_load = _COUNTED if record.steering == "emulated" else _HARDWARE
     if record.point.load.loop != any_load.load.loop:
         return False
@@ -47,7 +47,7 @@ def is_of_onset(record: RunRecord) -> bool:
 
 
 def overflows(records: Sequence[RunRecord], profile: Profile) -> list[Overflows]:
-    """Return the overflows of *records*, by load, with those of the same runs simulated."""
+    """Return the overflows of *records* by load, measured and simulated."""
     found = []
     for rate_per_s, group in groupby(sorted(records, key=_rate_per_s), _rate_per_s):
         runs = list(group)
@@ -63,7 +63,7 @@ def _rate_per_s(record: RunRecord) -> float:
 
 
 def _job(record: RunRecord, profile: Profile) -> Job:
-    """Return the job that repeats a run; on hardware clients have costs, too."""
+    """Return the job that repeats a run; on hardware its clients cost CPU time."""
     if record.steering == "emulated":
         return repeating(record, profile).job
     asked = record.point.lasting(record.warm_up_ns, record.window_ns)
@@ -71,7 +71,7 @@ def _job(record: RunRecord, profile: Profile) -> Job:
 
 
 def onset(loads: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    """Return the load until which nothing was lost, and the first at which something was.
+    """Return the highest load without loss, and the lowest with loss.
 
     >>> onset([(100.0, 0), (110.0, 0), (120.0, 3), (130.0, 2)])
     (110.0, 120.0)
@@ -87,7 +87,7 @@ def onset(loads: Sequence[tuple[float, float]]) -> tuple[float, float]:
 
 
 def onset_lines(folder: Path, profile: Profile) -> Iterator[str]:
-    """Yield the lines of the table, then between which loads the first signal was lost.
+    """Yield the lines of the table, then the loads between which the first signal is lost.
 
     Raises
     ------
@@ -108,4 +108,4 @@ def onset_lines(folder: Path, profile: Profile) -> Iterator[str]:
         ("simulated", [(row.rate_per_s, row.simulated) for row in rows]),
     ):
         low, high = onset(loads)
-        yield f"{name}: the first is lost between {rate_text(low)} and {rate_text(high)}"
+        yield f"{name}: the first signal is lost between {rate_text(low)} and {rate_text(high)}"

@@ -1,16 +1,16 @@
-"""Overload, measured and simulated: who gets through after which SYN, and what is still served.
+"""Overload, measured and simulated: connections by successful SYN, goodput, latency.
 
-    overload.jsonl ─► accepted runs ─► the same arrivals, backlog, patience, retries ─┐
+    overload.jsonl ─► accepted runs ─► the same arrivals, backlog, timeouts, retries ─┐
     profile ─► costs, as they are ────────────────────────────────────────────────────┴─► Compared
 
     dispatchsim lab overload FOLDER [--profile PROFILE]
 
-Loads and goodput are told in units of the capacity: the median of what closed loops found before
-and after each run of the same server. Nothing is fitted to the overloaded runs themselves, and no
-cost is scaled: a machine that is now faster, now slower, has to be measured when it is neither.
+Loads and goodput are in units of the capacity: the median of closed loops before and after each run
+of the same server. Nothing is fitted to the overloaded runs, and no cost is scaled: the machine
+must have a steady speed during the measurement.
 
-A call costs more, the more connections are open, and how many are is an outcome: a first simulation
-at the prices of none finds it, a second one at the prices of so many is what is compared.
+Calls cost more with more open connections, whose number is an outcome. A first simulation at the
+costs of no open connections finds it; a second one at the costs of that number is compared.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from ..points.measured_points import FOREIGN_SHARE_MAX
 GOODPUT_WITHIN = 0.10
 SHARE_WITHIN = 0.15
 SHARE_LEAST = 0.01
-"""Smaller shares are shown and not judged: a stall of 4 ms of a generator makes as many."""
+"""Smaller shares are shown without a verdict: a 4 ms stall of a generator causes as many."""
 CPU_WITHIN = 0.05
 LATENCY_WITHIN = 0.15
 
@@ -50,23 +50,23 @@ LATENCY_WITHIN = 0.15
 Server = tuple[str, int, int]
 """Mechanism, accept limit, workers."""
 Shares = tuple[float, float, float, float, float]
-"""Of connections: by each of four SYNs, and those that never got through."""
+"""Shares of connections by each of four SYNs, and of those never connected."""
 
 
 class OverloadFigures(NamedTuple):
-    """What is compared of a run; NaN where there is none.
+    """The compared metrics of a run; NaN where there is none.
 
     Attributes
     ----------
     goodput:
-        Connections with all their replies, a second of the window, over the capacity.
+        Connections with all replies per second of the window, over the capacity.
     at_once, second, third, fourth:
-        Shares of the connections that found a descriptor: connected by their first SYN, and by the
-        next ones (after 1 s and 3 s; with linear time-outs after 1, 2 and 3 s).
+        Shares of the connections with a descriptor: connected by their first SYN, and by the next
+        ones (after 1 s and 3 s; with linear time-outs after 1, 2 and 3 s).
     never:
-        The share that was not connected when its client lost patience.
+        The share that was not connected when its client timed out.
     p50_ns, p99_ns:
-        Latency of those that were served, from the intended start.
+        Latency of served connections, from the intended start.
     cpu_busy:
         Share of the window in which the server's CPU was not idle.
     """
@@ -84,11 +84,11 @@ class OverloadFigures(NamedTuple):
 
 @dataclass(frozen=True)
 class Compared:
-    """One point: medians over its accepted runs, measured and simulated, and how these scatter.
+    """One point: medians over its accepted runs, measured and simulated, and their scatter.
 
-    `scatter` is half of the distance between the largest and the smallest measurement, over the
-    median; NaN with one run. `measured_goodput` and `simulated_goodput` are connections replied a
-    second over the capacity, in each tenth of a second of the run.
+    `scatter` is half the range of the measurements over their median; NaN with one run.
+    `measured_goodput` and `simulated_goodput` are served connections per second over the capacity,
+    in each tenth of a second of the run.
     """
 
     point: OverloadPoint
@@ -104,7 +104,7 @@ class Compared:
 
 
 def syn_seconds(point: OverloadPoint) -> tuple[int, ...]:
-    """Return when a client of *point* sends its SYNs, in seconds, as far as it has patience.
+    """Return when a client of *point* sends its SYNs, in seconds, until it times out.
 
     >>> from dispatchsim.calibration.points.overload_points import overload_point_at
     >>> syn_seconds(overload_point_at(mechanism="epoll_level", backlog=16, load=1.2))
@@ -120,9 +120,9 @@ def syn_seconds(point: OverloadPoint) -> tuple[int, ...]:
 
 
 def shares(point: OverloadPoint, connect_bins: Sequence[int], n: int) -> Shares:
-    """Return which share of *n* was connected by each of four SYNs, and which never.
+    """Return the shares of *n* connected by each of four SYNs, and the share never connected.
 
-    A SYN that arrives a little before its second was sent by a kernel whose clock has ticks.
+    A SYN may arrive shortly before its full second, as the sending kernel's clock has ticks.
     """
     edges = [0, *(10 * second - 1 for second in syn_seconds(point)[1:]), len(connect_bins)]
     counts = [sum(connect_bins[a:b]) for a, b in itertools.pairwise(edges)]
@@ -132,9 +132,9 @@ def shares(point: OverloadPoint, connect_bins: Sequence[int], n: int) -> Shares:
 
 
 def capacities(records: Sequence[OverloadRecord]) -> dict[Server, float]:
-    """Return the capacity of each server, in connections a second: a median over its closed loops.
+    """Return the capacity of each server in connections per second: the median of its closed loops.
 
-    Of those that are shipped one, of two seconds, is 0.7 to 1.2 of it.
+    A single shipped closed loop, of two seconds, has 0.7 to 1.2 of it.
     """
     found: dict[Server, list[float]] = {}
     for record in records:
@@ -144,19 +144,19 @@ def capacities(records: Sequence[OverloadRecord]) -> dict[Server, float]:
 
 
 def server_of(point: OverloadPoint) -> Server:
-    """Return what makes the server of *point* another one than that of other points."""
+    """Return the settings that distinguish the server of *point*."""
     return point.server.mechanism, point.server.accept_limit, point.server.workers
 
 
 def figures_of_record(record: OverloadRecord, capacity_per_s: float) -> OverloadFigures:
-    """Return the figures of a measured run of a server of that capacity."""
+    """Return the metrics of a measured run of a server of that capacity."""
     result, delays = record.result, record.delays
-    # The server counts replies to those who have gone, too: connections are the client's word.
+    # The server also counts replies to clients that are gone, so the client counts connections.
     bins = slice(round(record.warm_up_ns / BIN_NS), _end_bin(record))
     goodput = ratio(sum(record.replied[bins]), (bins.stop - bins.start) * BIN_NS / SECOND_NS)
     latency = result.latency_ns
     quiet = record.noise.foreign_share < FOREIGN_SHARE_MAX
-    # Each try has a record of its own, whose latency is not that of the user.
+    # Each attempt has its own record, whose latency is not that of the user.
     tells_latency = record.point.load.retries == 0
     return OverloadFigures(
         goodput / capacity_per_s,
@@ -172,7 +172,7 @@ def _end_bin(record: OverloadRecord) -> int:
 
 
 class Task(NamedTuple):
-    """A measured run to simulate, and what things cost."""
+    """A measured run to simulate, and the profile of costs."""
 
     record: OverloadRecord
     profile: Profile
@@ -181,7 +181,8 @@ class Task(NamedTuple):
 class SimulatedRun(NamedTuple):
     """A simulated run.
 
-    `figures` are in units of a capacity of 1/s; `replied` are connections in each bin of the run.
+    `figures` are in units of a capacity of 1/s; `replied` counts connections in each bin of the
+    run.
     """
 
     figures: OverloadFigures
@@ -192,18 +193,18 @@ Simulate = Callable[
     [Callable[[Task], SimulatedRun], Sequence[Task], Executor | None],
     Iterator[tuple[int, SimulatedRun]],
 ]
-"""As `run_all`: yields the index of each task with its result."""
+"""Like `run_all`: yields the index of each task with its result."""
 
 
 def simulated_run(task: Task) -> SimulatedRun:
-    """Simulate one run; a thread of its own may be where."""
+    """Simulate one run; it may run in a separate thread."""
     outcome = simulated(task.record, task.profile)
     replied = np.bincount(outcome.done_ns[outcome.status == Status.REPLIED] // BIN_NS)
     return SimulatedRun(_figures_of(task.record, outcome), tuple(map(int, replied)))
 
 
 def _figures_of(record: OverloadRecord, outcome: Outcome) -> OverloadFigures:
-    """Return the figures of the simulation of *record*, counted as the measured ones are."""
+    """Return the metrics of the simulation of *record*, counted as in measured runs."""
     point, delays = record.point, record.delays
     within = (outcome.intended_ns >= delays.begin_ns) & (outcome.intended_ns < delays.end_ns)
     started = within & (outcome.status != Status.DESCRIPTORS)
@@ -223,14 +224,14 @@ def _figures_of(record: OverloadRecord, outcome: Outcome) -> OverloadFigures:
 
 
 def job_of_record(record: OverloadRecord, profile: Profile) -> Job:
-    """Return the simulation of *record*, at the prices of no open connections."""
+    """Return the job that simulates *record*, at the costs of no open connections."""
     point = record.point.model_copy(update={"shares_cpu": record.steering != "far_end"})
     asked = point.at_rate(record.rate_per_s).lasting(record.warm_up_ns, record.window_ns)
     return job_of(with_tick_of(asked, profile), profile, record.seed)
 
 
 def with_tick_of(point: AnyPoint, profile: Profile) -> AnyPoint:
-    """Return *point* with the timer tick of the machine; those that do not tell have Debian's."""
+    """Return *point* with the timer tick of the machine; Debian's if it is not recorded."""
     tick_ns = SECOND_NS // int(profile.machine.get("timer_hz", 250))
     return point.with_values(network={"timer_tick": DURATION.format(tick_ns)})
 
@@ -241,7 +242,7 @@ def simulated(record: OverloadRecord, profile: Profile, *, engine: Engine = "aut
 
 
 def at_its_prices(job: Job, profile: Profile, *, engine: Engine = "auto") -> Outcome:
-    """Return the outcome of *job* at the prices of as many connections as it has open."""
+    """Return the outcome of *job* at the costs of the number of connections that it has open."""
     job = job._replace(scenario=with_engine(job.scenario, engine))
     n_open = mean_open(record_job(job)[1])
     costs = profile.costs(job.scenario.server.mechanism, open_connections=n_open)
@@ -249,7 +250,7 @@ def at_its_prices(job: Job, profile: Profile, *, engine: Engine = "auto") -> Out
 
 
 def mean_open(outcome: Outcome) -> int:
-    """Return how many descriptors the server had open in the window, in the mean of the samples."""
+    """Return the mean number of open descriptors of the server over the samples in the window."""
     names = ("at_ns", "connections_open")
     at_ns, n_open = (outcome.samples[:, SAMPLE_COLUMNS.index(name)] for name in names)
     chosen = n_open[at_ns >= outcome.mark_ns]
@@ -263,9 +264,9 @@ def compare(
     simulate: Simulate = run_all,
     executor: Executor | None = None,
 ) -> list[Compared]:
-    """Return each point that has accepted runs, measured beside simulated, in order of points.
+    """Return each point with accepted runs, measured and simulated, in the order of points.
 
-    *simulate* and *executor* say where runs are simulated; if absent here, one after the other.
+    *simulate* and *executor* simulate the runs; if absent, in this process, one after the other.
     """
     by_point: dict[OverloadPoint, list[OverloadRecord]] = {}
     for record in records:
@@ -332,7 +333,7 @@ def _compared(
 def _over_time(
     counts: Sequence[Sequence[int]], runs: Sequence[OverloadRecord], capacity_per_s: float
 ) -> tuple[float, ...]:
-    """Return the mean over runs of replies a second over the capacity, in each bin."""
+    """Return the mean over runs of replies per second over the capacity, in each bin."""
     n_bins = min(map(_end_bin, runs))
     rows = [
         (np.bincount(np.arange(len(c)), weights=c, minlength=n_bins)[:n_bins])

@@ -1,4 +1,4 @@
-"""Overload judged: every figure measured beside simulated, with its bound and a verdict."""
+"""Overload judged: every metric, measured and simulated, with its bound and verdict."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from .overload import (
 _SHARES = ("at_once", "second", "third", "fourth", "never")
 _PAST_CAPACITY = 1.1
 NOTE = (
-    "Medians over accepted runs, in brackets half the range of the measured ones. Goodput is in "
-    "units of the capacity, wanted within 10%; shares of connections by the SYN "
-    "that got through within 15% of the measured share, where either is at least 1%; CPU within 5 "
-    "points, p50 below the capacity within 15%. "
-    "p99, and p50 past the capacity, are within the noise, that is half the range, within 15% "
-    "or missed. + means that the simulation is above the measurement; of CPU the error is in "
-    f"points; beyond a factor of two it is that factor. {DASH}: nothing was measured."
+    "Medians over accepted runs, in brackets half the range of the measured runs. Goodput is in "
+    "units of the capacity. Targets: goodput within 10%; shares of connections by the SYN that "
+    "connected them within 15% of the measured share, if either is at least 1%; CPU within 5 "
+    "points; p50 below the capacity within 15%. p99, and p50 past the capacity, are within the "
+    "noise (half the range), within 15%, or missed. Errors: + means that the simulation is above "
+    "the measurement; of CPU in points; beyond a factor of two as that factor. "
+    f"{DASH}: nothing was measured."
 )
 
 
 class JudgedFigure(NamedTuple):
-    """One figure of one point; an empty verdict: it is shown and not judged."""
+    """One metric of one point; an empty verdict: shown, not judged."""
 
     point: str
     load: float
@@ -45,14 +45,14 @@ class JudgedFigure(NamedTuple):
 
     @property
     def error(self) -> float:
-        """The relative error; NaN where nothing was measured."""
+        """The relative error; NaN if nothing was measured."""
         if not self.measured or math.isnan(self.measured):
             return math.nan
         return self.simulated / self.measured - 1
 
 
 def judged_figures(compared: Sequence[Compared]) -> list[JudgedFigure]:
-    """Return every figure of every point with its verdict."""
+    """Return every metric of every point with its verdict."""
     return [row for entry in compared for row in _rows(entry)]
 
 
@@ -93,7 +93,7 @@ def _rows(entry: Compared) -> Iterator[JudgedFigure]:
 
 
 def counts_of(rows: Sequence[JudgedFigure]) -> list[tuple[str, int, int]]:
-    """Return how many of each kind of figure are within their bound: (name, within, judged)."""
+    """Return the number of metrics of each kind within their bound: (name, within, judged)."""
     kinds: dict[str, Callable[[JudgedFigure], bool]] = {
         f"goodput past {_PAST_CAPACITY} of the capacity": lambda row: (
             _is_steady(row) and row.load >= _PAST_CAPACITY
@@ -104,7 +104,7 @@ def counts_of(rows: Sequence[JudgedFigure]) -> list[tuple[str, int, int]]:
         "goodput of storms": lambda row: row.figure == "goodput" and not _is_steady(row),
         "share by the first SYN": lambda row: row.figure == "by the first SYN",
         "share by a later SYN": lambda row: row.figure.startswith("by the SYN after"),
-        "share that never got through": lambda row: row.figure == "never",
+        "share never connected": lambda row: row.figure == "never",
         "CPU busy": lambda row: row.figure == "CPU busy",
         "p50 below the capacity": lambda row: row.figure == "p50" and row.load < 1,
         "p50 past the capacity": lambda row: row.figure == "p50" and row.load >= 1,
@@ -124,11 +124,11 @@ def _is_steady(row: JudgedFigure) -> bool:
 
 
 def overload_tables(compared: Sequence[Compared]) -> list[Table]:
-    """Return what was wanted and reached, and every figure of every point."""
+    """Return the counts within the bounds, and every metric of every point."""
     rows = judged_figures(compared)
     counts = [(name, f"{within} of {n}") for name, within, n in counts_of(rows)]
     return [
-        Table.of_cells("Overload: figures within their bounds", ("figure", "within"), counts),
+        Table.of_cells("Overload: metrics within their bounds", ("metric", "within"), counts),
         Table.of("Overload: every point", rows, _COLUMNS, NOTE),
     ]
 
@@ -156,7 +156,7 @@ def _text(row: JudgedFigure, value: float) -> str:
 
 _COLUMNS: list[Column[JudgedFigure]] = [
     Column("point", lambda row: row.point, words=True),
-    Column("figure", lambda row: row.figure, words=True),
+    Column("metric", lambda row: row.figure, words=True),
     Column("measured load", lambda row: f"{row.load:.2f}"),
     Column("measured", _measured),
     Column("simulated", lambda row: _text(row, row.simulated)),

@@ -1,1 +1,1 @@
-"""The literature's results as data, and how often the simulator says the same."""
+"""Results of the literature as data, and how often the simulator reproduces them."""

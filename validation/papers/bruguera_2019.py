@@ -1,7 +1,8 @@
 """Bruguera, "Benchmarking Input/Output Multiplexing Facilities of the Linux Kernel", 2019.
 
-A thesis at the Universitat de Barcelona. A client on a virtual machine, one thread that waits
-busily or a thread for each connection, asks a server that answers when the delay asked for is over.
+A thesis at the Universitat de Barcelona. A client on a virtual machine, with one busy-waiting
+thread or a thread for each connection, sends requests to a server that replies after a requested
+delay.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _BLOCKING = "epoll, blocking"
 _AT = (100.0, 250.0, 500.0, 750.0, 1000.0)
 _FEW = (100.0, 500.0, 1000.0)
 _ACCEPT_MS = 0.1
-"""What an accept takes the far end (B19-14)."""
+"""Time of an accept on the remote server (B19-14)."""
 
 
 def fresh(method: str) -> str:
@@ -32,7 +33,7 @@ def fresh(method: str) -> str:
 
 
 def _reused(ms: float, seconds: float) -> Values:
-    """Return the keys of connections that are used again, by requests enough for twice a run."""
+    """Return the keys of reused connections, with requests for twice the length of a run."""
     return {"load.service_time": f"{ms:g} ms", "load.requests": max(8, round(2_000 * seconds / ms))}
 
 
@@ -89,23 +90,23 @@ SLEEPING = Condition(
 
 
 def _rpm(condition: Condition, server: str) -> Quantity:
-    """Return replies a minute: n users have one each in the mean time from one to the next.
+    """Return replies per minute: n users get one each in the mean time between replies.
 
-    What is counted in seconds are whole rounds of all, and would differ by one or by none.
+    Counts over seconds would be whole rounds of all users, and differ by one or none.
     """
     response = condition.curve("request_response_ms", server)
     replies = 60_000 * response.axis / response
-    return replies.named(f"replies a minute of {server} ({condition.name})")
+    return replies.named(f"replies per minute of {server} ({condition.name})")
 
 
 def _cpu_ms(condition: Condition, server: str) -> Quantity:
     """Return the CPU time of the process for a reply."""
     spent = 60_000 * condition.curve("process_cpu", server) / _rpm(condition, server)
-    return spent.named(f"ms of CPU a reply of {server} ({condition.name})")
+    return spent.named(f"ms of CPU per reply of {server} ({condition.name})")
 
 
 def _spread(condition: Condition) -> Quantity:
-    """Return how many times the replies of select threads get, at most."""
+    """Return the largest ratio of the replies of threads to those of select."""
     return (_rpm(condition, THREADS) / _rpm(condition, SELECT)).max()
 
 
@@ -148,31 +149,31 @@ def _cpu_claims() -> tuple[Claim, ...]:
         return _cpu_ms(condition, server).last()
 
     return (
-        Claim("B19-15", "V", "E500, E50", "CPU time a reply", "select's is often the highest",
+        Claim("B19-15", "V", "E500, E50", "CPU time per reply", "select's is often the highest",
               tuple(_cpu_ms(condition, SELECT).mean() >= _cpu_ms(condition, s).mean()
                     for condition in (LONG, MIDDLE) for s in (POLL, EPOLL, THREADS)),
               "in the mean over connections", "§4.2"),
-        Claim("B19-16", "V", "all", "CPU time a reply", "that of threads is the lowest",
+        Claim("B19-16", "V", "all", "CPU time per reply", "that of threads is the lowest",
               tuple(_cpu_ms(condition, of(THREADS)) <= LESS * _cpu_ms(condition, of(s))
                     for condition in DELAYS for of in (str, fresh) for s in _BUSY),
               "5%", "§4.2"),
-        Claim("B19-17", "V", "all", "CPU time a reply", "more where connections are not reused",
+        Claim("B19-17", "V", "all", "CPU time per reply", "more where connections are not reused",
               tuple(_cpu_ms(condition, fresh(s)) > _cpu_ms(condition, s)
                     for condition in DELAYS for s in _METHODS),
               "none", "§4.2"),
-        Claim("B19-18", "V", "many connections, reused", "CPU time a reply",
+        Claim("B19-18", "V", "many connections, reused", "CPU time per reply",
               "epoll's is less than those of poll and select",
               (*(high(condition, EPOLL) < high(condition, s)
                  for condition in DELAYS for s in (SELECT, POLL)),
                _cpu_ms(THOUSANDS, EPOLL) < _cpu_ms(THOUSANDS, POLL)),
               "none", "§4.2"),
-        Claim("B19-21", "V", "E500, E50", "CPU time a reply",
+        Claim("B19-21", "V", "E500, E50", "CPU time per reply",
               "select, poll and epoll are similar otherwise",
               tuple(x for condition in (LONG, MIDDLE) for s in (SELECT, POLL)
                     for x in within(_cpu_ms(condition, s), _cpu_ms(condition, EPOLL), RATE)),
               "10%", "§4.2"),
         Claim("B19-26", "V", "busy or blocking", "response time, CPU",
-              "who waits busily hears earlier and takes more CPU",
+              "a busy-waiting thread gets replies earlier and takes more CPU",
               (SLEEPING.curve("request_response_ms", EPOLL)
                < SLEEPING.curve("request_response_ms", _BLOCKING),
                LESS * SLEEPING.curve("process_cpu", EPOLL)

@@ -1,7 +1,7 @@
 """Chandra and Mosberger, "Scalability of Linux Event-Dispatch Mechanisms", USENIX ATC 2001.
 
-A Pentium-III of 400 MHz, small servers that differ in nothing but how they learn of readiness.
-What they ran comes first, with what was run here to tell their open ends apart; then their claims.
+A Pentium-III of 400 MHz, small servers that differ only in their event mechanism. The conditions of
+the paper come first, with runs that decide its open questions; then its claims.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from .quantities import Curve, Quantity, flat, last_kept, straight, within
 SELECT, MASEL, DEV_POLL = "select", "masel", "/dev/poll"
 RT, PER_FD = "RT signals", "signal-per-fd"
 _ALL_EVENTS = 65_536
-"""What a select found is served without a bound before the next call."""
+"""All events of a select are served, without a bound, before the next call."""
 _PROGRAM: dict[str, Values] = {
     SELECT: {"server.program": "userver_select"},
     MASEL: {"server.program": "userver_masel"},
@@ -61,7 +61,7 @@ _BACKLOG = Unstated(
     "above the signals' bound: see the question of the accept queue",
 )
 
-_ARRIVALS = arrivals("ten of them come to something between")
+_ARRIVALS = arrivals("ten of them together are between even and random")
 
 
 def _persistent(rate: int) -> Condition:
@@ -101,7 +101,7 @@ def _idle(connections: int, reply: str = "201 B", name: str = "") -> Condition:
         unstated=(TIMEOUT, _BACKLOG, _ARRIVALS),
         seconds=60,
         few_seconds=30,
-        warm_up_s=12,  # at 3400/s it takes five seconds until the first signal is lost
+        warm_up_s=12,  # at 3400/s the first signal is lost after five seconds
     )
 
 
@@ -164,7 +164,7 @@ ENDS = FEW._replace(
 
 
 def questions() -> tuple[Question, ...]:
-    """Return what the paper leaves open, and what tells the answers apart."""
+    """Return the open questions of the paper, with the results that decide them."""
 
     def port(name: str, *, full: bool, loses: bool) -> Hypothesis:
         cpu, rate = DEV_POLLS.curve("cpu", name), DEV_POLLS.curve("reply_rate", name)
@@ -211,7 +211,7 @@ def questions() -> tuple[Question, ...]:
             tuple(
                 Hypothesis(
                     name,
-                    "signals are lost again and again, as in table 1",
+                    "signals are lost repeatedly, as in table 1",
                     (ENDS.curve("overflows", name) >= 0.2,),
                 )
                 for name in ("one round", "until calm")
@@ -221,13 +221,13 @@ def questions() -> tuple[Question, ...]:
 
 
 _BEFORE = 2800.0
-"""The highest rate of table 1 that is clearly below."""
+"""The highest rate of table 1 that is clearly below saturation."""
 _TABLE = 0.01
-"""Of calls a request at two rates, which are alike but for 0.04% in table 1."""
+"""Tolerance of calls per request at two rates, which differ by 0.04% in table 1."""
 _AFTER = 3400.0
-"""The lowest that is clearly above."""
+"""The lowest rate that is clearly above saturation."""
 _LOW = 2000.0
-"""Up to here "at all loads" is read: above two thirds of where RT signals are full it cannot be."""
+"""The limit of "at all loads": impossible above two thirds of the saturation of RT signals."""
 
 
 def _persistent_claims() -> tuple[Claim, ...]:
@@ -258,16 +258,16 @@ def _persistent_claims() -> tuple[Claim, ...]:
     lost = tuple(replies(DEV_POLL, condition).min() <= LOST * rate for condition, rate in both)
     return (
         Claim("CM01-01", "V", "E1", "reply rate",
-              "select and RT signals answer every request, with 250 to 3000 connections",
+              "select and RT signals reply to every request, with 250 to 3000 connections",
               kept, "rates to 5%", "§3, figure 3"),
         Claim("CM01-02", "V", "E1", "reply rate",
-              "/dev/poll drops below what is offered past some number of connections",
+              "/dev/poll drops below the offered rate past some number of connections",
               lost, "loses a tenth", "§3, figure 3"),
         Claim("CM01-03", "V", "E1", "CPU",
               "that of select and of /dev/poll rises with connections, then saturates",
               rises, "97% is saturated", "§3, figure 4"),
         Claim("CM01-03b", "V", "E1", "CPU and reply rate",
-              "select is saturated and answers all the same; /dev/poll is, and does not",
+              "select is saturated and still replies to all; /dev/poll is saturated and does not",
               (cpu(SELECT).last() >= ALL, replies(SELECT).last() >= KEPT * 1000.0,
                cpu(DEV_POLL).last() >= ALL, replies(DEV_POLL).last() <= LOST * 1000.0),
               "as 01 to 03", "§3, figures 3 and 4"),
@@ -317,7 +317,7 @@ def _idle_claims() -> tuple[Claim, ...]:
                     for c in (FEW, MANY) for s in signals),
               "at most two thirds", "§4, figures 6 and 7"),
         Claim("CM01-12", "V", "E2, E3", "reply rate",
-              "accepting all that wait, select sustains a rate similar to that of RT signals",
+              "select that accepts all waiting connections sustains a rate similar to RT signals",
               tuple(x for c in (FEW, MANY)
                     for x in within(replies(c, MASEL).max(), replies(c, RT).max(), RATE)),
               "10%", "§4, figures 6 and 7"),
@@ -327,7 +327,7 @@ def _idle_claims() -> tuple[Claim, ...]:
                     for c in (FEW, MANY) for s in signals for o in scans),
               "at most two thirds, up to 2000/s", "§4, figures 6 and 7"),
         Claim("CM01-15", "V", "E3", "CPU",
-              "with 6000 idle all three that scan are at 100% from the lowest rate on",
+              "with 6000 idle all three scanning servers are at 100% from the lowest rate on",
               tuple(cpu(MANY, server) >= ALL for server in scans), "97%", "§4, figure 7"),
         Claim("CM01-16", "V", "E3", "CPU", "that of both RT variants is linear in the load",
               tuple(straight(cpu(MANY, s).where(high=_BEFORE)) >= LINEAR for s in signals),
@@ -339,14 +339,14 @@ def _idle_claims() -> tuple[Claim, ...]:
                replies(FEW, RT).where(_AFTER).mean() < replies(FEW, PER_FD).where(_AFTER).mean()),
               "less, by at most a fifth", "§4, figure 6"),
         Claim("CM01-20", "M", "E2, 252 idle", "calls",
-              "sigwaitinfo is called as often for a request at 3000/s as at 2800/s; no SIGIO "
-              "there; from 3400/s on as many of one as of the other, 39 or 40 a run",
+              "sigwaitinfo calls per request are equal at 3000/s and 2800/s, without SIGIO; from "
+              "3400/s on there are as many calls as SIGIOs, 39 or 40 per run",
               (*within(calls.point(3000) / 3000, calls.point(2800) / 2800, _TABLE),
                few("overflows").where(high=3000.0) <= 0,
                *within(calls.where(_AFTER), few("overflows").where(_AFTER), COUNT),
                *within(few("overflows").where(_AFTER) * 504728 / calls.point(2800), 39.5, COUNT)),
-              "calls a request to 1%: 540,576 / 3000 is 504,728 / 2800 but for 0.04%; other counts "
-              "to 20%; a run is as long as its 504,728 calls at 2800/s take",
+              "calls per request to 1%: 540,576 / 3000 and 504,728 / 2800 differ by 0.04%; other "
+              "counts to 20%; a run lasts as long as its 504,728 calls at 2800/s",
               "§4, table 1"),
         Claim("CM01-23", "M", "E2", "SIGIO of sigwaitinfo",
               "none up to 3000/s; at high load every call returns it",
@@ -354,7 +354,7 @@ def _idle_claims() -> tuple[Claim, ...]:
                few("overflows").where(_AFTER) >= (1 - COUNT) * calls.where(_AFTER)),
               "counts to 20%", "§4, table 1"),
         Claim("CM01-24", "V", "E2, overload", "reply rate, response time",
-              "in overload RT signals are what they fall back to: multi-accept select",
+              "in overload RT signals behave like their fall-back, multi-accept select",
               (*within(replies(FEW, RT).where(_AFTER), replies(FEW, MASEL).where(_AFTER), SAME),
                *within(response(FEW, RT).where(_AFTER), response(FEW, MASEL).where(_AFTER), RATE)),
               "rates to 5%, times to 10%", "§4"),
@@ -372,7 +372,7 @@ def _idle_claims() -> tuple[Claim, ...]:
         Claim("CM01-28", "V", "E3", "mean response time", "select is overloaded at every load",
               (replies(MANY, SELECT) <= LOST * replies(MANY, SELECT).axis,
                response(MANY, SELECT) >= (1 / MUCH) * response(MANY, RT)),
-              "a tenth is lost, and replies take half as long again", "§4, figure 9"),
+              "a tenth is lost, and replies take 1.5 times as long", "§4, figure 9"),
         Claim("CM01-29", "V", "E2", "mean response time", "that of /dev/poll is small at low load",
               (response(FEW, DEV_POLL).first() <= 0.1 * response(FEW, SELECT).max(),),
               "a tenth of what select's becomes", "§4, figure 8"),
@@ -386,22 +386,23 @@ def _idle_claims() -> tuple[Claim, ...]:
               tuple(response(c, s).where(high=_BEFORE) <= response(c, o).where(high=_BEFORE)
                     for c in (FEW, MANY) for s in signals for o in scans),
               "none", "§4, figures 8 and 9"),
-        Claim("CM01-35", "M", "E2", "calls of select a reply, descriptors a call",
-              "with multi-accept select calls a reply fall and descriptors a call rise with load",
+        Claim("CM01-35", "M", "E2", "select calls per reply, descriptors per call",
+              "with multi-accept select, calls per reply fall and descriptors per call rise "
+              "with load",
               (few("waits_per_reply", MASEL).last() <= MUCH * few("waits_per_reply", MASEL).first(),
                few("events_per_wait", MASEL).last()
                >= (1 / MUCH) * few("events_per_wait", MASEL).first()),
               "by half at least", "§4"),
         Claim("CM01-36", "V", "overflow", "reply rate",
-              "without recovery lost events are never told again, and the rate goes to 0",
+              "without recovery lost events are never reported again, and the rate goes to 0",
               (replies(LOST_EVENTS, "no recovery") <= 0.05 * 4000.0,),
-              "a twentieth of what is asked for, after 15 s", "§3"),
+              "a twentieth of the offered rate, after 15 s", "§3"),
         Claim("CM01-41", "V", "overflow", "reply rate",
               "a costly way back can make an overload worse",
               (replies(LOST_EVENTS, "recovery by hand-over") < replies(LOST_EVENTS, RT),),
               "none", "§3"),
         Claim("CM01-46", "V", "overflow", "reply rate",
-              "what RT signals answer in saturation is what their fall-back does",
+              "in saturation the reply rate of RT signals is that of their fall-back",
               within(replies(LOST_EVENTS, RT), replies(LOST_EVENTS, MASEL), RATE),
               "10%", "§4"),
     )  # fmt: skip

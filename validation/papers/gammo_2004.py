@@ -1,8 +1,8 @@
 """Gammo et al., "Comparing and Evaluating epoll, select, and poll Event Mechanisms", 2004.
 
-Of Gammo, Brecht, Shukla and Pariag, at the Linux Symposium.
+By Gammo, Brecht, Shukla and Pariag, at the Linux Symposium.
 
-A Xeon of 2.4 GHz, one server (userver) whose event mechanism alone is exchanged.
+A Xeon of 2.4 GHz, one server (userver) with exchangeable event mechanism.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ _PROGRAM = {
 }
 _EPOLLS = (LEVEL, EDGE, VECTOR)
 _PROFILED = 22_000.0
-"""Requests a second of table 1."""
+"""Requests per second of table 1."""
 _RATES = (10_000.0, 15_000.0, 18_000.0, 20_000.0, _PROFILED, 26_000.0, 30_000.0)
 _FEW = (_PROFILED, 30_000.0)
 
-_ARRIVALS = arrivals("eight of them come to something between")
-_REQUESTS = Unstated("load.requests", 4, 12, "", "of SPECweb99 clients about ten on a connection")
+_ARRIVALS = arrivals("eight of them together are between even and random")
+_REQUESTS = Unstated("load.requests", 4, 12, "", "SPECweb99 clients send about ten on a connection")
 
 
 def _one_byte(name: str, servers: Mapping[str, Values], idle: int = 0) -> Condition:
@@ -90,7 +90,7 @@ FILES = Condition(
 
 
 def _slightly_less(less: Quantity, more: Quantity) -> tuple[Comparison, ...]:
-    """Return that *less* is as good as *more*, or slightly worse."""
+    """Return the comparisons for "*less* is as good as *more*, or slightly worse"."""
     return (less <= (1 + SAME) * more, less >= (1 - COUNT) * more)
 
 
@@ -103,7 +103,7 @@ def _profiled(figure: str, server: str) -> Curve:
 
 
 def _cpu_of_a_reply(condition: Condition, server: str) -> Quantity:
-    """Return how much of a CPU's second a reply takes, at the load of the profile."""
+    """Return the CPU time of a reply in seconds, at the load of the profile."""
     cpu, replies = (condition.curve(figure, server) for figure in ("cpu", "reply_rate"))
     return cpu.point(_PROFILED) / replies.point(_PROFILED)
 
@@ -144,7 +144,7 @@ def _throughput_claims() -> tuple[Claim, ...]:
         Claim("G04-20", "V", "G-E3", "reply rate",
               "with 10,000 idle select and poll lose up to 79%",
               tuple(x for s in (SELECT, POLL) for x in near(lost(s), 0.79, RATE * 0.79)),
-              "10%, at the load where most is lost", "§3.3, figure 5"),
+              "10%, at the load with the largest loss", "§3.3, figure 5"),
         Claim("G04-22", "V", "G-E3", "reply rate",
               "with 10,000 idle LT is slightly reduced, ET is not impacted",
               (peak(LEVEL, IDLE) < peak(LEVEL), peak(LEVEL, IDLE) >= (1 - RATE) * peak(LEVEL),
@@ -161,7 +161,7 @@ def _throughput_claims() -> tuple[Claim, ...]:
                *within(ten.last(), _replies(SELECT).last(), RATE)),
               "by 5% at least; 10%", "§4, figure 7"),
         Claim("G04-32", "V", "any epoll", "time in close, reply rate",
-              "leaving the removal to close() makes it dearer and changes nothing",
+              "leaving the removal to close() makes close() slower and changes nothing else",
               (OTHERWISE.curve("close_share", _BY_CLOSE).point(_PROFILED)
                > _profiled("close_share", LEVEL),
                *within(closed.max(), peak(LEVEL), SAME)),
@@ -184,8 +184,8 @@ def _profile_claims() -> tuple[Claim, ...]:
         return _profiled(f"{figure}_share", server)
 
     calls, at = "change_calls_per_reply", _profiled
-    # The wait of select and poll has the user code of their sets here, the row has the call alone:
-    # how much that is was assumed for select, and poll is held to the difference.
+    # Here the wait of select and poll includes the user code of their sets; the row has the call
+    # alone. The amount was assumed for select, and poll is compared by the difference.
     waits = near(share("obtain", POLL) - share("obtain", SELECT), 0.1332 - 0.1333, POINTS)
     poll = (
         *row(POLL, read=0.2097, close=0.1479, accept=0.1020, write=0.0570 + 0.0343),
@@ -198,8 +198,8 @@ def _profile_claims() -> tuple[Claim, ...]:
              obtain=0.0601, change=0.0598 + 0.0928),
         *near(others(VECTOR), 0.0913 + 0.0337 + 0.1235, POINTS),
     )  # fmt: skip
-    # So has the wait with ET what the server remembers, which is user code: how much, is told by a
-    # server to which that is nothing.
+    # The wait with ET includes the server's state tracking, which is user code. A server with free
+    # tracking shows its amount.
     tracked = 1 - _cpu_of_a_reply(OTHERWISE, _UNTRACKED) / _cpu_of_a_reply(PLAIN, EDGE)
     edge = (
         *row(EDGE, read=0.2219, close=0.1414, accept=0.0930, write=0.0531 + 0.0391, change=0.1106),
@@ -208,7 +208,7 @@ def _profile_claims() -> tuple[Claim, ...]:
     )  # fmt: skip
     return (
         *(Claim(f"G04-06 {name}", "M", "G-EP", "profile", f"table 1, column {name}", column_,
-                "each row to 2 points; setsockopt, fcntl and what is not listed are user code and "
+                "each row to 2 points; setsockopt, fcntl and unlisted rows are user code and "
                 "interrupts here", "§3.2, table 1")
           for name, column_ in (("poll", poll), ("ctlv", vector), ("ET", edge))),
         Claim("G04-07", "M", "G-EP", "share of the wait", "poll takes about 13%, as select does",
@@ -219,20 +219,20 @@ def _profile_claims() -> tuple[Claim, ...]:
                *near(share("obtain", EDGE) + share("change", EDGE) - tracked, 0.1758, POINTS)),
               "2 points", "§3.2, table 1"),
         Claim("G04-09", "M", "G-EP", "reply rate and share of the calls",
-              "epoll's calls take more of the time than select's, and the rate is no less for it",
+              "epoll's calls take a larger share of time than select's, without a lower rate",
               tuple(x for server in _EPOLLS
                     for x in (share("obtain", server) + share("change", server)
                               >= share("obtain", SELECT),
                               at("reply_rate", server) >= (1 - RATE) * at("reply_rate", SELECT))),
               "10%", "§3.2"),
         Claim("G04-11", "M", "G-EP", "share of epoll_ctl",
-              "less with ctlv and ET than with LT; other rows grow for it",
+              "less with ctlv and ET than with LT; other rows grow instead",
               (share("unwatch", VECTOR) <= LESS * share("change", LEVEL),
                share("change", EDGE) <= LESS * share("change", LEVEL),
                *(share("read", server) >= share("read", LEVEL) for server in (VECTOR, EDGE))),
               "5%", "§3.2, table 1"),
         Claim("G04-16", "M", "G-EP", "crossings, share of epoll_ctl and ctlv",
-              "ctlv crosses less often and is no better: 15.26% of the time, LT 16.34%",
+              "ctlv makes fewer system calls and is no better: 15.26% of the time, LT 16.34%",
               (at(calls, VECTOR) <= LESS * at("changes_per_reply", LEVEL),
                *near(share("change", VECTOR), 0.1526, POINTS),
                *within(at("reply_rate", VECTOR), at("reply_rate", LEVEL), RATE)),
@@ -269,13 +269,13 @@ def _loses(backlog: str) -> tuple[Comparison, ...]:
 
 BACKLOG = Question(
     name="select's batch",
-    asks="Select loses up to 79% with 10,000 idle, so it finds only some ready in a call, though "
-    "more and more wait: what bounds them?",
+    asks="Select loses up to 79% with 10,000 idle, so a call finds few ready descriptors although "
+    "more and more wait. What limits them?",
     conditions=(ALONE, AMONG),
     hypotheses=(
         Hypothesis("the kernel's 128", "a backlog that Linux cuts to 128", _loses("backlog 128")),
-        Hypothesis("512", "a kernel that was told to let 512 wait", _loses("backlog 512")),
-        Hypothesis("2048", "a kernel that was told to let 2048 wait", _loses("backlog 2048")),
+        Hypothesis("512", "a kernel with a backlog limit of 512", _loses("backlog 512")),
+        Hypothesis("2048", "a kernel with a backlog limit of 2048", _loses("backlog 2048")),
     ),
 )
 

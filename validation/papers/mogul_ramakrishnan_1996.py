@@ -1,7 +1,7 @@
 """Mogul and Ramakrishnan, "Eliminating Receive Livelock in an Interrupt-Driven Kernel", 1996.
 
-A router there, whose packets go through the kernel alone or through a user's process (screend);
-here datagrams that the kernel handles, a server, and a process that computes. USENIX ATC.
+The paper has a router whose packets pass the kernel alone or a user process (screend). Here the
+kernel handles datagrams, beside a server and a computing process. USENIX ATC.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _claims() -> tuple[Claim, ...]:
                handled(INTERRUPTS).last() <= 0.05 * handled(INTERRUPTS).max()),
               "a twentieth of the peak is nothing", "§6.2, figure 6-1"),
         Claim("MR96-02", "V", "polling with a quota", "packets handled",
-              "stay at the peak however many come",
+              "stay at the peak at any higher rate",
               (handled(POLLING).last() >= (1 - RATE) * handled(POLLING).max(),),
               "10%", "§6.5, figure 6-3"),
         Claim("MR96-03", "V", "both", "packets handled",
@@ -94,8 +94,8 @@ def _claims() -> tuple[Claim, ...]:
               tuple(x for share in _LIMITS
                     for x in near(progress(_limited(share)).last(), 1 - share, RATE)),
               "10 points of the CPU", "§7, figure 7-1"),
-        Claim("MR96-06", "V", "user's process in the path", "requests answered",
-              "stop at a lower rate of packets than the kernel's own work does",
+        Claim("MR96-06", "V", "user's process in the path", "requests replied to",
+              "replies stop at a lower packet rate than the kernel's own work",
               (falls_below(replies(INTERRUPTS), 0.1) < falls_below(handled(INTERRUPTS), 0.1),),
               "a tenth of the peak is left where it stops", "§6.2, figure 6-1"),
     )  # fmt: skip

@@ -1,9 +1,9 @@
-"""What is shown of papers: tables, figures in their own axes, a page for each and one for all.
+"""The pages of papers: tables, charts with the paper's axes, a page for each and an index.
 
-    medians over the draws ─► line, 5 to 95% shaded
+    medians over samples   ─► line, 5 to 95% shaded
     and, over time         ─► bars of the deviation, minimum and maximum of the intervals of a run
 
-Everything in a page is escaped.
+All text of a page is escaped.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from .quantities import OVER_TIME
 from .scoring import REPRODUCED, Answer, ClaimScore, PaperResult
 
 _SIZE = (4.8, 3.5)
-"""In inches: a telephone shows it at three quarters."""
+"""In inches; a telephone shows it at three quarters."""
 _HEADROOM = 1.06
-"""A curve that is as high as it can be is not on the frame."""
+"""Top of the axis over the highest value, so that a curve does not touch the frame."""
 _TICKS = 7
 _LONG_LABEL = 15
-"""In characters: longer ones do not fit three to a row."""
+"""In characters; longer labels do not fit three to a row."""
 
 
 def drawn_plots(result: PaperResult) -> dict[str, Figure]:
-    """Return the figures of *result* by file name: medians over the draws."""
+    """Return the charts of *result* by file name: medians over the samples."""
     names = [f"{result.paper.name}_{number}" for number in range(1, len(result.paper.plots) + 1)]
     return {
         name: _drawn(result, plot) for name, plot in zip(names, result.paper.plots, strict=True)
@@ -87,7 +87,7 @@ def _draw_band(axes: Axes, result: PaperResult, plot: Plot, server: str, look: L
 
 
 def _draw_over_time(axes: Axes, result: PaperResult, plot: Plot, server: str, look: Look) -> None:
-    """Draw how the reply rate spreads over the intervals of a run."""
+    """Draw the spread of the reply rate over the intervals of a run."""
     at, _, mean, _ = result.band(plot.condition, server, plot.figure)
     least, deviation, most = (
         result.band(plot.condition, server, figure)[2] * plot.scale for figure in OVER_TIME
@@ -116,14 +116,14 @@ def _draw_over_time(axes: Axes, result: PaperResult, plot: Plot, server: str, lo
 
 
 GOAL = 0.9
-"""Of the claims on results and counters together, how many are to be reproduced."""
+"""Target share of reproduced claims, over results and counters together."""
 DRAWS_MIN = 10
-"""Below, a share says little: no verdict."""
+"""Least number of samples for a verdict."""
 _SCORED = ("V", "M")
 
 
 def overall_table(results: Sequence[PaperResult]) -> Table:
-    """Return how many claims of each paper are reproduced, and of all that the register lists."""
+    """Return the reproduced claims of each paper, and of all papers in the register."""
     rows = []
     for result in results:
         listed, beyond = _registered([result]), _beyond(result)
@@ -138,11 +138,11 @@ def overall_table(results: Sequence[PaperResult]) -> Table:
         "Claims reproduced",
         ("paper", "results (V)", "counters (M)", "share", "revised", "verdict"),
         rows,
-        f"A claim is reproduced if it holds in at least {REPRODUCED:.0%} of the draws of all that "
-        f"is free, of which there must be {DRAWS_MIN}; {GOAL:.0%} of the claims are to be. "
-        "Revised: those among the reproduced that rest on a choice made after first results (each "
+        f"A claim is reproduced if it holds in at least {REPRODUCED:.0%} of the samples of the "
+        f"free constants; at least {DRAWS_MIN} samples are needed. Target: {GOAL:.0%} of the "
+        "claims. Revised: reproduced claims that depend on a choice made after first results (each "
         "paper's page names them and the choices). The register listed claims before any run; "
-        "those that came later count apart.",
+        "later claims are counted separately.",
     )
 
 
@@ -157,7 +157,7 @@ def _beyond(result: PaperResult) -> list[ClaimScore]:
 def _overall_row(
     name: str, results: Sequence[PaperResult], scores: Sequence[ClaimScore]
 ) -> tuple[str, ...]:
-    """Return the row of *scores*, which are of *results*."""
+    """Return the row of *scores*, which belong to *results*."""
     revised = {claim for result in results for claim in result.paper.revised}
 
     def count(kind: str) -> str:
@@ -168,29 +168,31 @@ def _overall_row(
     share = sum(each.is_reproduced for each in own) / max(1, len(own))
     n_revised = sum(each.is_reproduced and each.claim.name in revised for each in own)
     enough = min(len(result.drawn) for result in results) >= DRAWS_MIN
-    verdict = _verdict(share >= GOAL) if enough else "too few draws"
+    verdict = _verdict(share >= GOAL) if enough else "too few samples"
     return (name, count("V"), count("M"), f"{share:.0%}", str(n_revised), verdict)
 
 
 def claim_table(result: PaperResult) -> Table:
-    """Return all claims of a paper, those that are not reproduced first."""
+    """Return all claims of a paper, failed ones first."""
 
     def holds(each: ClaimScore) -> str:
         revised = " revised" if each.claim.name in result.paper.revised else ""
         return f"{each.share:.0%}{revised}"
 
-    def said(heading: str, name: str) -> Column[ClaimScore]:
+    def words(heading: str, name: str) -> Column[ClaimScore]:
         return Column(heading, lambda each: getattr(each.claim, name), words=True)
 
     columns = [
         _CLAIM,
-        *(said(name, name) for name in ("kind", "condition")),
-        said("what", "quantity"),
-        *(said(name, name) for name in ("says", "band", "source")),
+        *(words(name, name) for name in ("kind", "condition")),
+        words("metric", "quantity"),
+        words("statement", "says"),
+        words("tolerance", "band"),
+        words("source", "source"),
         Column("holds", holds),
         _VERDICT,
     ]
-    note = f"holds: in how many of {len(result.drawn)} draws. V: a measured result, M: a counter."
+    note = f"holds: share of {len(result.drawn)} samples. V: a measured result, M: a counter."
     return Table.of(f"Claims of {result.paper.title}", _missed_first(result), columns, note)
 
 
@@ -198,11 +200,11 @@ def short_claim_table(result: PaperResult) -> Table:
     """Return claims, shares and verdicts alone, for a terminal."""
     columns = [
         _CLAIM,
-        Column[ClaimScore]("says", lambda each: _cut(each.claim.says), words=True),
+        Column[ClaimScore]("statement", lambda each: _cut(each.claim.says), words=True),
         Column[ClaimScore]("holds", lambda each: f"{each.share:.0%}"),
         _VERDICT,
     ]
-    title = f"{result.paper.title}, {len(result.drawn)} draws"
+    title = f"{result.paper.title}, {len(result.drawn)} samples"
     return Table.of(title, _missed_first(result), columns)
 
 
@@ -215,7 +217,7 @@ def _missed_first(result: PaperResult) -> list[ClaimScore]:
 
 
 def missed_table(result: PaperResult) -> Table | None:
-    """Return what was expected of the claims that are not reproduced, what was found, and why."""
+    """Return the failed claims: expected and found values, and reasons."""
     rows = []
     for each in result.scores:
         if each.is_reproduced:
@@ -223,7 +225,7 @@ def missed_table(result: PaperResult) -> Table | None:
         first = each.claim.name
         worst = min(each.sides, key=lambda side: side.share)
         for side in each.sides:
-            # Each may hold often, and all together seldom: then the worst is shown.
+            # Each may hold often, but all together seldom: then the worst is shown.
             if side.share < REPRODUCED or side is worst:
                 found = f"{_number(side.left)} against {_number(side.right)}"
                 rows.append((first, str(side.comparison), found, f"{side.share:.0%}"))
@@ -236,28 +238,27 @@ def missed_table(result: PaperResult) -> Table | None:
     if not rows:
         return None
     return Table.of_cells(
-        "What was not reproduced, and why",
+        "Claims not reproduced, and reasons",
         ("claim", "expected", "found", "holds"),
         rows,
-        "Found: medians over the draws, at the tightest point. Decided by: constants whose rank in "
-        "the draws goes with how well the claim holds, more than chance explains, with the rank "
-        "correlation.",
+        "Found: medians over the samples, at the tightest point. Decided by: constants whose rank "
+        "correlates with the margin of the claim more than by chance, with the rank correlation.",
         n_words=3,
     )
 
 
 def answer_table(answer: Answer) -> Table:
-    """Return the hypotheses of a question, and how often each shows what it must."""
+    """Return the hypotheses of a question, and how often each holds."""
     rows = [
         (h.name, h.says, f"{share:.0%}", "supported" if share >= REPRODUCED else "not supported")
         for h, share in zip(answer.question.hypotheses, answer.shares, strict=True)
     ]
-    headings = ("hypothesis", "what is seen", "holds", "verdict")
+    headings = ("hypothesis", "expected result", "holds", "verdict")
     return Table.of_cells(answer.question.asks, headings, rows, n_words=2)
 
 
 def ablation_table(results: Sequence[PaperResult]) -> Table:
-    """Return which claims fail without each rule."""
+    """Return the claims that fail without each rule."""
     rules = list(dict.fromkeys(each.rule for result in results for each in result.ablated))
     rows = []
     for rule in rules:
@@ -279,7 +280,7 @@ def _verdict(is_good: bool) -> str:
 
 
 def _number(value: float) -> str:
-    return f"{value:.4g}" if math.isfinite(value) else "nobody answered"
+    return f"{value:.4g}" if math.isfinite(value) else "no replies"
 
 
 def _cut(text: str, width: int = 64) -> str:
@@ -287,19 +288,18 @@ def _cut(text: str, width: int = 64) -> str:
 
 
 _ABOUT = (
-    "Each paper's conditions were simulated on the machine that it was measured on, as far as it "
-    "can be reconstructed: the proportions of costs are those of a machine of ours, scaled until "
-    "the few figures hold that say how fast it was. The rest of what a paper claims is checked.",
-    "No cost was fitted to what is checked. Every constant that is free was drawn from its range "
-    "(25% either way where nothing better is known), all together, once for each draw, and each "
-    "draw has arrivals of its own. What a paper leaves open of its servers and its load is a "
-    "range, or a choice; choices made after first results are said with each paper, and "
-    "claims that rest on them are called revised.",
+    "Each paper's conditions were simulated on a reconstruction of its machine: the proportions of "
+    "costs come from a measured machine, scaled until they match the few published values of "
+    "speed. All other claims of a paper are checked.",
+    "No cost was fitted to a checked claim. Each sample takes every free constant at random from "
+    "its range (±25% where nothing better is known) and has its own arrivals. Unstated settings of "
+    "servers and load are ranges or choices. Each paper's page lists the choices made after first "
+    "results; claims that depend on them are called revised.",
 )
 
 
 def write_pages(results: Sequence[PaperResult], folder: Path) -> list[Path]:
-    """Write the pages of *results*, scores.json and figures into *folder*; return the pages."""
+    """Write the pages of *results*, scores.json and charts into *folder*; return the pages."""
     pages = []
     for result in results:
         page = folder / f"{result.paper.name}.html"
@@ -341,8 +341,8 @@ def _page(result: PaperResult, drawn: Mapping[str, Figure]) -> str:
         "papers.html.jinja",
         title=paper.title,
         text=[
-            f"Simulated on {paper.machine}, {len(result.drawn)} draws. Figures show medians over "
-            "the draws, and 5 to 95% of them shaded."
+            f"Simulated on {paper.machine}, {len(result.drawn)} samples. Charts show medians over "
+            "the samples; the band holds 5 to 95% of them."
         ],
         links=[("index.html", "All papers")],
         first=[overall_table([result]), *([missed] if missed else [])],

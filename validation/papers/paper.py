@@ -1,11 +1,11 @@
-"""What is known of a paper: conditions that can be run, claims that can be checked, questions.
+"""The data of a paper: conditions to run, claims to check, open questions.
 
-    Condition ─ scenario file x servers x axis ─► runs ─► figures ─► Claim.expects ─► holds or not
-        └─ Unstated: a range for what the paper does not say
+    Condition ─ scenario file x servers x axis ─► runs ─► metrics ─► Claim.expects ─► holds or not
+        └─ Unstated: a range for a setting that the paper omits
 
-Words of a claim are read as one number each, below. Words that only one paper has ("small",
-"slowly") are read where they stand. Numbers that a paper gives are held to: CPU and rates 10%,
-counts 20%, profile shares 2 points.
+The constants below give each word of a claim a number. Words of a single paper ("small", "slowly")
+get theirs where they occur. Tolerances of a paper's numbers: CPU and rates 10%, counts 20%, profile
+shares 2 points.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from typing import Any, Literal, NamedTuple
 from .quantities import Comparison, Curve, Figures
 
 Values = Mapping[str, Any]
-"""Keys of a scenario with a dot, as in "load.rate", and what they are."""
+"""Values of scenario keys with a dot, as in "load.rate"."""
 
 
 class Choice(NamedTuple):
-    """A key of a scenario that the paper leaves open, and what it may have been."""
+    """A scenario key that the paper leaves open, and its possible values."""
 
     key: str
     options: tuple[str | int | bool, ...]
@@ -35,18 +35,18 @@ class Choice(NamedTuple):
 
 
 class Unstated(NamedTuple):
-    """A key of a scenario that the paper leaves open, and the range in which it is drawn.
+    """A scenario key that the paper leaves open, and the range of its samples.
 
     Attributes
     ----------
     key:
         As in "load.timeout".
     low, high:
-        The ends; drawn on a logarithmic scale.
+        The ends of the range; samples are uniform on a logarithmic scale.
     unit:
-        Of both, as a scenario file writes it; empty for a count.
+        The unit of both ends in a scenario file; empty for a count.
     why:
-        Where the range comes from.
+        The reason for the range.
     """
 
     key: str
@@ -62,34 +62,34 @@ class Unstated(NamedTuple):
 
 
 class Condition(NamedTuple):
-    """What was run: a scenario, the servers that took part, and the axis of the figure.
+    """An experiment: a scenario, its servers, and the varied key.
 
     Attributes
     ----------
     name:
-        By which claims speak of it.
+        The name that claims use.
     scenario:
-        An example scenario of that name, which anybody can run.
+        The name of a shipped example scenario.
     servers:
-        By the paper's name, what each sets of the scenario.
+        Scenario keys that each server sets, by the paper's name for it.
     axis:
-        The key that varies; its values are numbers, with `unit` behind them.
+        The varied key; its values are numbers followed by `unit`.
     at:
         Values on the axis.
     unit:
-        Of the axis, as a scenario file writes it; empty for a count.
+        The unit of the axis in a scenario file; empty for a count.
     few_at:
-        Those of a fast setting.
+        The values in a fast setting.
     also:
-        What a point sets besides: from the value on the axis to keys of the scenario.
+        Returns further scenario keys of a point from its value on the axis.
     free:
-        By server, patterns of costs that are nothing to it: what it would be without.
+        Patterns of costs that are 0 for a server, by server.
     unstated:
-        What the paper does not say.
+        The settings that the paper omits.
     seconds, warm_up_s:
-        Of a run.
+        Length and warm-up of a run.
     few_seconds:
-        Of a run in a fast setting.
+        Length of a run in a fast setting.
     """
 
     name: str
@@ -107,7 +107,7 @@ class Condition(NamedTuple):
     few_seconds: float = 5.0
 
     def curve(self, figure: str, server: str) -> Curve:
-        """Return a figure of a server along the whole axis.
+        """Return a metric of a server along the whole axis.
 
         Raises
         ------
@@ -124,21 +124,21 @@ class Claim(NamedTuple):
     Attributes
     ----------
     name:
-        In the register, as in "CM01-10".
+        Its name in the register, as in "CM01-10".
     kind:
         V: a measured result; M: a counter or profile from inside; S: a rule.
     condition:
-        Under which it was found, in the paper's or the register's words.
+        The condition in the paper's or the register's words.
     quantity:
-        What is compared.
+        The compared metric.
     says:
-        The claim.
+        The claim as a sentence.
     expects:
-        What must hold, all of it.
+        The comparisons that must all hold.
     band:
-        How exactly, and where that comes from.
+        The tolerance, and its origin.
     source:
-        Section, figure or table of the paper.
+        The place in the paper.
     """
 
     name: str
@@ -151,12 +151,12 @@ class Claim(NamedTuple):
     source: str
 
     def holds(self, figures: Figures) -> bool:
-        """Return whether all that it expects holds in the figures of one draw."""
+        """Return whether all its comparisons hold in the metrics of one sample."""
         return all(comparison.holds(figures) for comparison in self.expects)
 
 
 class Hypothesis(NamedTuple):
-    """One answer to an open question, and what would be seen if it were true."""
+    """One answer to an open question, and the results that it predicts."""
 
     name: str
     says: str
@@ -164,7 +164,7 @@ class Hypothesis(NamedTuple):
 
 
 class Question(NamedTuple):
-    """What papers leave open or disagree on, and the conditions that tell the answers apart."""
+    """A question that papers leave open or disagree on, and the conditions that decide it."""
 
     name: str
     asks: str
@@ -173,10 +173,10 @@ class Question(NamedTuple):
 
 
 class Plot(NamedTuple):
-    """A figure of the paper: what it had on its axes, and which curves.
+    """A chart of the paper: its axes and curves.
 
-    `scale` multiplies the values to the unit of `y_label`; a `logarithmic` axis is of y. One of the
-    reply rate `over_time` has beside its mean the deviation, minimum and maximum of a run's
+    `scale` converts the values to the unit of `y_label`; `logarithmic` concerns the y axis. A chart
+    of the reply rate `over_time` shows the mean, deviation, minimum and maximum of a run's
     intervals (`quantities.OVER_TIME`).
     """
 
@@ -199,10 +199,11 @@ class Omitted(NamedTuple):
 
 
 class Paper(NamedTuple):
-    """A paper, the machine that it was measured on, and all of the above.
+    """A paper, its machine, conditions, claims and questions.
 
-    `revised` are claims that rest on a choice that was made after first results, `assumed` says on
-    which. The register of claims was drawn up before any run; those `beyond` it count apart.
+    `revised` are claims that depend on a choice made after first results; `assumed` lists the
+    choices. The register of claims was drawn up before any run; claims `beyond` it are counted
+    separately.
     """
 
     name: str
@@ -220,7 +221,7 @@ class Paper(NamedTuple):
 
     @property
     def unstated(self) -> tuple[Unstated | Choice, ...]:
-        """What its conditions leave open, each key once."""
+        """The open settings of its conditions, each key once."""
         found = {u.key: u for condition in self.all_conditions for u in condition.unstated}
         return tuple(found.values())
 
@@ -236,7 +237,7 @@ def described(
     claims: tuple[Claim, ...],
     questions: tuple[Question, ...] = (),
 ) -> Paper:
-    """Return the paper *name*, with what papers.toml has of it beside claims and conditions."""
+    """Return the paper *name* with its entries in papers.toml."""
     said = _SAID[name]
     return Paper(
         name=name,
@@ -257,13 +258,13 @@ def described(
 _SAID = tomllib.loads(Path(__file__).with_name("papers.toml").read_text(encoding="utf-8"))
 
 RATE = 0.10
-"""CPU and rates; "similar", "comparable", "tracks", "independent of"."""
+"""Tolerance of CPU and rates, and of "similar", "comparable", "tracks", "independent of"."""
 COUNT = 0.20
-"""Counts of calls and events."""
+"""Tolerance of counts of calls and events."""
 POINTS = 0.02
-"""Shares of a profile, and errors that are said to be none."""
+"""Tolerance of profile shares, and of errors that a paper reports as none."""
 SAME = 0.05
-"""Of "identical", "very similar", "very close"."""
+"""Tolerance of "identical", "very similar", "very close"."""
 MUCH = 2 / 3
 """At most this share of the other is "much less", "dramatically lower"; at least its inverse "much
 more"."""
@@ -272,20 +273,19 @@ LESS = 0.95
 ALL = 0.97
 """At least this share of a CPU is "100%", "saturated"."""
 KEPT = 0.95
-"""At least this share of what was asked for is answered where a server "keeps up"."""
+"""Least share of requests with a reply if a server "keeps up"."""
 LOST = 0.90
-"""At most this share is answered where it "loses load", "drops", "breaks down"."""
+"""Largest share of requests with a reply if it "loses load", "drops", "breaks down"."""
 DROP = 0.70
-"""At most this share of its peak is left where a server "drops sharply"; at least as much, where it
-"declines slowly"."""
+"""Share of its peak: at most this if a server "drops sharply", at least if it "declines slowly"."""
 LINEAR = 0.98
 """At least this R squared is "linear"."""
 
 
-TIMEOUT = Unstated("load.timeout", 1, 10, "s", "httperf's, as others of that time set it")
+TIMEOUT = Unstated("load.timeout", 1, 10, "s", "httperf's, as set in other papers of that time")
 
 
 def arrivals(otherwise: str) -> Choice:
-    """Return how requests are spaced; *otherwise* says why it may not be evenly."""
+    """Return the choice of arrivals; *otherwise* is the reason for uneven spacing."""
     why = f"one httperf spaces its requests evenly; {otherwise}"
     return Choice("load.arrivals", ("constant", "poisson"), why)

@@ -1,7 +1,7 @@
 """Provos and Lever, "Scalable Network I/O in Linux", USENIX FREENIX 2000.
 
-A K6-2 of 400 MHz, 6 KB a connection, and clients that open connections and never ask: thttpd on
-poll (P), thttpd on /dev/poll (D) and phhttpd on RT signals (R), with 1, 251 or 501 of them.
+A K6-2 of 400 MHz, 6 KB per connection, and 1, 251 or 501 clients that open a connection and send no
+request: thttpd on poll (P), thttpd on /dev/poll (D) and phhttpd on RT signals (R).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from .quantities import Comparison, Curve, Quantity, within
 _PROGRAM: dict[str, Values] = {
     "P": {"server.program": "thttpd"},
     "D": {"server.program": "thttpd_dev_poll"},
-    # One handler for each event of the listener, signalled or polled: it takes one connection.
+    # One handler for each event of the listener, signalled or polled, takes one connection.
     "R": {"server.program": "phhttpd_old", "server.accept_limit": 1},
 }
 _INACTIVE = (1, 251, 501)
@@ -40,17 +40,17 @@ _QUEUED, _UNQUEUED = "poll", "poll without wait queues"
 _RATES = (500.0, 600.0, 700.0, 800.0, 900.0, 1000.0, 1100.0)
 _FEW_RATES = (500.0, 800.0, 1000.0, 1100.0)
 _RATE = "connection_rate"
-"""Of replies that clients have in time, as httperf counts them, which has one on each connection: a
-server writes more, to those who have given up."""
+"""The rate of replies in time, as httperf counts them, one on each connection. The server also
+writes replies to clients that have given up."""
 _LOWER = 700.0
-"""Up to here "at lower rates" is read, in the lower third of the axis."""
+"""The limit of "at lower rates": the lower third of the axis."""
 _EXTREME = 1100.0
-"""The only rate of the axis that is "extreme"."""
+"""The only rate of the axis that counts as "extreme"."""
 
 BACKLOG = Unstated("server.backlog", 128, 1024, "", "SOMAXCONN of 2.2, and servers that raise it")
 ARRIVALS = arrivals("links and its own queue disturb that")
 _PATIENCE = Unstated(
-    "server.request_timeout", 30, 120, "s", "how long servers of that time wait for a request"
+    "server.request_timeout", 30, 120, "s", "request time-outs of servers of that time"
 )
 _UNSTATED = (TIMEOUT, BACKLOG, ARRIVALS, _PATIENCE)
 
@@ -93,7 +93,7 @@ SIGNALS = _swept(
     },
     "provos_lever_2000_overflow",
 )
-"""Of the causes at hand only an overflow makes phhttpd suffer: see PAPER.questions."""
+"""Of the possible causes only an overflow slows phhttpd down: see PAPER.questions."""
 HINTS = Condition(
     name="hints",
     scenario="provos_lever_2000",
@@ -127,13 +127,13 @@ SIZES = HINTS._replace(
 WAIT_QUEUES = Condition(
     name="idle to busy",
     scenario="provos_lever_2000",
-    # A server that keeps its array: all that it spends on a wait is the call's.
+    # A server that keeps its array: a wait costs the call only.
     servers={
         name: {"server.mechanism": "poll", "idle.connections": 501} for name in (_QUEUED, _UNQUEUED)
     },
     free={_UNQUEUED: ("poll.register", "poll.release")},
     axis="load.rate",
-    at=(20.0, 100.0, 200.0, 300.0, 400.0, 500.0),  # at the last it is overloaded: PL00-05
+    at=(20.0, 100.0, 200.0, 300.0, 400.0, 500.0),  # the last rate overloads it: PL00-05
     unit="/s",
     few_at=(20.0, 200.0, 500.0),
     unstated=_UNSTATED,
@@ -183,14 +183,14 @@ def _replies(program: str, inactive: int, condition: Condition | None = None) ->
 
 
 def _failing(program: str, inactive: int) -> Quantity:
-    """Return the share of requests that have no reply: a run was longer than anybody waits."""
+    """Return the share of requests without a reply; a run is longer than any time-out."""
     replies = _replies(program, inactive)
     failing = (replies.axis - replies) / replies.axis
     return failing.named(f"share without a reply of {replies.server} ({replies.condition})")
 
 
 def _unanswered(program: str, inactive: int) -> Quantity:
-    """Return the mean distance of replies from requests."""
+    """Return the mean difference of request rate and reply rate."""
     replies = _replies(program, inactive)
     return (replies.axis - replies).mean()
 
@@ -210,26 +210,26 @@ def _worst_of_signals() -> tuple[Claim, ...]:
                _replies("R", 501).where(high=_LOWER)
                <= LESS * _replies("D", 501).where(high=_LOWER)),
               "5% less; low is up to 700/s", "§5, figure 13"),
-        Claim("PL00-16", "V", "R(n)", "requests that have no reply",
+        Claim("PL00-16", "V", "R(n)", "requests without a reply",
               "increase markedly with the number of inactive connections",
               (_unanswered("R", 1) < _unanswered("R", 251),
                _unanswered("R", 251) < _unanswered("R", 501),
                _unanswered("R", 1) <= MUCH * _unanswered("R", 501),
                _failing("R", 501).mean() >= POINTS),
-              "each time, by half in all, to 2% at least", "§5, figures 11 to 13"),
+              "at each step, by half in all, to 2% at least", "§5, figures 11 to 13"),
         Claim("PL00-17", "V", "R(n), P(n)", "reply rate",
               "phhttpd clearly outperforms stock thttpd",
               tuple(_replies("P", n).last() <= LESS * _replies("R", n).last() for n in _MANY),
-              "5% less at 1100/s; with 1 inactive row PL00-01 says it",
+              "5% less at 1100/s; for 1 inactive see PL00-01",
               "§5, figures 4, 6, 8 and 11 to 13"),
         Claim("PL00-18", "V", "R(1), D(1)", "reply rate",
-              "/dev/poll scales better at high active load, few inactive ones or not",
+              "/dev/poll scales better at high active load, with few or many inactive connections",
               (_replies("R", 1).last() <= LESS * _replies("D", 1).last(),),
               "5% less at 1100/s", "§5"),
         Claim("PL00-24", "V", "R after an overflow", "reply rate, signals taken",
-              "recovery by a sibling that polls melts the server down, and never ends",
+              "recovery by a polling sibling melts the server down, and never ends",
               (_replies("R", 501).last() <= MUCH * _replies("R", 501, BEFORE).last(),),
-              "a third is lost at 1100/s; that it never ends is a rule", "§5"),
+              "a third is lost at 1100/s; \"never ends\" is tested as a rule", "§5"),
         Claim("PL00-29", "V", "R(501), D(501)", "reply rate",
               "where inactive connections dominate, the two differ at all rates",
               (_replies("R", 501) / _replies("D", 501)
@@ -242,7 +242,7 @@ def _of_polls() -> tuple[Claim, ...]:
     scans = SIZES.curve("scanned_per_reply", "thttpd")
     asked, cost = "asked_per_reply", "process_ns_per_reply"
     with_queues, without = (WAIT_QUEUES.curve("ns_per_wait", s) for s in WAIT_QUEUES.servers)
-    queues = (with_queues - without).named("ns a call of poll that wait queues take")
+    queues = (with_queues - without).named("ns of wait queues per call of poll")
     return (
         Claim("PL00-06", "V", "D(501)", "reply rate",
               "handled with ease; begins to break only at extremely high rates",
@@ -251,36 +251,37 @@ def _of_polls() -> tuple[Claim, ...]:
                _failing("D", 501).last() >= POINTS),
               "95% up to 1000/s; 2% fail at 1100/s", "§5, figure 9"),
         Claim("PL00-08", "V", "P(n), D(n)", "mean reply rate",
-              "stock thttpd is lower in all cases; cannot hold it as inactive or rate increases",
+              "stock thttpd is lower in all cases; it falls as inactive connections or rate "
+              "increase",
               (*(_replies("P", n).mean() < _replies("D", n).mean() for n in _MANY),
                *(_replies("P", n).last() <= LOST * _EXTREME for n in _MANY)),
-              "none; a tenth is lost at 1100/s; with 1 inactive rows PL00-01 and -02 say it", "§5"),
+              "none; a tenth is lost at 1100/s; for 1 inactive see PL00-01 and -02", "§5"),
         Claim("PL00-09", "V", "P(501)", "connections that fail",
               "rise slowly with the rate, to 60%",
               (_failing("P", 501).first() < _failing("P", 501).last(),
                *within(_failing("P", 501).last(), 0.6, COUNT)),
-              "connections that fail are counts: 20%; row PL00-05 says half of it", "§5"),
+              "failed connections are counts: 20%; see also PL00-05", "§5"),
         Claim("PL00-11", "V", "P(n), D(n)", "mean reply rate",
               "decreases as the number of inactive connections increases",
               tuple(_replies(s, more).mean() < _replies(s, less).mean()
                     for s in "PD" for less, more in ((1, 251), (251, 501))),
               "none", "§5"),
-        Claim("PL00-21", "M", "D(501)", "CPU a reply",
+        Claim("PL00-21", "M", "D(501)", "CPU per reply",
               "the mapped result area gains less than state and hints in the kernel",
               (HINTS.curve(cost, "hinted") - HINTS.curve(cost, "mapped")
                <= MUCH * (HINTS.curve(cost, "unhinted") - HINTS.curve(cost, "hinted")),),
               "at most two thirds", "§3"),
-        Claim("PL00-22", "M", "D(501)", "descriptors asked in vain a reply",
+        Claim("PL00-22", "M", "D(501)", "descriptors per reply queried without result",
               "hints greatly reduce them",
               (HINTS.curve(asked, "hinted") <= MUCH * HINTS.curve(asked, "unhinted"),),
               "at most two thirds", "§3"),
-        Claim("PL00-28", "V", "P(251)", "descriptors scanned a reply",
-              "larger documents keep descriptors active for longer, which makes polling dearer",
+        Claim("PL00-28", "V", "P(251)", "descriptors scanned per reply",
+              "larger documents keep descriptors active for longer, which makes polling slower",
               (scans.first() <= MUCH * scans.last(),),
               "at most two thirds", "§5"),
-        Claim("M24", "M", "poll, 501 inactive", "CPU of a call of poll that wait queues take",
-              "poll enters a wait queue for each descriptor until it finds one ready, which costs "
-              "most when the server is idle, and less a call when it is busy",
+        Claim("M24", "M", "poll, 501 inactive", "CPU of wait queues per call of poll",
+              "poll enters a wait queue for each descriptor until it finds one ready; the cost per "
+              "call is highest when the server is idle",
               (queues <= queues.first(), queues.last() < (1 - COUNT) * queues.first()),
               "highest at 20/s; lower by a fifth at 500/s, where the server is overloaded", "§6"),
     )  # fmt: skip
@@ -302,52 +303,52 @@ PAPER = described(
     questions=(
         Question(
             "signals and inactive connections",
-            "Why does phhttpd suffer from inactive connections, of which the kernel tells nothing?",
+            "Why do inactive connections, without any events, slow phhttpd down?",
             (TOGETHER,),
             (
                 Hypothesis(
                     "polls for ever",
-                    "one overflow, and it stays with poll and an array that is built anew",
+                    "after one overflow it stays with poll and rebuilds its array",
                     (_suffers(SIGNALS), _replies("R", 1) >= KEPT * _replies("R", 1, BEFORE)),
                 ),
                 Hypothesis(
                     "signals alone",
-                    "it suffers while all is told by signals, and none is lost",
+                    "it slows down although signals report all events and none is lost",
                     (_suffers(BEFORE),),
                 ),
                 Hypothesis(
                     "together",
-                    "the server closes all that are inactive at once, and they come back at once, "
-                    "too many for the queue of signals",
+                    "the server closes all inactive connections at once, and they reconnect at "
+                    "once, too many for the signal queue",
                     (_suffers(TOGETHER),),
                 ),
             ),
         ),
         Question(
             "accepts of thttpd",
-            "Does it accept one connection for each time that poll tells of some, or all?",
+            "Does it accept one connection per event of the listener, or all?",
             (ACCEPTS,),
             tuple(
-                Hypothesis(name, f"{name}: it is poor at every rate (PL00-05)", expects)
+                Hypothesis(name, f"{name}: its reply rate is low at every load (PL00-05)", expects)
                 for name, expects in _POOR.items()
             ),
         ),
         Question(
             "signals or /dev/poll",
-            "May it never be better to use RT signals, as is said here, or are they what scales "
-            "(Chandra and Mosberger 2001)?",
+            "Are RT signals never better, as in this paper, or do they scale (Chandra and "
+            "Mosberger 2001)?",
             (PROPER,),
             (
                 Hypothesis(
                     "it is the server",
-                    "signals do as well as /dev/poll where an overflow is recovered from, and all "
-                    "that wait are accepted",
+                    "signals do as well as /dev/poll if the server recovers from an overflow and "
+                    "accepts all waiting connections",
                     (PROPER.curve(_RATE, "RT signals") >= KEPT * _replies("D", 501),
                      PROPER.curve("cpu", "RT signals") <= RATES.curve("cpu", "D(501)") + POINTS),
                 ),
                 Hypothesis(
                     "it is the signals",
-                    "they are worse than /dev/poll whatever the server does",
+                    "they are worse than /dev/poll with any server",
                     (PROPER.curve(_RATE, "RT signals") <= LESS * _replies("D", 501),),
                 ),
             ),

@@ -1,7 +1,7 @@
 """Provos, Lever and Tweedie, "Analyzing the Overload Behavior of a Simple Web Server", ALS 2000.
 
-The K6-2 of `provos_lever_2000`, phhttpd 0.1.2 and 1 KB a connection: signals one by one, many in a
-call, and with a limiter that resets who comes in while calls return many.
+The K6-2 of `provos_lever_2000`, phhttpd 0.1.2 and 1 KB per connection: one signal per call, many
+per call, and a limiter that resets new connections while calls return many signals.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ _BARE = {
     "server.remembers": False,
     **_EACH,
 }
-"""phhttpd, to be varied."""
+"""The settings of phhttpd that variants start from."""
 _RATES = (800.0, 1000.0, 1200.0, 1300.0, 1400.0, 1500.0, 1600.0, 1700.0, 1800.0)
 _UNSTATED = (TIMEOUT, BACKLOG, ARRIVALS)
 _RATE = "connection_rate"
-"""Of replies that clients have in time: a server writes more, to those who have given up."""
+"""The rate of replies in time. The server also writes replies to clients that have given up."""
 _TENTH = 0.1
-"""At most this share of the other is "much, much less" (a double sign in the register)."""
+"""Largest share of the other for "much, much less" (a double sign in the register)."""
 
 CURVES = Condition(
     name="graphs 1 to 4",
@@ -156,9 +156,9 @@ TRIPS = RECOVERY._replace(
     name="read after accept",
     servers={
         "at once": _BARE,
-        "when told": {**_BARE, "server.read_after_accept": False},
+        "when notified": {**_BARE, "server.read_after_accept": False},
     },
-    at=(200.0, 500.0),  # "usually": a server that is behind has several in a trip anyhow
+    at=(200.0, 500.0),  # "usually": a server that is behind has several events in a loop anyway
     also={},
 )
 SIZES = RECOVERY._replace(
@@ -200,12 +200,12 @@ def _curves() -> tuple[Claim, ...]:
     sizes = [_replies(name, BATCHES) for name in BATCHES.servers]
     return (
         Claim("PT00-01", "V", "E1, E2", "reply rate",
-              "many signals in a call give little improvement",
+              "many signals per call give little improvement",
               (*within(_replies(MANY).max(), _replies(ONE).max(), RATE),
                *within(_replies(MANY).mean(), _replies(ONE).mean(), RATE)),
               "10%", "§5, graphs 1 and 2"),
         Claim("PT00-02", "V", "E2", "reply rate",
-              "how many signals a call may return changes behaviour but little",
+              "the number of signals per call changes behaviour only little",
               tuple(x for other in sizes[:-1]
                     for x in (*within(other.max(), sizes[-1].max(), RATE),
                               *within(other.mean(), sizes[-1].mean(), RATE))),
@@ -223,9 +223,9 @@ def _curves() -> tuple[Claim, ...]:
               "with the limiter it levels off, then declines slowly",
               (_replies(LIMITED).last() >= DROP * _replies(LIMITED).max(),
                *within(_replies(LIMITED).max(), _replies(MANY).max(), RATE)),
-              "70% of the peak are left", "§5, graph 3"),
-        Claim("PT00-24", "M", "E1, E2", "calls a signal, CPU that picking them up takes",
-              "one call picks up many signals where many wait, which spares calls",
+              "70% of the peak remains", "§5, graph 3"),
+        Claim("PT00-24", "M", "E1, E2", "calls per signal, CPU to pick them up",
+              "one call picks up many waiting signals, which saves calls",
               (asks(MANY) <= _TENTH * notices(MANY), picking_up(MANY) <= LESS * picking_up(ONE)),
               "a tenth; 5% less of the CPU", "§3, §5"),
     )  # fmt: skip
@@ -257,23 +257,23 @@ def _others() -> tuple[Claim, ...]:
         Claim("PT00-12", "V", "0.1.2, inactive", "reply rate, response time",
               "does not get significantly worse with inactive connections",
               steady, "10% of the rate, half of the time", "§4"),
-        Claim("PT00-13", "M", "each connection an overflow", "CPU a reply",
-              "a hand-over is a considerable overhead, the same thread less; an array that is kept "
-              "up to date would take less still",
+        Claim("PT00-13", "M", "an overflow per connection", "CPU per reply",
+              "a hand-over has a considerable overhead, recovery in the same thread less, and with "
+              "an up-to-date array still less",
               (cost("same thread") <= MUCH * cost("sibling"),
                cost("array kept") <= LESS * cost("same thread")),
               "a third; 5%", "§2"),
-        Claim("PT00-14", "M", "E1", "trips of the loop a reply",
-              "to read at once after an accept usually saves a trip of the loop",
+        Claim("PT00-14", "M", "E1", "loops per reply",
+              "reading at once after an accept usually saves a loop",
               (TRIPS.curve("waits_per_reply", "at once")
-               <= MUCH * TRIPS.curve("waits_per_reply", "when told"),),
+               <= MUCH * TRIPS.curve("waits_per_reply", "when notified"),),
               "a third", "§2"),
-        Claim("PT00-16", "V", "document size", "descriptors scanned a reply",
+        Claim("PT00-16", "V", "document size", "descriptors scanned per reply",
               "larger documents keep descriptors active for longer, so more are examined",
               (scans.first() <= MUCH * scans.last(),),
               "at most two thirds", "§4"),
         Claim("PT00-21", "S", "queue of all processes", "overflows",
-              "who does not drain a queue of all processes forces the others into recovery",
+              "a process that does not drain a shared queue forces the others into recovery",
               (overflows("alone") <= 0, overflows("beside one that does not drain") > 0),
               "none", "§2"),
         Claim("PT00-22", "V", "stall", "overflows",
@@ -294,18 +294,18 @@ PAPER = described(
     questions=(
         Question(
             "what limits phhttpd",
-            "The paper before predicts that a call for each signal does; this one finds that "
-            "calls for many hardly help",
+            "The earlier paper predicts that one call per signal is the limit; this one finds that "
+            "calls for many signals hardly help. Which is right?",
             (),
             (
                 Hypothesis(
                     "the calls",
-                    "many signals in a call raise the peak by a tenth at least",
+                    "many signals per call raise the peak by a tenth at least",
                     (_replies(MANY).max() >= (1 + RATE) * _replies(ONE).max(),),
                 ),
                 Hypothesis(
                     "the requests",
-                    "they do not, and what calls for signals take is a tenth of the rest at most",
+                    "they do not, and calls for signals take at most a tenth of the rest",
                     (_replies(MANY).max() < (1 + RATE) * _replies(ONE).max(),
                      CURVES.curve("wait_share", ONE).max() <= _TENTH),
                 ),
@@ -313,20 +313,20 @@ PAPER = described(
         ),
         Question(
             "drop past the knee",
-            "What makes the reply rate drop sharply where nothing limits what is accepted?",
+            "Why does the reply rate drop sharply if nothing limits accepted connections?",
             (LONG_QUEUE,),
             (
                 Hypothesis(
                     "requests of clients that have given up",
-                    "the queue holds more than is served in the time that clients wait, so that "
-                    "all that is served is late; the limiter keeps it short",
+                    "the queue holds more connections than the server serves within the client "
+                    "time-out, so all are served late; the limiter keeps the queue short",
                     (_replies(ONE, LONG_QUEUE).last() <= DROP * _replies(ONE, LONG_QUEUE).max(),
                      _replies(LIMITED, LONG_QUEUE).last()
                      >= DROP * _replies(LIMITED, LONG_QUEUE).max()),
                 ),
                 Hypothesis(
                     "interrupts",
-                    "whom the kernel turns away takes CPU time: queues of any length will do",
+                    "rejecting connections in the kernel takes CPU time, with queues of any length",
                     (_replies(ONE).last() <= DROP * _replies(ONE).max(),),
                 ),
             ),

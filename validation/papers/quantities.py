@@ -1,11 +1,10 @@
-"""What a claim speaks of: figures along an axis, their maxima and ratios, and comparisons of them.
+"""The quantities of claims: metrics along an axis, their maxima and ratios, and comparisons.
 
     cpu("252 idle", "select") <= 0.67 * cpu("252 idle", "poll")      at every point of the axis
     reply_rate("252 idle", "select").max() < 2_000                   of the whole curve
 
-Nothing is computed before `Quantity.of` is given the figures of one draw; a quantity and a
-comparison know how to say themselves, which is what a report prints. The figures of a run are
-FIGURES of its summary.
+Values are computed when `Quantity.of` gets the metrics of one sample. A quantity and a comparison
+have a text, which a report prints. The metrics of a run are `FIGURES` of its summary.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ Values = NDArray[np.float64]
 Key = tuple[str, str, float]
 """Condition, server, and the value on the axis that the condition varies."""
 Figures = Mapping[Key, Mapping[str, float]]
-"""The figures of one draw by run; see `FIGURES`."""
+"""The metrics of one sample by run; see `FIGURES`."""
 
 
 class Comparison(NamedTuple):
-    """A quantity, how it should compare to another one, and that other one."""
+    """A quantity, a sign, and the quantity that it is compared with."""
 
     left: Quantity
     sign: str
@@ -38,8 +37,8 @@ class Comparison(NamedTuple):
     def holds(self, figures: Figures) -> bool:
         """Return whether it holds at every point.
 
-        It does not where a side is not a number, or both are infinite, as of clients that nobody
-        answers: then there is nothing to compare.
+        It fails if a side is not a number, or if both are infinite, as response times without any
+        reply.
         """
         compare = {"<=": operator.le, ">=": operator.ge, "<": operator.lt, ">": operator.gt}
         left, right = np.broadcast_arrays(self.left.of(figures), self.right.of(figures))
@@ -51,14 +50,14 @@ class Comparison(NamedTuple):
 
 
 class Quantity:
-    """Something that the figures of a draw have a value of, or one value for each point.
+    """A quantity with one value, or one for each point, computed from the metrics of a sample.
 
     Parameters
     ----------
     text:
-        How it is said.
+        Its text in reports.
     of:
-        Returns its value, shape (points,) or (1,), in the unit of its figure.
+        Returns its value, shape (points,) or (1,), in the unit of its metric.
     """
 
     def __init__(self, text: str, of: Callable[[Figures], Values], level: int = 2) -> None:
@@ -118,7 +117,7 @@ class Quantity:
         return self._reduced("last", lambda values: values[-1])
 
     def named(self, text: str) -> Quantity:
-        """Return it as *text*, which says more than how it is computed."""
+        """Return the quantity with *text* instead of its formula."""
         return Quantity(text, self.of)
 
     def _reduced(self, word: str, reduce: Callable[[Values], float]) -> Quantity:
@@ -132,10 +131,10 @@ class Quantity:
         level: int,
     ) -> Quantity:
         right = _quantity(other)
-        text = f"{self._said(level)} {sign} {right._said(level + 1)}"
+        text = f"{self._text(level)} {sign} {right._text(level + 1)}"
         return Quantity(text, lambda f: apply(self.of(f), right.of(f)), level)
 
-    def _said(self, level: int) -> str:
+    def _text(self, level: int) -> str:
         return f"({self.text})" if self._level < level else self.text
 
 
@@ -146,7 +145,7 @@ def _quantity(value: Quantity | float) -> Quantity:
 
 
 class Curve(Quantity):
-    """A figure of one server along the axis of a condition, at some points."""
+    """A metric of one server along the axis of a condition, at some points."""
 
     def __init__(self, figure: str, condition: str, server: str, at: Sequence[float]) -> None:
         self.figure, self.condition, self.server, self.at = figure, condition, server, tuple(at)
@@ -159,7 +158,7 @@ class Curve(Quantity):
         super().__init__(f"{figure.replace('_', ' ')} of {server}{where} ({condition})", of)
 
     def points(self, figures: Figures) -> list[float]:
-        """Return its points on the axis that were run: not all of them in a fast setting.
+        """Return its points on the axis that were run: a fast setting has only some.
 
         Raises
         ------
@@ -173,11 +172,11 @@ class Curve(Quantity):
 
     @property
     def axis(self) -> Quantity:
-        """The values on the axis themselves, as of a rate that is offered."""
-        return Quantity(f"what is offered ({self.condition})", lambda f: np.array(self.points(f)))
+        """The values on the axis themselves, such as offered rates."""
+        return Quantity(f"offered rate ({self.condition})", lambda f: np.array(self.points(f)))
 
     def where(self, low: float = -np.inf, high: float = np.inf) -> Curve:
-        """Return it between two values of the axis, ends included.
+        """Return the curve between two values of the axis, ends included.
 
         Raises
         ------
@@ -190,23 +189,23 @@ class Curve(Quantity):
         return Curve(self.figure, self.condition, self.server, found)
 
     def point(self, x: float) -> Curve:
-        """Return it at one point."""
+        """Return the curve at one point."""
         return self.where(x, x)
 
 
 def within(left: Quantity, right: Quantity | float, share: float) -> tuple[Comparison, ...]:
-    """Return that *left* is *right* but for *share* of it."""
+    """Return the comparisons for *left* within *share* of *right*."""
     other = _quantity(right)
     return (left >= (1 - share) * other, left <= (1 + share) * other)
 
 
 def near(left: Quantity, value: float, distance: float) -> tuple[Comparison, ...]:
-    """Return that *left* is *value* but for *distance*, in its own unit."""
+    """Return the comparisons for *left* within *distance* of *value*, in its own unit."""
     return (left >= value - distance, left <= value + distance)
 
 
 def flat(curve: Quantity, share: float) -> tuple[Comparison, ...]:
-    """Return that a curve is level: its highest is its lowest but for *share* of its mean."""
+    """Return the comparisons for a level curve: its range is at most *share* of its mean."""
     return (curve.max() - curve.min() <= share * curve.mean(),)
 
 
@@ -220,9 +219,9 @@ def straight(curve: Curve) -> Quantity:
 
 
 def last_kept(rate: Curve, share: float) -> Quantity:
-    """Return the highest point up to which replies are at least *share* of what is asked for.
+    """Return the highest point up to which replies are at least *share* of the requests.
 
-    The axis must be of requests a second; 0 if even the lowest point is not kept.
+    The axis must be in requests per second; 0 if the lowest point already fails.
     """
 
     def of(figures: Figures) -> Values:
@@ -233,11 +232,13 @@ def last_kept(rate: Curve, share: float) -> Quantity:
             kept = x
         return np.array([kept])
 
-    return Quantity(f"last rate at which {rate.server} answers {share:.0%} ({rate.condition})", of)
+    return Quantity(
+        f"last rate at which {rate.server} replies to {share:.0%} ({rate.condition})", of
+    )
 
 
 def falls_below(curve: Curve, share: float) -> Quantity:
-    """Return the lowest point from which on *curve* is below *share* of its peak; inf: none is."""
+    """Return the lowest point from which on *curve* is below *share* of its peak; inf: never."""
 
     def of(figures: Figures) -> Values:
         values = curve.of(figures)
@@ -253,7 +254,7 @@ def _rate(name: str) -> Callable[[Summary], float]:
 
 
 def _share(*activities: str) -> Callable[[Summary], float]:
-    """Return the figure: what part of the CPU's busy time went into *activities*."""
+    """Return the metric: share of the CPU's busy time in *activities*."""
 
     def figure(s: Summary) -> float:
         spent = s.cpu.by_activity_ns
@@ -263,7 +264,7 @@ def _share(*activities: str) -> Callable[[Summary], float]:
 
 
 FIGURES: dict[str, Callable[[Summary], float]] = {
-    # replies to requests, as httperf counts them: of several on a connection each one
+    # replies to requests, as httperf counts them: each of several on a connection
     "reply_rate": _rate("replies"),
     "reply_rate_min": lambda s: s.reply_rate_per_s.min,
     "reply_rate_max": lambda s: s.reply_rate_per_s.max,
@@ -284,7 +285,7 @@ FIGURES: dict[str, Callable[[Summary], float]] = {
     "change_calls_per_reply": lambda s: s.calls["updates"] / max(1, s.calls["replies"]),
     "notices": _rate("notices"),
     "overflows": _rate("overflows"),
-    # sigwaitinfo: one signal a call, SIGIO among them
+    # sigwaitinfo: one signal per call, including SIGIO
     "signal_calls": lambda s: _rate("notices")(s) + _rate("overflows")(s),
     "asks": _rate("asks"),
     "datagrams": _rate("datagrams"),
@@ -303,16 +304,16 @@ FIGURES: dict[str, Callable[[Summary], float]] = {
     "unwatch_share": _share("unwatch"),
     "interrupt_share": _share("interrupt", "interrupt_idle", "ksoftirqd", "interrupt_other"),
 }
-"""Rates are per second, shares of the CPU's busy time or of what was offered."""
+"""Rates are per second; shares are of the CPU's busy time or of offered connections."""
 OVER_TIME = ("reply_rate_min", "reply_rate_sd", "reply_rate_max")
-"""Of FIGURES, beside the mean: of the replies in each interval of a run."""
+"""Metrics in `FIGURES` of the replies in each interval of a run, besides the mean."""
 
 
 def figures_of(summary: Summary) -> dict[str, float]:
-    """Return all of FIGURES of *summary*."""
+    """Return all of `FIGURES` of *summary*."""
     found = {name: float(figure(summary)) for name, figure in FIGURES.items()}
     if summary.offered > 0:
-        # Who is not answered before the end waits for ever, as far as anybody knows.
+        # A client without a reply before the end counts as waiting for ever.
         found |= {
             name: math.inf for name in found if "response" in name and math.isnan(found[name])
         }

@@ -1,11 +1,10 @@
-"""Papers and their runs: conditions as scenarios, at drawn costs, rules switched off in turn.
+"""Papers and their runs: conditions as scenarios, sampled costs, rules switched off in turn.
 
-    Condition, server ─┬─ draw of all that is free ─► costs, what the paper does not state
-                       └─ rule that is switched off ─► CurveTask ─► figures along the axis
+    Condition, server ─┬─ sample of all free constants ─► costs, unstated settings
+                       └─ rule that is switched off ─► CurveTask ─► metrics along the axis
 
-A claim that holds whatever is switched off says nothing of the mechanism; a rule that no claim
-needs might as well not be there. Latin hypercubes cover each constant's range evenly, however few
-the draws are.
+A claim that holds without any of the rules does not test the mechanism; a rule that no claim needs
+is untested. Latin hypercubes cover each constant's range evenly even with few samples.
 
 Source: McKay, Beckman and Conover 1979; `scipy.stats.qmc.LatinHypercube`.
 """
@@ -47,11 +46,11 @@ PAPERS: dict[str, Paper] = {
         bruguera_2019.PAPER,
     )
 }
-"""By name, in the order of their age."""
+"""The papers by name, in the order of their age."""
 
 
 class Ablation(NamedTuple):
-    """A rule and what takes it away.
+    """A rule, and the settings that remove it.
 
     Attributes
     ----------
@@ -60,7 +59,7 @@ class Ablation(NamedTuple):
     free:
         Patterns of costs that become 0.
     values:
-        By mechanism, keys of the scenario that are set instead; "" stands for all mechanisms.
+        Scenario keys to set instead, by mechanism; "" stands for all mechanisms.
     """
 
     name: str
@@ -81,17 +80,17 @@ ABLATIONS: dict[str, Ablation] = {
         ),
         Ablation(
             "hint rule",
-            "/dev/poll asks only descriptors that it was given a hint of",
+            "/dev/poll queries only descriptors with a hint",
             values={"dev_poll": {"server.mechanism": "dev_poll_unhinted"}},
         ),
         Ablation(
             "signal bound",
-            "only so many signals may be queued",
+            "the number of queued signals is bounded",
             values={"rt_signals": {"server.signal_queue": _NO_BOUND}},
         ),
         Ablation(
             "SIGIO first",
-            "that signals were lost is told before those that are queued",
+            "SIGIO, which reports lost signals, comes before queued signals",
             values={"rt_signals": {"server.overflow_told": "last"}},
         ),
         Ablation(
@@ -101,22 +100,22 @@ ABLATIONS: dict[str, Ablation] = {
         ),
         Ablation(
             "batch",
-            "a wait returns all that is ready",
+            "a wait returns all ready descriptors",
             values={"": {"server.max_events": 1}},
         ),
     )
 }
-"""By name."""
+"""The rules by name."""
 
 
 SEED = 20001
 
 Drawn = Mapping[str, float]
-"""By the name of a free constant, from -1 (the low end of its range) to 1 (the high end)."""
+"""The position of each free constant in its range, from -1 (low end) to 1 (high end)."""
 
 
 def draws(constants: Sequence[str], n: int) -> list[Drawn]:
-    """Return *n* draws of *constants*; the same ones whenever it is asked.
+    """Return *n* samples of *constants*, the same ones at every call.
 
     Raises
     ------
@@ -124,17 +123,17 @@ def draws(constants: Sequence[str], n: int) -> list[Drawn]:
         If *n* is not positive.
     """
     if n < 1:
-        raise ValueError(f"draws must be at least 1, got {n}")
+        raise ValueError(f"samples must be at least 1, got {n}")
     sampler = qmc.LatinHypercube(d=len(constants), rng=np.random.default_rng(SEED))
     cube = 2 * sampler.random(n) - 1
     return [dict(zip(constants, row.tolist(), strict=True)) for row in cube]
 
 
 class CurveTask(NamedTuple):
-    """The runs of one server under one condition, all along its axis, in one draw.
+    """The runs of one server under one condition, along its axis, in one sample.
 
-    `draw` counts from 0 to `n_draws`; `few` is of a fast setting; `ablation` names the rule that is
-    switched off.
+    `draw` counts samples from 0 to `n_draws`; `few` selects a fast setting; `ablation` names the
+    rule that is switched off.
     """
 
     paper: str
@@ -150,7 +149,7 @@ Points = dict[Key, dict[str, float]]
 
 
 def constants_of(paper: Paper) -> tuple[str, ...]:
-    """Return the names of all that is free in *paper*."""
+    """Return the names of all free constants of *paper*."""
     return (*MACHINES[paper.machine].constants, *(u.key for u in paper.unstated))
 
 
@@ -168,13 +167,13 @@ def tasks_of(
 
 
 def _affects(ablation: Ablation, condition: Condition, server: str, machine: str) -> bool:
-    """Return whether a run is another one without the rule."""
+    """Return whether a run changes without the rule."""
     mechanism = scenario_of(condition, server, condition.at[0]).server.mechanism
     if mechanism in ablation.values or "" in ablation.values:
         return True
     costs = central_profile(machine).cost
     without = central_profile(machine).without(ablation.free).cost
-    if mechanism not in costs:  # what is lent changes with what lends it
+    if mechanism not in costs:  # borrowed costs change with their source
         return without != costs
     return without[mechanism] != costs[mechanism]
 
@@ -193,12 +192,12 @@ def first_scenarios(paper: Paper) -> Iterator[Scenario]:
 
 
 def run_curve(task: CurveTask) -> Points:
-    """Simulate a task; a process of its own may be where.
+    """Simulate a task; it may run in a separate process.
 
     Raises
     ------
     ScenarioError
-        If what the paper's file says makes no scenario.
+        If the paper's data gives an invalid scenario.
     """
     paper = PAPERS[task.paper]
     condition = next(c for c in paper.all_conditions if c.name == task.condition)
@@ -226,7 +225,7 @@ def scenario_of(
     few: bool = False,
     ablation: Ablation | None = None,
 ) -> Scenario:
-    """Return the scenario of a point; without *drawn*, with the middle of what is unstated."""
+    """Return the scenario of a point; without *drawn*, at the middle of unstated ranges."""
     path = scenario_path(condition.scenario)
     content = tomllib.loads(path.read_text(encoding="utf-8"))
     seconds = condition.few_seconds if few else condition.seconds
@@ -244,7 +243,7 @@ def scenario_of(
     other = ablation.values.get(scenario.server.mechanism, ablation.values.get("", {}))
     if not other:
         return scenario
-    # All that the program stands for, but for what is ablated.
+    # All settings that the program stands for, except ablated ones.
     keys = scenario.server.model_dump(exclude_unset=True)
     values |= {f"server.{key}": value for key, value in keys.items()} | {"server.program": None}
     return _checked(content, {**values, **other}, str(path))
@@ -276,12 +275,12 @@ def _drawn(paper: str, n_draws: int) -> list[Drawn]:
 
 @functools.lru_cache(maxsize=4)
 def drawn_profile(paper: str, n_draws: int, draw: int) -> Profile:
-    """Return the machine of *paper* in a draw."""
+    """Return the machine of *paper* in a sample."""
     constants = _drawn(paper, n_draws)[draw]
     return MACHINES[PAPERS[paper].machine].profile(constants.__getitem__)
 
 
 @functools.cache
 def central_profile(machine: str) -> Profile:
-    """Return a period machine with all constants in the middle."""
+    """Return a period machine with all constants in the middle of their ranges."""
     return MACHINES[machine].profile(central)

@@ -1,8 +1,8 @@
-"""What is found of a paper: how often each claim holds over draws of all that is free.
+"""The results of a paper: how often each claim holds over samples of all free constants.
 
-figures of each draw ─► Claim.holds ─► share of the draws ─► reproduced from 90% on
-margin of each draw ─┬─► rank correlation with each constant ─► what decides
-a rule switched off ─► claims that fail ─► what the rule is good for
+metrics of each sample ─► Claim.holds ─► share of the samples ─► reproduced from 90% on
+margin of each sample ─► rank correlation with each constant ─► decisive constants
+a rule switched off ─► claims that fail ─► claims that test the rule
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ from .runs import (
 )
 
 REPRODUCED = 0.9
-"""Of the draws: below, a claim depends on constants that nobody knows."""
+"""Share of samples below which a claim depends on unknown constants."""
 CHANCE = 0.05
-"""How likely chance alone may name any constant at all as one that decides."""
+"""Probability that chance alone names any constant as decisive."""
 _NAMED = 3
 _DRAWS_TO_CORRELATE = 4
-_FAR = 1e9  # a margin where one side is infinite
+_FAR = 1e9  # the margin if one side is infinite
 
 
 class Side(NamedTuple):
-    """One comparison over the draws: medians of both sides where it is tightest, share it holds."""
+    """One comparison over the samples: medians of both sides at the tightest point, share held."""
 
     comparison: Comparison
     left: float
@@ -48,19 +48,18 @@ class Side(NamedTuple):
 
 
 class ClaimScore(NamedTuple):
-    """A claim and what became of it.
+    """A claim and its results.
 
     Attributes
     ----------
     claim:
         The claim.
     held:
-        Whether it holds, by draw.
+        Whether it holds in each sample.
     sides:
-        Each thing that it expects.
+        The results of its comparisons.
     decisive:
-        Constants whose rank in the draws goes with how well it holds, with the correlation; the
-        strongest first.
+        Constants whose rank correlates with the margin, with the correlation; strongest first.
     """
 
     claim: Claim
@@ -70,7 +69,7 @@ class ClaimScore(NamedTuple):
 
     @property
     def share(self) -> float:
-        """Share of the draws in which it holds."""
+        """Share of the samples in which it holds."""
         return sum(self.held) / len(self.held)
 
     @property
@@ -80,7 +79,7 @@ class ClaimScore(NamedTuple):
 
 
 def score(claim: Claim, figures: Sequence[Figures], drawn: Sequence[Drawn]) -> ClaimScore:
-    """Return how often *claim* holds in the *figures* of each of the draws *drawn*."""
+    """Return the score of *claim* over the metrics of all samples *drawn*."""
     held = tuple(claim.holds(each) for each in figures)
     margins = [margin(claim.expects, each) for each in figures]
     decisive = () if all(held) else _decisive(margins, drawn)
@@ -90,13 +89,13 @@ def score(claim: Claim, figures: Sequence[Figures], drawn: Sequence[Drawn]) -> C
 
 
 def share_of(expected: Claim | Hypothesis, figures: Sequence[Figures]) -> float:
-    """Return the share of draws in which all that is *expected* is seen."""
+    """Return the share of samples in which all comparisons of *expected* hold."""
     seen = [all(c.holds(each) for c in expected.expects) for each in figures]
     return sum(seen) / len(seen)
 
 
 def margin(expects: Sequence[Comparison], figures: Figures) -> float:
-    """Return by how much the tightest comparison holds, in its own unit; below 0 it does not."""
+    """Return the margin of the tightest comparison, in its own unit; below 0 it fails."""
     return min(_margin(comparison, figures) for comparison in expects)
 
 
@@ -110,13 +109,13 @@ def _margin(comparison: Comparison, figures: Figures) -> float:
 
 
 def _room(comparison: Comparison, left: Values, right: Values) -> Values:
-    """Return by how much each point holds; not a number where both sides are infinite."""
+    """Return the margin at each point; not a number if both sides are infinite."""
     with np.errstate(invalid="ignore"):
         return right - left if comparison.sign.startswith("<") else left - right
 
 
 def _side(comparison: Comparison, figures: Sequence[Figures]) -> Side:
-    """Return the medians of both sides, each draw at the point where it is tightest."""
+    """Return the medians of both sides, each sample at its tightest point."""
     lefts, rights = [], []
     for each in figures:
         left, right = np.broadcast_arrays(comparison.left.of(each), comparison.right.of(each))
@@ -148,29 +147,29 @@ def _decisive(
 def _least_correlation(n_draws: int, n_constants: int) -> float:
     """Return the rank correlation from which on a constant is named.
 
-    Of so many constants chance names none, but for CHANCE of the times (Bonferroni; the t
-    approximation of Kendall and Stuart 1973, §31.19).
+    With probability 1 - CHANCE, chance names none of the constants (Bonferroni; the t approximation
+    of Kendall and Stuart 1973, §31.19).
     """
     far = float(t.ppf(1 - CHANCE / 2 / n_constants, n_draws - 2))
     return far / float(np.sqrt(n_draws - 2 + far**2))
 
 
 class Answer(NamedTuple):
-    """A question, and in which share of the draws each of its hypotheses shows what it must."""
+    """A question, and the share of samples in which each of its hypotheses holds."""
 
     question: Question
     shares: tuple[float, ...]
 
 
 class Ablated(NamedTuple):
-    """A rule that was switched off, and the claims that held with it and do not without."""
+    """A rule that was switched off, and the claims that hold with it only."""
 
     rule: str
     fails: tuple[str, ...]
 
 
 class PaperResult(NamedTuple):
-    """A paper and all that was found; `figures` has one entry a draw, as `drawn` has."""
+    """A paper and its results; `figures` and `drawn` have one entry for each sample."""
 
     paper: Paper
     drawn: Sequence[Drawn]
@@ -180,7 +179,7 @@ class PaperResult(NamedTuple):
     ablated: Sequence[Ablated] = ()
 
     def band(self, condition: str, server: str, figure: str) -> tuple[np.ndarray, ...]:
-        """Return the axis and the 5, 50 and 95% quantiles over the draws, shape (points,) each."""
+        """Return the axis and the 5, 50 and 95% quantiles over samples, shape (points,) each."""
         axis = sorted({x for c, s, x in self.figures[0] if (c, s) == (condition, server)})
         values = np.array([[f[condition, server, x][figure] for x in axis] for f in self.figures])
         low, middle, high = np.quantile(values, (0.05, 0.5, 0.95), axis=0, method="nearest")
@@ -224,7 +223,7 @@ def result_of(paper: Paper, drawn: Sequence[Drawn], figures: Sequence[Figures]) 
 def ablated(
     paper: Paper, rule: str, base: Sequence[Figures], without: Sequence[Figures]
 ) -> Ablated:
-    """Return which claims of *paper* hold in the figures *base*, and fail *without* the rule."""
+    """Return the claims of *paper* that hold in the metrics *base* and fail *without* the rule."""
     fails = [
         claim.name
         for claim in paper.claims
@@ -262,16 +261,16 @@ def _score_dict(each: ClaimScore, paper: Paper) -> Mapping[str, Any]:
 
 
 class Setting(NamedTuple):
-    """How much is run.
+    """The number and length of runs.
 
     Attributes
     ----------
     draws:
-        Of all that is free, each with a seed of its own.
+        Samples of all free constants, each with its own seed.
     few:
         Fewer points and shorter runs.
     ablation_draws:
-        Of each ablation; 0: none is made.
+        Samples for each ablation; 0: no ablations.
     """
 
     draws: int
@@ -291,18 +290,18 @@ def score_paper(
     progress: Callable[[int, int], None] | None = None,
     kept: KeptRuns | None = None,
 ) -> PaperResult:
-    """Return what the simulator says of *paper*.
+    """Return the simulator's results for *paper*.
 
     Parameters
     ----------
     setting:
-        How much is run.
+        Number and length of runs.
     executor:
-        Where runs are simulated; None: here, one after the other.
+        Simulates the runs; None: in this process, one after the other.
     progress:
         Called with (curves done, curves in all) as they end.
     kept:
-        Results of earlier runs; None: all is simulated.
+        Results of earlier runs; None: simulate everything.
     """
     n = setting.ablation_draws
     tasks = tasks_of(paper, paper.all_conditions, n_draws=setting.draws, few=setting.few)

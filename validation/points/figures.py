@@ -1,4 +1,4 @@
-"""What is compared of a run: the figures, and those of one that was simulated."""
+"""The compared metrics of a run, and their values in a simulated run."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ...sim.figures.summary import Summary, Verdict
 from ...sim.state.units import SECOND_NS
 
 NAN = float("nan")
-"""No such figure: one object, so that records without it are equal."""
+"""A missing metric: one object, so that records without it are equal."""
 
 
 class Figures(NamedTuple):
-    """What is compared of a run, measured or simulated alike; NaN where there is none.
+    """The compared metrics of a run, measured or simulated; NaN where there is none.
 
     Attributes
     ----------
@@ -29,13 +29,13 @@ class Figures(NamedTuple):
         CPU time of the server process, by its own clock, per reply.
     p50_ns, p99_ns, p999_ns:
         Latency from the intended send time to the last byte of the reply: of connections, or of
-        requests where connections are kept. Measured runs have p99.9 from `P999_REPLIES_LEAST`
-        (records/run_result.py) replies on, simulated ones always.
+        requests on kept connections. Measured runs have p99.9 from `P999_REPLIES_LEAST`
+        (records/run_result.py) replies on, simulated runs always.
     events_per_wait:
-        Events returned per wait: what a wait's cost is shared by.
+        Events returned per wait, which share its cost.
     interrupts_per_request:
-        Interrupts by packets per reply. Of a measured run those by which the client's CPU called
-        the server's, which is how packets interrupt where receiving is steered to another CPU.
+        Interrupts by packets per reply. Measured runs count the calls from the client's CPU to the
+        server's: packets interrupt in this way where receiving is steered to another CPU.
     """
 
     throughput_per_s: float
@@ -49,11 +49,11 @@ class Figures(NamedTuple):
 
 
 Result = tuple[Figures, Verdict]
-"""Of one simulated run."""
+"""The result of one simulated run."""
 
 
 def result_of(job: Job) -> Result:
-    """Simulate one run; a process of its own may be where."""
+    """Simulate one run; it may run in a separate process."""
     summary = run_job(job).summary
     load = job.scenario.load
     keeps = load.connections is not None
@@ -61,11 +61,11 @@ def result_of(job: Job) -> Result:
 
 
 def figures_of_summary(summary: Summary, *, requests: int = 1, keeps: bool = False) -> Figures:
-    """Return the figures of one simulated run, counted as the measured ones are.
+    """Return the metrics of one simulated run, counted as in measured runs.
 
-    With *keeps* clients keep their connections, and requests are what is counted.
+    With *keeps* clients keep their connections, and requests are counted.
     """
-    # A connection that is kept for several requests is counted by its replies, as on the server.
+    # A connection with several requests counts by its replies, as on the server.
     replied = summary.calls["replies"] if requests > 1 else summary.connections.replied
     latency_ns = summary.connections.lifetime_ns
     if keeps:

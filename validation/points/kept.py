@@ -1,12 +1,12 @@
-"""Kept connections with requests at a rate, measured beside simulated.
+"""Kept connections with requests at a rate: measured and simulated runs.
 
     profile ─► closed loops ─► capacities ─► points at 0.3 ... 0.95 of them ─► kept.jsonl
     kept.jsonl ─► runs ─► the same requests at the profile's costs ─► tables
 
     dispatchsim lab kept FOLDER --profile PROFILE
 
-Requests are what is counted. Requests a second have a bound; the CPU and response times are shown
-beside the noise of repeats. Nothing is fitted to these runs.
+Requests are counted. The error of requests per second has a bound; CPU and response times are shown
+with the noise of repeats. Nothing is fitted to these runs.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from .figures import Figures, figures_of_summary, median, ratio
 from .measured_points import FOREIGN_SHARE_MAX, MISSED, REACHED, figures_of_run
 
 REQUESTS_WITHIN = 0.05
-"""Of the measured requests a second."""
+"""Bound on the error, as a share of the measured requests per second."""
 _SEED = 1
 _ALWAYS_BUSY = 100_000
-"""Requests of a connection: none of them ends within a run."""
+"""Requests of a connection: enough that no connection ends within a run."""
 _ANY_RATE_PER_S = 1_000.0
 
 Progress = Callable[[int, int], None]
@@ -41,10 +41,10 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class KeptLoad:
-    """One point: its runs that count, those that do not, and the simulation of each.
+    """One point: its valid and invalid runs, and the simulation of each.
 
-    `load` is the rate over the simulated capacity. Without a run that counts, the simulation is of
-    the last one.
+    `load` is the rate over the simulated capacity. Without a valid run, the simulation repeats the
+    last invalid one.
     """
 
     point: Point
@@ -55,24 +55,24 @@ class KeptLoad:
     rejected: tuple[RunRecord, ...]
 
     def of_runs(self, name: str) -> float:
-        """Return the median over the measured runs of a figure; NaN without one."""
+        """Return the median of a metric over the measured runs; NaN without runs."""
         return median([getattr(figures, name) for figures in self.measured])
 
     def forecast(self, name: str) -> float:
-        """Return the median over the simulated runs of a figure."""
+        """Return the median of a metric over the simulated runs."""
         return median([getattr(figures, name) for figures in self.simulated])
 
     def noise(self, name: str) -> float:
-        """Return half of the distance between the least and the most of the measured runs.
+        """Return half the range of the measured runs.
 
-        It is NaN with less than two.
+        It is NaN with less than two runs.
         """
         found = [value for f in self.measured if not math.isnan(value := getattr(f, name))]
         return (max(found) - min(found)) / 2 if len(found) > 1 else math.nan
 
     @property
     def verdict(self) -> str:
-        """Whether the forecast of requests a second is within its bound; "" without a run."""
+        """The verdict on the forecast of requests per second; "" without a run."""
         error = ratio(self.forecast("throughput_per_s"), self.of_runs("throughput_per_s")) - 1
         if math.isnan(error):
             return ""
@@ -88,7 +88,7 @@ def busy_point(point: Point) -> Point:
 
 
 def capacities(points: Iterable[Point], profile: Profile) -> dict[Point, float]:
-    """Return the simulated requests a second of the servers of *points*, by `busy_point`."""
+    """Return the simulated requests per second of the servers of *points*, by `busy_point`."""
     timing = Timing()
     lengths = (round_ns(s * SECOND_NS) for s in (timing.warm_up_s, timing.window_s))
     warm_up_ns, window_ns = lengths
@@ -100,7 +100,7 @@ def capacities(points: Iterable[Point], profile: Profile) -> dict[Point, float]:
 
 
 def points_of(profile: Profile) -> list[Point]:
-    """Return the points to measure: at shares of the capacity that *profile* gives each server."""
+    """Return the points to measure: at shares of each server's capacity by *profile*."""
     servers = capacities(KEPT.points("open", capacity_per_s=_ANY_RATE_PER_S), profile)
     return [
         point
@@ -149,42 +149,42 @@ def _order(point: Point) -> tuple[str, int, float]:
 
 
 def simulated_figures(run: RunRecord, profile: Profile) -> Figures:
-    """Return the figures of the simulation of *run*: the same requests at the same times."""
+    """Return the metrics of the simulation of *run*: the same requests at the same times."""
     asked = run.point.lasting(run.warm_up_ns, run.window_ns)
     return figures_of_summary(run_job(job_of(asked, profile, run.seed)).summary, keeps=True)
 
 
 _NOTE = (
-    "Loads are shares of the requests a second that the simulated server replies to when all of "
-    "its connections always have one. Medians over the runs that count, ± half the range. "
+    "Loads are shares of the simulated capacity: the requests per second that the server replies "
+    "to if every connection always has one. Medians over the valid runs, ± half the range. "
 )
 RATES_NOTE = (
-    f"{_NOTE}Wanted: within {REQUESTS_WITHIN:.0%} of what was measured. Offered: requests that the "
-    f"load generator began, of those asked for; a run with less than {OFFERED_LEAST:.0%}, or that "
-    f"lost a connection, does not count. {DASH}: no run counts. A server that keeps up replies to "
-    "what it is asked, so a rate tells something only where requests wait: there CPU and response "
-    "times tell it first."
+    f"{_NOTE}Target: within {REQUESTS_WITHIN:.0%} of the measurement. Offered: share of the "
+    f"rate that the load generator sent; a run with less than {OFFERED_LEAST:.0%}, or with a lost "
+    f"connection, is invalid. {DASH}: no valid run. A server that keeps up replies at "
+    "the offered rate, so a rate is evidence only where requests wait; CPU and response times are "
+    "evidence earlier."
 )
 TIMES_NOTE = (
-    f"{_NOTE}From when a request was due until the last byte of its reply, of those replied to. "
-    "Nothing is promised."
+    f"{_NOTE}Time from the due time of a request until the last byte of its reply, over requests "
+    "with a reply. Nothing is promised."
 )
 CPU_NOTE = (
-    f"{_NOTE}CPU: the share in which the server's CPU was not idle, its error in points; {DASH} "
-    f"where other programs had {FOREIGN_SHARE_MAX:.0%} of it or more. A request: CPU time of the "
-    "server's process by its own clock. Nothing is promised."
+    f"{_NOTE}CPU: busy share of the server's CPU, its error in points; {DASH} if other programs "
+    f"used {FOREIGN_SHARE_MAX:.0%} of it or more. Per request: CPU time of the server's process by "
+    "its own clock. Nothing is promised."
 )
 
 
 def kept_tables(loads: Sequence[KeptLoad]) -> list[Table]:
-    """Return the tables of *loads*: rates, response times, CPU, and the runs that do not count."""
+    """Return the tables of *loads*: rates, response times, CPU, and the invalid runs."""
     first: list[Column[KeptLoad]] = [
         Column("server", lambda e: e.point.server.mechanism, words=True),
         Column("connections", lambda e: f"{e.point.load.connections:,}"),
         Column("load", lambda e: f"{e.load:.2f}"),
     ]
     rates = [
-        Column[KeptLoad]("asked for", lambda e: rate_text(e.point.rate_per_s)),
+        Column[KeptLoad]("rate", lambda e: rate_text(e.point.rate_per_s)),
         Column[KeptLoad]("offered", lambda e: share_text(min(e.offered_shares))),
         Column[KeptLoad]("runs", lambda e: f"{len(e.measured)}"),
         *_beside("throughput_per_s", rate_text),
@@ -193,10 +193,10 @@ def kept_tables(loads: Sequence[KeptLoad]) -> list[Table]:
     times = [*_beside("p50_ns", time_text, "p50"), *_beside("p99_ns", time_text, "p99")]
     cpu = [
         *_beside("cpu_busy", share_text, "CPU", in_points=True),
-        *_beside("process_ns_per_request", time_text, "a request"),
+        *_beside("process_ns_per_request", time_text, "per request"),
     ]
     tables = [
-        Table.of("Kept connections: requests a second", loads, [*first, *rates], RATES_NOTE),
+        Table.of("Kept connections: requests per second", loads, [*first, *rates], RATES_NOTE),
         Table.of("Kept connections: response times", loads, [*first, *times], TIMES_NOTE),
         Table.of("Kept connections: CPU", loads, [*first, *cpu], CPU_NOTE),
     ]
@@ -205,14 +205,14 @@ def kept_tables(loads: Sequence[KeptLoad]) -> list[Table]:
     ]
     if rejected:
         headings = ("point", "round", "reason")
-        tables.append(Table.of_cells("Runs that do not count", headings, rejected, n_words=3))
+        tables.append(Table.of_cells("Invalid runs", headings, rejected, n_words=3))
     return tables
 
 
 def _beside(
     name: str, text: Callable[[float], str], heading: str = "measured", *, in_points: bool = False
 ) -> list[Column[KeptLoad]]:
-    """Return the columns of a figure: measured with its noise, simulated, and the error."""
+    """Return the columns of a metric: measured with its noise, simulated, and the error."""
 
     def measured(entry: KeptLoad) -> str:
         value, noise = entry.of_runs(name), entry.noise(name)

@@ -1,10 +1,11 @@
-"""Measured runs, grouped by operating point: medians over repeats, and how far repeats scatter.
+"""Measured runs, grouped by operating point: medians over repeats, and their scatter.
 
-    run, run, run, ...  ──gate──►  accepted  ──median──►  figures of the point
+    run, run, run, ...  ──gate──►  accepted  ──median──►  metrics of the point
                           └──────► rejected, counted        ± range of the repeats
 
-A median is taken because a disturbed repeat that the gate missed moves it least. The scatter is the
-range of the repeats, from six on the 95% interval of their median (`range_of_repeats`).
+The median is used because a disturbed repeat that passed the gate moves it least. The scatter is
+the range of the repeats; with six or more it is the 95% interval of their median
+(`range_of_repeats`).
 """
 
 from __future__ import annotations
@@ -30,24 +31,24 @@ from ...sim.state.units import SECOND_NS
 from .figures import NAN, Figures, median, ratio
 
 FOREIGN_SHARE_MAX = 0.05
-"""Of other programs on the server's CPU: above it, busy time is not the server's."""
+"""Share of other programs on the server's CPU above which busy time is not the server's."""
 REACHED, MISSED = "reached", "missed"
 """A bound, by a forecast."""
 
 
 def held_out_runs(folder: Path) -> list[RunRecord]:
-    """Return the held-out runs in a machine's *folder*, each judged beside all of its file.
+    """Return the held-out runs in a machine's *folder*, each judged with all of its file.
 
     Raises
     ------
     DataError
-        If they are not of the format.
+        If they have another format.
     """
     return judged_by_file(read_rows(folder / "heldout.jsonl", RunRecord).rows)
 
 
 def accepted_held_out(folder: Path) -> list[RunRecord]:
-    """Return those of `held_out_runs` that passed the noise gate; errors as there."""
+    """Return the `held_out_runs` that passed the noise gate; same errors."""
     return [run for run in held_out_runs(folder) if run.accepted]
 
 
@@ -76,17 +77,17 @@ class Spreads(NamedTuple):
 
 
 class GeneratorFigures(NamedTuple):
-    """How the load generator kept up over the accepted repeats of a point; NaN: unknown.
+    """Whether the load generator kept up over the accepted repeats of a point; NaN: unknown.
 
     Attributes
     ----------
     offered_share:
-        The least share of what was asked that it offered; NaN of a closed loop.
+        The lowest offered share of the requested load; NaN in a closed loop.
     lag_p50_ns, lag_p99_ns, lag_max_ns:
-        How late it started connections, or sent requests: medians over repeats, and the worst.
+        Lateness of its connections or requests: medians over repeats, and the maximum.
     n_limited:
-        Repeats in which it was the limit, as the gate of today has it (generator_gate.py), and
-        which were accepted before there was one.
+        Repeats in which it was the limit by the present gate (generator_gate.py), and which were
+        accepted before that gate existed.
     """
 
     offered_share: float
@@ -100,10 +101,10 @@ class GeneratorFigures(NamedTuple):
 class MeasuredPoint:
     """All repeats of one point.
 
-    `median` and `spread` are over the accepted repeats (NaN where none was); the lengths are
-    medians in whole 10 ms, so that harmless jitter of the harness does not change a simulation.
-    `own_gaps` holds seed and gaps of each run that recorded those of the load generator's CPU.
-    `generator` is None where the load was not the project's own.
+    `median` and `spread` are over the accepted repeats (NaN without any). The lengths are medians
+    in whole 10 ms, so that harmless jitter of the harness does not change a simulation. `own_gaps`
+    has the seed and gaps of each run that recorded the gaps of the load generator's CPU.
+    `generator` is None for other load generators than the project's own.
     """
 
     point: Point
@@ -129,9 +130,9 @@ class MeasuredPoint:
         spread_of: Callable[[Sequence[float]], Spread],
         **others: Any,
     ) -> Self:
-        """Return the point whose accepted repeats have the figures *rows* and *verdicts*.
+        """Return the point whose accepted repeats have the metrics *rows* and *verdicts*.
 
-        *spread_of* takes the values of one figure; *others* are the other fields.
+        *spread_of* takes the values of one metric; *others* are the other fields.
         """
         columns = list(zip(*rows, strict=True)) or [()] * len(Figures._fields)
         severities = sorted(verdicts, key=list(Verdict).index)
@@ -156,7 +157,7 @@ class MeasuredPoint:
 
 
 def figures_of_run(record: RunRecord) -> Figures:
-    """Return the figures of a measured run; its CPU is NaN where other programs had much of it."""
+    """Return the metrics of a measured run; CPU is NaN if other programs used much of it."""
     result = record.result
     is_quiet = record.noise.foreign_share < FOREIGN_SHARE_MAX
     latency = result.latency_ns
@@ -174,7 +175,7 @@ def figures_of_run(record: RunRecord) -> Figures:
 
 
 def group(records: Iterable[RunRecord]) -> list[MeasuredPoint]:
-    """Return one entry a point, in order of first appearance."""
+    """Return one entry for each point, in order of first appearance."""
     by_point: dict[Point, list[RunRecord]] = {}
     for record in records:
         by_point.setdefault(record.point, []).append(record)
@@ -201,11 +202,11 @@ def _measured_point(point: Point, runs: Sequence[RunRecord]) -> MeasuredPoint:
 
 
 def own_gaps_of(runs: Iterable[RunRecord]) -> tuple[tuple[int, HostGaps], ...]:
-    """Return seed and gaps of each of *runs* that recorded those of the load generator's CPU.
+    """Return the seed and gaps of each of *runs* that recorded the load generator's CPU.
 
-    They are played once, from the start of the run. What of them lies in the untimed part of the
-    window is left out: a simulated window has none, so the readings of counters there would be in
-    its response times and not in the measured ones.
+    Gaps are replayed once, from the start of the run. Gaps in the untimed part of the window are
+    left out: a simulated window has no such part, so its response times would include the readings
+    of counters, which measured ones do not.
     """
     found = []
     for run in runs:
@@ -223,7 +224,7 @@ def own_gaps_of(runs: Iterable[RunRecord]) -> tuple[tuple[int, HostGaps], ...]:
 def _outside(
     gaps: Iterable[tuple[int, int]], begin_ns: int, length_ns: int
 ) -> list[tuple[int, int]]:
-    """Return what of *gaps* is outside the *length_ns* from *begin_ns* on: begins and lengths.
+    """Return the parts of *gaps* outside the *length_ns* from *begin_ns*: begins and lengths.
 
     >>> _outside([(10, 5), (18, 4), (28, 7), (40, 1)], 20, 10)
     [(10, 5), (18, 2), (30, 5), (40, 1)]
@@ -240,7 +241,7 @@ def _outside(
 
 
 def _generator(runs: Sequence[RunRecord]) -> GeneratorFigures | None:
-    """Return how the load generator kept up in *runs*; None without any."""
+    """Return how well the load generator kept up in *runs*; None without runs."""
     if not runs:
         return None
     shares = [offered_share(run) if is_timed(run.point) else NAN for run in runs]
@@ -259,12 +260,11 @@ def _known(value: float | None) -> float:
 
 
 def verdict_of_run(record: RunRecord) -> Verdict:
-    """Return how the real server coped, by the criterion of `sim.metrics.verdict`.
+    """Return the state of the real server, by the criterion of `sim.metrics.verdict`.
 
-    A record holds totals, not the connections that were open at both ends of the window: the
-    growth is what was offered and not ended in it, and by Little's law about offered rate times
-    mean latency were open at its beginning. If nothing was offered, the users of a closed loop
-    wait.
+    A record holds totals, not the connections open at both ends of the window. The growth is the
+    number offered minus the number ended in the window. By Little's law, offered rate times mean
+    latency were open at its beginning. If nothing was offered, the users of a closed loop wait.
     """
     result = record.result
     n_offered = result.offered

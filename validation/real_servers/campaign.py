@@ -1,22 +1,22 @@
-"""All runs of a server, in rounds over its cases, each on disk as soon as it has ended.
+"""All runs of a server, in rounds over its cases, each written to disk when it ends.
 
-    round 1  fit, fit, held out, held out, ...        every case once a round, so that a machine
-    round 2  fit, fit, held out, held out, ...        that drifts does not favour one of them
+    round 1  fit, fit, held out, held out, ...        every case once a round, so that a drifting
+    round 2  fit, fit, held out, held out, ...        machine does not favour one of them
 
     FOLDER/NAME/   fit.jsonl   heldout.jsonl   calls.jsonl, of traced runs
 
-A run begins its server anew. What is on disk is not measured again.
+Each run starts its server again. Runs on disk are not measured again.
 
     shipped runs of the machine ─┐
     runs of this campaign ───────┴─► Series ─► a run's noise is judged against its quiet ones
 
-A campaign of half an hour beside a busy neighbour would take that for quiet: of scans over
-thousands of connections such a neighbour doubles the time.
+Shipped runs are needed because a campaign of half an hour may have a busy neighbour throughout,
+which doubles the time of scans over thousands of connections.
 
-    each variant once ─► strace ─► recognise ─► what its habits say? ─► calls.jsonl
+    each variant once ─► strace ─► recognise ─► as its configuration? ─► calls.jsonl
 
-A traced server is several times as slow, so its rates are nothing to go by; its counts are. Unlike
-those of `calibration.observed.counting` they are of the very load that is timed.
+A traced server is several times slower, so its counts are used and its rates are not. Unlike the
+counts of `calibration.observed.counting` they come from the load that is also timed.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ Trace = Callable[[Case, Bench], ObservedRun]
 
 
 def file_of(folder: Path, case: Case) -> Path:
-    """Return where runs of *case* are in the *folder* of its server."""
+    """Return the file of the runs of *case* in the *folder* of its server."""
     return folder / (FIT_FILE if case.is_fitted else HELD_OUT_FILE)
 
 
 def runs_of(folder: Path, case: Case) -> list[ObservedRun]:
-    """Return the runs of *case* that are in the *folder* of its server."""
+    """Return the runs of *case* in the *folder* of its server."""
     return [run for run in read_observed(file_of(folder, case)).rows if case.is_of(run)]
 
 
@@ -69,12 +69,12 @@ def measure_cases(
     trace: Trace,
     progress: ProgressCallback | None = None,
 ) -> CampaignSummary:
-    """Measure what *folder* lacks of *repeats* accepted runs of each case, traced runs first.
+    """Measure each case until *folder* has *repeats* accepted runs of it, traced runs first.
 
     Raises
     ------
     RunError
-        If the server cannot be started to be traced, ends, or is not what its configuration says.
+        If the traced server cannot be started, ends, or contradicts its configuration.
     CampaignError
         If several runs fail in succession.
     """
@@ -103,20 +103,20 @@ def measure_cases(
 def _trace_all(path: Path, cases: Sequence[Case], bench: Bench, trace: Trace) -> None:
     done = read_observed(path).rows
     for case in cases:
-        # What idle connections change are lengths of calls, not their number.
+        # Idle connections change the length of calls, not their number.
         if case.idle == 0 and not any(case.is_of(run) for run in done):
             append(path, trace(case, bench))
 
 
 def measured(case: Case, bench: Bench, *, seed: int) -> ObservedRun:
-    """Return one run of *case*, whose server is started for it.
+    """Return one run of *case*, with its own server process.
 
     Raises
     ------
     RunError
-        If the server cannot be started, ends, or does not take what is asked of it.
+        If the server cannot be started, ends, or rejects requests.
     """
-    # Of many that connect at once most wait for longer if they are accepted one by one.
+    # Many simultaneous connections wait longer if the server accepts them one by one.
     load = point_at(case.load, accept_limit=case.variant.habits.accept_limit)
     with serving(case, bench) as box:
         run = observe(box, load, case.server.asking, bench, seed=seed)
@@ -126,9 +126,9 @@ def measured(case: Case, bench: Bench, *, seed: int) -> ObservedRun:
 
 
 def judged(run: ObservedRun, case: Case) -> ObservedRun:
-    """Return *run* of *case*, judged by the limits of its load as runs of our own server are.
+    """Return *run* of *case*, judged by the limits of its load like runs of the project's server.
 
-    What was wrong with a run besides noise, as that its server ended, stays wrong.
+    Defects other than noise, such as a server that ended, remain.
     """
     accepted, reason = run.accepted, run.reason
     if run.noise is not None and (accepted, reason) == judge(run.noise, lag_p50_ns=0):
@@ -138,12 +138,12 @@ def judged(run: ObservedRun, case: Case) -> ObservedRun:
 
 @contextlib.contextmanager
 def serving(case: Case, bench: Bench) -> Iterator[BlackBox]:
-    """Yield the server of *case*, in a folder of its own, with the keys that it will be asked for.
+    """Yield the server of *case*, in its own folder, with the requested keys stored.
 
     Raises
     ------
     RunError
-        If it cannot be started, or does not take the keys.
+        If it cannot be started, or rejects the keys.
     """
     server, variant, testbed = case.server, case.variant, bench.testbed
     with (
@@ -169,7 +169,7 @@ def why_absent(server: RealServer) -> str:
 
 
 def series_of(machine: str, folder: Path) -> Series:
-    """Return the calibrations of *machine* that are shipped, and those of the runs in *folder*."""
+    """Return the shipped calibrations of *machine*, and those of the runs in *folder*."""
     shipped = Path(calibration.__file__).parent / "measured" / machine
     names = ("fit.jsonl", "heldout.jsonl")
     series = Series.of(run for name in names for run in read_rows(shipped / name, RunRecord).rows)
@@ -186,15 +186,15 @@ TRACED = "slowed down by counting its calls: never to be used for rates"
 
 
 def traced(case: Case, bench: Bench) -> ObservedRun:
-    """Return a run of *case* with its system calls, once they are what its habits say.
+    """Return a run of *case* with its system calls, checked against its configuration.
 
     Raises
     ------
     RunError
-        If strace is not there, or the server does something else than its configuration says.
+        If strace is missing, or the server contradicts its configuration.
     """
     bench = dataclasses.replace(bench, timing=_TIMING)
-    # What the tracer writes is nowhere that the server, or whoever else is its user, reaches.
+    # The output of the tracer is out of reach of the server and of other processes of its user.
     with tempfile.TemporaryDirectory(prefix="dispatchsim-calls-") as folder:
         output = Path(folder) / "calls"
         with (
@@ -211,7 +211,7 @@ def traced(case: Case, bench: Bench) -> ObservedRun:
     return run.model_copy(
         update={
             "server": case.said,
-            # Of the whole of the run, as the calls are.
+            # Over the whole run, like the calls.
             "replied": n_replied,
             "calls": counted(calls),
             "accepted": False,
@@ -221,7 +221,7 @@ def traced(case: Case, bench: Bench) -> ObservedRun:
 
 
 def counted(calls: list[Call]) -> dict[str, int]:
-    """Return how often each call was made: `NAME`, `NAME ERROR`, or `epoll_ctl OPERATION`.
+    """Return the number of calls by name: `NAME`, `NAME ERROR`, or `epoll_ctl OPERATION`.
 
     >>> counted([Call(7, "epoll_ctl", "5, EPOLL_CTL_DEL, 8, NULL", 0), Call(7, "close", "8", 0)])
     {'epoll_ctl EPOLL_CTL_DEL': 1, 'close': 1}
@@ -235,14 +235,14 @@ def counted(calls: list[Call]) -> dict[str, int]:
 
 
 def _check(case: Case, seen: Recognised) -> None:
-    """Raise where what was *seen* contradicts the habits; what could not be seen does not."""
+    """Raise an error if *seen* contradicts the configuration; unseen behaviour does not."""
     habits: Habits = case.variant.habits
     pairs = {
         "mechanism": (seen.mechanism, habits.mechanism),
         "accept_limit": (seen.accept_limit, habits.accept_limit),
         "hands_over": (seen.hands_over, habits.share == "handed over"),
         "reads_after_accept": (seen.reads_after_accept, habits.reads_after_accept),
-        # A worker that another one outruns makes no calls: only more of them contradict.
+        # A worker without work makes no calls, so only a higher number contradicts.
         "workers": (max(seen.threads, habits.workers), habits.workers),
     }
     for name, (found, said) in pairs.items():

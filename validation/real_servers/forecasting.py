@@ -1,15 +1,15 @@
-"""From fit runs to forecasts of everything else, and those beside what was measured.
+"""From fit runs to forecasts of all other cases, and their errors.
 
     fit.jsonl ──► fit_application ──► profile ─┐
     calls.jsonl ─► changes of interest ────────┴─► profile of a back end ─► forecasts ─┐
     heldout.jsonl ─────────────────────────────────────────────────────────────────────┴─► Compared
 
-Held-out runs are looked at only where forecasts stand beside them: median and worst error, and the
-order wherever measured ranges separate.
+Held-out runs are read only for the comparison: median and worst error, and the order where measured
+ranges separate.
 
-A request may change what the server waits for: libevent's evhttp takes its connection off and puts
-it back. With epoll each change is a call, and the fit counts it as the request's own; poll and
-select have the change for nothing. So it is taken off the request where the back end is another.
+A request may change the set of watched descriptors: libevent's evhttp removes its connection and
+adds it again. With epoll each change is a call, which the fit includes in the cost of the request.
+With poll and select the change is free, so it is subtracted for these back ends.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ _CHANGES = {"ADD": "add_ns", "MOD": "modify_ns", "DEL": "delete_ns"}
 
 @dataclass(frozen=True)
 class Forecasts:
-    """What was said before anyone looked.
+    """The forecasts made before the held-out runs are read.
 
     Attributes
     ----------
     fit:
-        To the fit runs.
+        The fit to the fit runs.
     changes_ns:
-        CPU time of a request that its changes of interest take at the fitted back end.
+        CPU time of a request for changes of interest at the fitted back end.
     of_case:
-        By case.
+        The forecast of each case.
     """
 
     fit: ApplicationFit
@@ -64,16 +64,16 @@ def forecast_all(
     draws: int = DRAWS,
     simulated_ns: int = SIMULATED_NS,
 ) -> Forecasts:
-    """Return the forecasts of all *cases* of one server, from what a fit may see of it.
+    """Return the forecasts of all *cases* of one server, from its fit runs.
 
     Parameters
     ----------
     machine:
-        What calls cost where the runs were made.
+        The costs of the machine that made the runs.
     cases:
-        To be forecast; those that are fitted, too.
+        The cases to forecast, including the fitted ones.
     fit_runs, counted_runs:
-        Of the fitted variant without idle connections, timed and traced.
+        Runs of the fitted variant without idle connections, timed and traced.
     draws:
         As of `forecast`.
     simulated_ns:
@@ -82,7 +82,7 @@ def forecast_all(
     Raises
     ------
     FitError
-        If the fit runs do not tell what a request takes.
+        If the fit runs do not determine the cost of a request.
     """
     server = cases[0].server
     fit = fit_application(
@@ -113,9 +113,9 @@ def _request(point: Point, draws: int) -> Request:
 
 
 def changes_of_request_ns(profile: Profile, run: ObservedRun, case: Case) -> float:
-    """Return the CPU time of changes of interest for a request that no model makes, in ns.
+    """Return the CPU time per request, in ns, of changes of interest that no model makes.
 
-    The models add a connection once and delete it once; what is beyond that is of its requests.
+    The models add and delete a connection once; further changes belong to its requests.
     """
     mechanism = case.variant.habits.mechanism
     if mechanism != LEVEL:
@@ -131,7 +131,7 @@ def changes_of_request_ns(profile: Profile, run: ObservedRun, case: Case) -> flo
 
 
 def without_changes(profile: Profile, changes_ns: int) -> Profile:
-    """Return *profile* with requests that take *changes_ns* less."""
+    """Return *profile* with *changes_ns* less for each request."""
     tables = {table: dict(costs) for table, costs in profile.cost.items()}
     cost = tables["application"][REQUEST]
 
@@ -144,14 +144,14 @@ def without_changes(profile: Profile, changes_ns: int) -> Profile:
         low=less(cost.low),
         high=less(cost.high),
         residual=cost.residual,
-        source=f"{cost.source}; less {changes_ns} ns of changes that only epoll is told of",
+        source=f"{cost.source}; less {changes_ns} ns of changes that are calls with epoll only",
     )
     return profile.model_copy(update={"cost": tables})
 
 
 @dataclass(frozen=True)
 class Compared:
-    """One case: replies a second of its undisturbed runs, and its forecast."""
+    """One case: replies per second of its undisturbed runs, and its forecast."""
 
     case: Case
     rates_per_s: tuple[float, ...]
@@ -165,7 +165,7 @@ class Compared:
 
     @property
     def forecast_per_s(self) -> float:
-        """Return what was forecast."""
+        """Return the forecast replies per second."""
         return self.forecast.central.throughput_per_s
 
     @property
@@ -183,18 +183,18 @@ class Compared:
 
 @dataclass(frozen=True)
 class Summary:
-    """Of the held-out cases of one server, or of all.
+    """The accuracy over the held-out cases of one server, or of all.
 
     Attributes
     ----------
     n_cases:
-        That were measured.
+        The number of measured cases.
     median, worst:
         Absolute relative errors of capacity; None without a case.
     noise:
-        The median half range of the repeats, of cases with several; None without such a case.
+        The median half range of repeats, over cases with several; None without such a case.
     pairs, ordered:
-        Pairs of cases of several repeats whose measured ranges separate, and those of them that
+        Pairs of cases with several repeats and separate measured ranges, and those of them that
         are forecast in their order.
     """
 
@@ -211,7 +211,7 @@ def compared(
     runs: Iterable[ObservedRun],
     cases: Sequence[Case],
 ) -> list[Compared]:
-    """Return each of *cases* that was measured without disturbance, beside its forecast."""
+    """Return each of *cases* that was measured without disturbance, with its forecast."""
     found = []
     everything = list(runs)
     for case in cases:
@@ -224,7 +224,7 @@ def compared(
 
 
 def summary(entries: Iterable[Compared]) -> Summary:
-    """Return how well the held-out ones of *entries* were forecast."""
+    """Return the accuracy over the held-out *entries*."""
     held_out = [e for e in entries if not e.case.is_fitted]
     errors = [abs(e.error) for e in held_out]
     spreads = [e.spread for e in held_out if not math.isnan(e.spread)]
@@ -240,9 +240,9 @@ def summary(entries: Iterable[Compared]) -> Summary:
 
 
 def _separate(one: Compared, other: Compared) -> bool:
-    """Return whether two cases that are alike but for their variant or idle count separate.
+    """Return whether two cases differ in variant or idle count only, and separate.
 
-    A single run has no range: it would separate from everything.
+    A single run has no range, so it would separate from everything.
     """
     return (
         one.case.server is other.case.server

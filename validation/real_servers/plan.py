@@ -1,4 +1,4 @@
-"""Servers of somebody else, and which runs are made of each: for a fit, or to be forecast.
+"""Third-party servers, and the runs of each: for the fit, or held out.
 
     servers.toml ──► RealServer ─┬─ fitted, others: Variant ─► command, environment, files, habits
                                  └─ asking, port, keys
@@ -34,7 +34,7 @@ from ...calibration.points.point import Point, point_at
 from ...calibration.testbed.testbed import Testbed
 
 ADDRESS, FOLDER = "{address}", "{folder}"
-"""What stands in a command or a configuration for the server's address, and for its own folder."""
+"""Placeholders in a command or configuration: the server's address, and its folder."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,15 +44,15 @@ class Variant:
     Attributes
     ----------
     name:
-        For tables.
+        The name in tables.
     habits:
-        What its configuration says that it does; a traced run is held against it.
+        The behaviour by its configuration; a traced run checks it.
     command:
-        With ADDRESS and FOLDER where these come.
+        The command, with ADDRESS and FOLDER as placeholders.
     environment:
-        Besides that of this process.
+        Variables added to the environment of this process.
     files:
-        Configuration to be written into its folder, by name.
+        Configuration files to write into its folder, by name.
     """
 
     name: str
@@ -63,7 +63,7 @@ class Variant:
 
     @property
     def shown(self) -> str:
-        """The command as a shell takes it, with its environment: what names a variant in records.
+        """The command as a shell takes it, with its environment: the name of a variant in records.
 
         >>> Variant("poll", Habits("poll"), ("memcached",), {"EVENT_NOEPOLL": "1"}).shown
         'env EVENT_NOEPOLL=1 memcached'
@@ -74,9 +74,9 @@ class Variant:
     def prepared(self, folder: Path, testbed: Testbed) -> list[str]:
         """Write the configuration into *folder* and return the command for *testbed*.
 
-        Only the starter may change the folder: a server that root starts loads what its
-        configuration names. A server that gives up root's rights makes sub-folders of its own
-        there before it does.
+        Only the user who starts the server may change the folder: a server started by root loads
+        the files that its configuration names. A server that drops root's rights makes its own
+        sub-folders there first.
         """
 
         def filled(text: str) -> str:
@@ -85,7 +85,7 @@ class Variant:
         for name, text in self.files.items():
             (folder / name).write_text(filled(text))
             (folder / name).chmod(0o644)
-        # Passed through, not written to, by a server that has given up the rights of its starter.
+        # A server without root's rights may pass through it, not write to it.
         folder.chmod(0o711)
         return [filled(word) for word in self.command]
 
@@ -96,24 +96,24 @@ def _quoted(word: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class RealServer:
-    """A server, and what is asked of it.
+    """A server, and the requests that it gets.
 
     Attributes
     ----------
     name:
-        On the command line and in the report.
+        The name on the command line and in the report.
     package:
-        Of Debian, where it is from.
+        The Debian package.
     port:
-        Where it listens.
+        The listening port.
     asking:
-        What clients say.
+        The request of the clients.
     fitted:
-        The variant that a fit may see.
+        The variant that a fit may use.
     others:
-        Those that are forecast.
+        The held-out variants.
     value_bytes:
-        Of the value under each key, which are stored before a run; 0 for a server without keys.
+        Size of the value of each key, stored before a run; 0 for a server without keys.
     """
 
     name: str
@@ -135,7 +135,7 @@ class RealServer:
 
 
 def read_servers(path: Path) -> dict[str, RealServer]:
-    """Return the servers that *path* describes, by name."""
+    """Return the servers described in *path*, by name."""
     content = tomllib.loads(path.read_text(encoding="utf-8"))
     return {name: _server(name, row) for name, row in content.items()}
 
@@ -154,7 +154,7 @@ def _server(name: str, row: Mapping[str, Any]) -> RealServer:
 
 
 def _variant(row: Mapping[str, Any], own: Mapping[str, Any]) -> Variant:
-    """Return a variant of the server in *row*, with its own words where their names stand."""
+    """Return a variant of the server in *row*, with its words in place of their names."""
 
     def filled(text: str) -> str:
         for name, word in {"port": row["port"], **own.get("words", {})}.items():
@@ -171,13 +171,13 @@ def _variant(row: Mapping[str, Any], own: Mapping[str, Any]) -> Variant:
 
 
 SERVERS = read_servers(Path(__file__).with_name("servers.toml"))
-"""By their names on the command line and in the report."""
+"""The servers, by their names on the command line and in the report."""
 USERS = 64
 IDLE_COUNTS = (0, 250, 1000, 6000)
 REQUESTS = (1, 1000)
-"""Of a connection: what a connection costs, and what a request does."""
+"""Requests of a connection: 1 shows the cost of a connection, 1000 that of a request."""
 SELECT_IDLE_MAX = 900
-"""libevent's select aborts where a descriptor does not fit an fd_set of 1024."""
+"""libevent's select aborts if a descriptor does not fit into an fd_set of 1024."""
 
 
 @dataclass(frozen=True)
@@ -191,17 +191,17 @@ class Case:
 
     @property
     def is_fitted(self) -> bool:
-        """Whether the fit may see it."""
+        """Whether the fit may use it."""
         return self.variant is self.server.fitted and self.idle == 0
 
     @property
     def label(self) -> str:
-        """For people."""
+        """The name of the case in messages."""
         return f"{self.server.name} {self.variant.name}, idle {self.idle}, requests {self.requests}"
 
     @property
     def load(self) -> Point:
-        """What the load generator does; of its mechanism the load generator knows nothing."""
+        """The load of the case; its mechanism does not matter to the load generator."""
         return point_at(
             mechanism=self.variant.habits.mechanism,
             users=USERS,
@@ -211,7 +211,7 @@ class Case:
 
     @property
     def said(self) -> ObservedServer:
-        """What a run's record says of the server."""
+        """The description of the server in a run's record."""
         return ObservedServer(
             name=self.server.name,
             command=self.variant.shown,
@@ -221,7 +221,7 @@ class Case:
 
     @property
     def asked(self) -> ObservedRun:
-        """The run as it is planned: what is asked of whom, and nothing that was seen."""
+        """The planned run: server and load, without results."""
         load = ObservedLoad(loop="closed", users=USERS, requests=self.requests, idle=self.idle)
         return ObservedRun(
             source=Source(tool="dispatchsim"),
@@ -233,7 +233,7 @@ class Case:
         )
 
     def is_of(self, run: ObservedRun) -> bool:
-        """Return whether *run* is one of this case."""
+        """Return whether *run* belongs to this case."""
         return (run.server.name, run.server.command) == (self.said.name, self.said.command) and (
             run.load.requests,
             run.load.idle,
@@ -242,7 +242,7 @@ class Case:
 
 
 def cases_of(server: RealServer, *, quick: bool = False) -> list[Case]:
-    """Return all cases of *server*, those to fit first; *quick* keeps the ends of the ranges.
+    """Return all cases of *server*, fitted ones first; *quick* keeps the ends of the ranges.
 
     >>> [case.label for case in cases_of(SERVERS["redis"], quick=True)][-1]
     'redis epoll, idle 1000, requests 1000'
@@ -261,7 +261,7 @@ def cases_of(server: RealServer, *, quick: bool = False) -> list[Case]:
 def _idle_counts(
     server: RealServer, variant: Variant, idle_counts: tuple[int, ...]
 ) -> tuple[int, ...]:
-    """Return how many idle connections *variant* is measured with."""
+    """Return the numbers of idle connections that *variant* is measured with."""
     if variant.habits.mechanism == "select":
         return tuple(idle for idle in idle_counts if idle <= SELECT_IDLE_MAX)
     is_other_back_end = variant.habits.mechanism != server.fitted.habits.mechanism

@@ -1,4 +1,4 @@
-"""The report on real servers: what was forecast of each, beside what was measured.
+"""The report on real servers: forecasts of each, and measurements.
 
 fit runs ─► forecasts ──► (only now) held-out runs ──► table, scores.json, report.html
 """
@@ -27,12 +27,11 @@ from .plan import SERVERS, Case, RealServer, cases_of
 
 MEASURED_FOLDER = Path(__file__).parent / "measured"
 _TEXT = (
-    "Servers from Debian's packages, started by the harness. A fit sees one back end without idle "
-    "connections; everything else was forecast before its runs were read. Earlier runs of the same "
-    "points had been seen while the models learned how connections are handed over and when slices "
-    "end: the runs are new to the forecasts, the points are not. Capacity is replies a second of "
-    "64 clients that wait for nothing but replies. + means that the forecast is above the "
-    "measurement."
+    "The servers are Debian packages, started by the harness. A fit uses one back end without idle "
+    "connections. All other points were forecast before their runs were read. Earlier runs of the "
+    "same points were seen during the modelling of connection hand-over and of scheduler slices: "
+    "the runs are new to the forecasts, the points are not. Capacity is replies per second to 64 "
+    "clients that wait for replies only. + means that the forecast is above the measurement."
 )
 
 
@@ -49,14 +48,14 @@ def report(
     Parameters
     ----------
     profile:
-        Of the machine; None: the shipped one of the machine that the runs are from.
+        The machine's profile; None: the shipped profile of the machine that made the runs.
     output:
-        Folder for report.html and scores.json; None writes neither.
+        Folder for report.html and scores.json; None: neither is written.
 
     Raises
     ------
     DataError, FitError, ProfileError
-        If there are no runs, or they cannot be used.
+        If there are no runs, or they are unusable.
     """
     console = console or Console(width=132)
     entries: list[Compared] = []
@@ -88,14 +87,14 @@ def report(
 def _of_server(
     folder: Path, server: RealServer, profile: Path | None
 ) -> tuple[list[Compared], list[Fact]]:
-    """Return each case of *server* beside its forecast, and what else is to be said of it."""
+    """Return each case of *server* with its forecast, and further facts."""
     fit_runs, counted = (read_observed(folder / name) for name in (FIT_FILE, CALLS_FILE))
     if not fit_runs.rows:
         return [], []
     machine = Profile.read(profile or profile_of(fit_runs.rows))
     cases = cases_of(server)
     said = forecast_all(machine, cases, fit_runs.rows, counted.rows)
-    # Only now: nothing of what follows has been known to the forecasts.
+    # Held-out runs are read only now, after the forecasts.
     held_out = read_observed(folder / HELD_OUT_FILE)
     runs = [*fit_runs.rows, *held_out.rows]
     _check_machine(server.name, runs, machine)
@@ -105,14 +104,14 @@ def _of_server(
     if missing:
         facts.append((f"{server.name}, not measured", _listed(missing)))
     if not counted.rows:
-        facts.append((server.name, "no calls were counted: changes of interest are taken as none"))
+        facts.append((server.name, "no calls were counted: no changes of interest are assumed"))
     for loaded in (fit_runs, counted, held_out):
         facts += [(server.name, notice) for notice in loaded.notices]
     return found, facts
 
 
 def _check_machine(name: str, runs: Iterable[ObservedRun], machine: Profile) -> None:
-    """Refuse *runs* of another machine than the one whose prices *machine* has."""
+    """Refuse *runs* of another machine than that of the costs in *machine*."""
     ours = str(machine.machine.get("id", ""))
     others = sorted({run.source.machine for run in runs} - {ours, ""})
     if ours and others:
@@ -123,21 +122,19 @@ def _check_machine(name: str, runs: Iterable[ObservedRun], machine: Profile) -> 
 
 
 def profile_of(runs: Iterable[ObservedRun]) -> Path:
-    """Return the shipped profile of the machine that *runs* are from.
+    """Return the shipped profile of the machine that made *runs*.
 
     Raises
     ------
     ProfileError
-        If it is not shipped.
+        If there is none.
     """
     machines = sorted({run.source.machine for run in runs})
     shipped = shipped_profiles()
     for name in machines:
         if name in shipped:
             return shipped[name]
-    raise ProfileError(
-        f"--profile: must be given, as no profile of {', '.join(machines)} is shipped"
-    )
+    raise ProfileError(f"--profile: must be given, as {', '.join(machines)} has no shipped profile")
 
 
 def _listed(missing: Sequence[Case]) -> str:
@@ -147,10 +144,10 @@ def _listed(missing: Sequence[Case]) -> str:
 
 
 def _fitted(said: Forecasts, machine: Profile) -> str:
-    """Return a sentence on what a request and a connection take."""
+    """Return a sentence with the costs of a request and of a connection."""
     costs = said.fit.profile.cost["application"]
 
-    def told(name: str) -> str:
+    def shown(name: str) -> str:
         cost = costs.get(name)
         if cost is None:
             return DASH
@@ -158,27 +155,27 @@ def _fitted(said: Forecasts, machine: Profile) -> str:
 
     residual = max(costs[name].residual for name in (REQUEST, CONNECTION) if name in costs)
     return (
-        f"a request takes {told(REQUEST)}, {said.changes_ns} ns of it for changes of interest, a "
-        f"connection {told(CONNECTION)}; on top of profile {machine.name}; the fit misses its own "
-        f"points by {residual:.1%}"
+        f"a request takes {shown(REQUEST)}, {said.changes_ns} ns of it for changes of interest, a "
+        f"connection {shown(CONNECTION)}; on top of profile {machine.name}; error of the fit at "
+        f"its own points: {residual:.1%}"
     )
 
 
 def summary_table(entries: Sequence[Compared]) -> Table:
-    """Return how well each server was forecast, and all together."""
+    """Return the accuracy of the forecasts for each server, and for all."""
     groups = {name: _of_name(name, entries) for name in _names(entries)}
     columns: list[Column[tuple[str, Summary]]] = [
         Column("server", lambda row: row[0], words=True),
         Column("points", lambda row: row[1].n_cases),
-        Column("median", lambda row: row[1].median, tenths),
-        Column("worst", lambda row: row[1].worst, tenths),
+        Column("median error", lambda row: row[1].median, tenths),
+        Column("worst error", lambda row: row[1].worst, tenths),
         Column("noise", lambda row: row[1].noise, tenths),
-        Column("order right", lambda row: f"{row[1].ordered}/{row[1].pairs}"),
+        Column("pairs in right order", lambda row: f"{row[1].ordered}/{row[1].pairs}"),
     ]
     note = (
-        "Absolute errors of capacity over held-out points; noise is half the range of repeats, in "
-        "the median over points of several repeats; order is of pairs of such points whose ranges "
-        "separate."
+        "Absolute errors of capacity over held-out points. Noise: half the range of repeats, "
+        "median over points with several repeats. Pairs: two such points whose ranges do "
+        "not overlap."
     )
     rows = [(name, summary(own)) for name, own in {**groups, "all": entries}.items()]
     return Table.of("Real servers", rows, columns, note)
@@ -198,7 +195,7 @@ def case_table(name: str, entries: Sequence[Compared]) -> Table:
         name,
         _of_name(name, entries),
         _CASE_COLUMNS,
-        "* The fit has seen this point; it is not scored.",
+        "* The fit used this point; it is not scored.",
     )
 
 
@@ -215,10 +212,10 @@ _CASE_COLUMNS: list[Column[Compared]] = [
     Column("variant", _variant, words=True),
     Column("idle", lambda e: e.case.idle),
     Column("requests", lambda e: e.case.requests),
-    Column("meas/s", lambda e: e.measured_per_s, number),
+    Column("measured (/s)", lambda e: e.measured_per_s, number),
     Column("±", lambda e: e.spread, tenths),
     Column("runs", _runs),
-    Column("fcst/s", lambda e: e.forecast_per_s, number),
+    Column("forecast (/s)", lambda e: e.forecast_per_s, number),
     Column(
         "95% interval",
         lambda e: (e.forecast.low.throughput_per_s, e.forecast.high.throughput_per_s),
@@ -229,7 +226,7 @@ _CASE_COLUMNS: list[Column[Compared]] = [
 
 
 def scores(entries: Sequence[Compared]) -> dict[str, Any]:
-    """Return all scores as they go into a file."""
+    """Return all scores as written to the file."""
     return {
         "format": "dispatchsim-real-servers/1",
         "summary": asdict(summary(entries)),

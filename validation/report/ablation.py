@@ -1,14 +1,14 @@
-"""What each effect in the model is worth: the errors of all runs without it, and with it.
+"""The errors of all runs with each effect of the model, and without it.
 
     profile ──leave one effect out──► fit again ──► forecasts ──► errors ─┐
        └──────────────────────────────────────────► forecasts ──► errors ─┴─► before, after
 
     dispatchsim lab ablation FOLDER --profile PROFILE
 
-FOLDER holds what `dispatchsim measure` wrote, PROFILE what `dispatchsim calibrate` made of it. Of
-the emulated target: median and worst absolute error of each promised figure over the runs that the
-fit did not see, without an effect and with all of them. Of a machine: the median error with the
-sign of most, by figure and regime of load, over its points with one seed each.
+FOLDER holds the runs of `dispatchsim measure machine`; PROFILE was fitted to them by `dispatchsim
+calibrate machine`. For the emulated target the table has the median and worst absolute error of
+each promised metric over the held-out runs, without an effect and with all of them. For a real
+machine it has the median error, with the sign of most, by metric and load regime, one seed a point.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Tables = dict[str, dict[str, Cost]]
 
 
 def _without(*names: str) -> Callable[[Tables], None]:
-    """Return what takes costs away that have a value of their own: "call.crowding"."""
+    """Return a function that removes the costs *names* ("call.crowding") from tables."""
 
     def change(tables: Tables) -> None:
         for name in names:
@@ -53,7 +53,7 @@ def _without(*names: str) -> Callable[[Tables], None]:
 
 
 def _release_with_register(tables: Tables) -> None:
-    """Have wait queues left when they are entered."""
+    """Charge leaving a wait queue when it is entered."""
     for name in ("select", "poll"):
         register, release = tables[name]["register"], tables[name].pop("release")
         both = np.array(register.value) + np.interp(register.at, release.at, release.value)
@@ -72,22 +72,22 @@ EFFECTS: dict[str, Callable[[Tables], None]] = {
     "crowding": _without("call.crowding"),
     **{name: _without(*effect.costs) for name, effect in PRICED.items()},
 }
-"""By the id of an effect: what takes it out of a profile."""
+"""The function that removes each effect from a profile, by the effect's id."""
 COUNTED = ("leaving-wait-queues", "moments-within-calls", "sets-are-copied-first", "crowding",
            "dropped-syns-are-cheap", "acknowledged-by-replies")  # fmt: skip
-"""Those of them that the emulated target has."""
+"""The effects that the emulated target has."""
 
 
 def without(profile: Profile, effect: str, fit_runs: Sequence[RunRecord]) -> Profile:
-    """Return *profile* as it would be if *effect* were not known, fitted to *fit_runs*."""
+    """Return *profile* without *effect*, fitted again to *fit_runs*."""
     tables = {name: dict(costs) for name, costs in profile.cost.items()}
     EFFECTS[effect](tables)
     return with_requests(profile.model_copy(update={"cost": tables}), fit_rates_per_s(fit_runs))
 
 
 def errors_of(profile: Profile, runs: Sequence[RunRecord]) -> dict[str, NDArray[np.float64]]:
-    """Return the absolute relative errors of each figure, of the runs that the report scores."""
-    # without the measured CPU time nothing is simulated again at equal CPU
+    """Return the absolute relative errors of each metric over the scored runs."""
+    # Without the measured CPU time, no run is simulated again at equal CPU.
     jobs = [repeating(run, profile)._replace(cpu_ns=math.nan) for run in runs]
     scores = score_runs(runs, run_forecasts(jobs), {}, seen=())
     return {
@@ -99,9 +99,9 @@ def errors_of(profile: Profile, runs: Sequence[RunRecord]) -> dict[str, NDArray[
 def effect_lines(
     folder: Path, profile: Profile, effects: Sequence[str], every: int
 ) -> Iterator[str]:
-    """Yield the lines of the table of *effects*, of each so many-th run or point in *folder*.
+    """Yield the lines of the table of *effects* over every n-th run or point in *folder*.
 
-    Without *effects* it is of all that its target has.
+    Without *effects* the table has all effects of the target.
 
     Raises
     ------
@@ -136,7 +136,7 @@ def _hardware_lines(
 def _machine_errors(
     profile: Profile, measured: Sequence[MeasuredPoint]
 ) -> dict[tuple[str, str], RegimeErrors]:
-    """Return the errors of forecasts at central costs, by figure and regime."""
+    """Return the errors of forecasts at central costs, by metric and regime."""
     requests = [
         Request(entry.point, entry.seeds[:1], 0, Lengths(entry.warm_up_ns, entry.window_ns))
         for entry in measured

@@ -1,9 +1,9 @@
-"""The list of effects: what was found missing in the model, and what putting it there was worth.
+"""The list of kernel effects that the model lacked, and the errors before and after adding each.
 
     effects.toml ──► Effect ──► a table of the report
 
-An effect belongs into the list whether it helped or not; the errors before and after are those of
-two reports, with nothing else changed between them.
+An effect stands in the list whether it helped or not. The errors before and after come from two
+reports that differ in this effect only.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _Frozen(BaseModel):
 
 
 class Change(_Frozen):
-    """The absolute error of a figure without and with the effect in the model, 0.02 for 2%."""
+    """The absolute error of a metric without and with the effect in the model; 0.02 is 2%."""
 
     figure: _Text
     statistic: Literal["median", "worst"]
@@ -43,7 +43,7 @@ class Change(_Frozen):
 
     @property
     def verdict(self) -> Literal["better", "unchanged", "worse"]:
-        """What the effect did to the error; less than a tenth of a percentage point is nothing."""
+        """Whether the error fell or rose; below 0.1 percentage points it is unchanged."""
         change = self.after - self.before
         if abs(change) < 0.001:
             return "unchanged"
@@ -51,7 +51,7 @@ class Change(_Frozen):
 
 
 class Effect(_Frozen):
-    """Something the kernel does that the model did not, and what modelling it was worth."""
+    """A kernel behaviour that the model lacked, and the errors before and after adding it."""
 
     id: Annotated[str, Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")]
     what: _Text
@@ -94,7 +94,7 @@ def read_effects(path: Path = SHIPPED) -> tuple[Effect, ...]:
 
 
 def effects_table(effects: Sequence[Effect]) -> Table:
-    """Return the effects, where each is in the model, and what it was worth on both targets."""
+    """Return the table of effects: place in the model, and change of error on both targets."""
     columns: list[Column[Effect]] = [
         _ID,
         Column("what the kernel does", lambda e: e.what, words=True),
@@ -110,14 +110,14 @@ def effects_table(effects: Sequence[Effect]) -> Table:
         _HARDWARE_VERDICT,
     ]
     note = (
-        "Absolute errors of the forecasts without and with the effect in the model, nothing else "
-        "changed."
+        "Absolute errors of the forecasts without and with the effect in the model; nothing else "
+        "differs."
     )
     return Table.of(_TITLE, effects, columns, note)
 
 
 def short_effects_table(effects: Sequence[Effect]) -> Table:
-    """Return what each effect was worth, without the sentences that a terminal has no room for."""
+    """Return the change of error by each effect, without sentences: a terminal is narrow."""
     columns: list[Column[Effect]] = [
         _ID,
         Column("without noise", lambda e: _short(e.noise_free), words=True),
@@ -125,7 +125,7 @@ def short_effects_table(effects: Sequence[Effect]) -> Table:
         Column("on hardware", lambda e: _short(e.hardware), words=True),
         _HARDWARE_VERDICT,
     ]
-    note = "Absolute errors without and with the effect in the model; the page says which."
+    note = "Absolute errors without and with the effect in the model; report.html names the metric."
     return Table.of(_TITLE, effects, columns, note)
 
 

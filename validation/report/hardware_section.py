@@ -62,13 +62,15 @@ from .point_tables import (
 SEEDS_MAX = 3
 """Arrival seeds simulated at a point; the measured runs may have had more."""
 LEADING = {
-    "predicted_measured": "Forecast against measured, a point each at loads that no fit saw. Bars: "
-    "range of the repeats, from six on the 95% interval of their median, none where a point has "
-    "one run or the range of a knee ends beyond the measured rates; line: equal; grey: within 15%.",
-    "error_by_load": "Median relative error of response times of open loops, a row a server and a "
-    "column a load, over all idle counts; beyond a factor of two as that factor.",
+    "predicted_measured": "Forecast against measured, one mark for each held-out point. Bars: "
+    "range of the repeats (six or more: 95% interval of their median). There is no bar for a "
+    "single run, or where a knee's range ends beyond the measured rates. Line: equal; grey: "
+    "within 15%.",
+    "error_by_load": "Median relative error of response times in open loops over all idle counts: "
+    "one row for each server, one column for each load. Errors beyond a factor of two are shown as "
+    "factors.",
 }
-"""The captions of what stands above all tables."""
+"""The captions of the pictures above all tables."""
 CAPTIONS = {
     **LEADING,
     "closed_throughput": "Closed loop: replies per second against idle connections. Points: "
@@ -76,23 +78,22 @@ CAPTIONS = {
     "interval.",
     "open_curves": "Open loop: CPU and median latency against offered rate. Points: measured with "
     "the range of the repeats; lines and bands: forecast.",
-    "error_histogram": "Relative error of throughput over the held-out points where throughput is "
-    "the server's and not the load's; dashed: ±10%.",
+    "error_histogram": "Relative error of throughput over the held-out points where the server, "
+    "not the load, limits throughput. Dashed: ±10%.",
 }
 _TEXT = (
-    "Every point below was measured with the C server of the mechanism and forecast by the "
-    "simulator from costs that were fitted without it. + means that the forecast is above the "
-    "measurement."
+    "Every point below was measured with the C server of the mechanism. The simulator forecast it "
+    "from costs that were fitted without it. + means that the forecast is above the measurement."
 )
 Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
 class StatedForecasts:
-    """Forecasts that lay in the machine's folder: what their file says of them, and their scores.
+    """Forecasts from a file in the machine's folder: the file's head, and their scores.
 
-    They are of points whose rates are shares of a capacity that was stated, not measured: so only
-    those of them are scored that were measured at the same rates.
+    Their rates are shares of an assumed capacity. Only those forecasts are scored whose points were
+    measured at the same rates.
     """
 
     made: dict[str, Any]
@@ -100,13 +101,13 @@ class StatedForecasts:
 
     @property
     def title(self) -> str:
-        """Ends the title of a table of them."""
-        return f", as forecast on {self.made['date'][:10]}, before it was measured"
+        """The end of the title of their table."""
+        return f", forecast on {self.made['date'][:10]}, before the measurement"
 
 
 @dataclass(frozen=True)
 class HardwareSection:
-    """What a validation found on a real machine."""
+    """The results of a validation on a real machine."""
 
     name: str
     provenance: Provenance
@@ -142,13 +143,13 @@ def hardware_section(
     Parameters
     ----------
     draws:
-        Of the profile's costs, for each forecast's interval.
+        Number of cost samples for each forecast's interval.
     workers:
         Threads to simulate in; 1: this one.
     progress:
         Called with (runs simulated, runs to simulate).
     kept:
-        Results of earlier runs; None: all is simulated.
+        Results of earlier runs; None: simulate everything.
 
     Raises
     ------
@@ -192,7 +193,7 @@ def hardware_section(
 
 
 def _hours(folder: Path, runs: Sequence[RunRecord]) -> dict[Point, HourPrices]:
-    """Return the prices beside the accepted runs of each point, where they are known."""
+    """Return the costs measured around the accepted runs of each point, where they are known."""
     calibrated = calibration_prices(read_rows(folder / "micro.jsonl", MicroResult).rows)
     accepted = by_point(run for run in runs if run.accepted)
     hours = {point: hour_prices(own, calibrated) for point, own in accepted.items()}
@@ -208,7 +209,7 @@ def _stated(path: Path, measured: Sequence[MeasuredPoint]) -> StatedForecasts | 
 
 
 def show_hardware(section: HardwareSection) -> Shown:
-    """Return what a report shows of *section*."""
+    """Return the parts of *section* that a report shows."""
     wanted = target_table(section.targets)
     asked = asked_tables(
         *(
@@ -254,15 +255,16 @@ def show_hardware(section: HardwareSection) -> Shown:
 
 
 Asked = tuple[Sequence[KneeErrors], Sequence[RegimeErrors]]
-"""What a planner asks first: errors of the knee, and of all figures by regime."""
+"""The errors that a planner needs first: of the knee, and of all metrics by regime."""
 
 
 def asked_tables(
     every: Asked, kept_up: Asked, *, differ: bool, knows_lateness: bool
 ) -> list[Table]:
-    """Return the tables of what a planner asks first, over *every* point and those *kept_up*.
+    """Return the tables of knee errors and of errors by regime.
 
-    The latter are there if they *differ*; without *knows_lateness* their titles say so.
+    They cover *every* point and, if these *differ*, the points whose generator *kept_up*. Without
+    *knows_lateness* the titles of the latter note that lateness was not recorded.
     """
     tables = [knee_table(every[0]), regime_table(every[1])]
     if differ:
@@ -282,9 +284,9 @@ def forecast_all(
     kept: KeptRuns | None,
     hours: Mapping[Point, HourPrices] = MappingProxyType({}),
 ) -> dict[Point, Forecast]:
-    """Return the forecasts of all points that *profile* prices, and of open loops around them.
+    """Return the forecasts of all points with costs in *profile*, and of open loops around them.
 
-    *hours* are the prices beside the runs of points.
+    *hours* are the costs measured around the runs of each point.
     """
     priced = [e for e in measured if unknown(profile, e.point) is None]
     own_gaps = [_own_gaps(e) for e in priced]
@@ -306,9 +308,9 @@ def forecast_all(
 
 
 def _own_gaps(measured: MeasuredPoint) -> tuple[SeedGaps, ...]:
-    """Return the gaps of the runs whose seeds are simulated; none if one has not recorded any.
+    """Return the recorded gaps of the runs whose seeds are simulated; none if a run has no record.
 
-    So what is forecast with gaps has the arrivals of what is forecast without.
+    Forecasts with gaps and without therefore have the same arrivals.
     """
     of_seed, seeds = dict(measured.own_gaps), measured.seeds[:SEEDS_MAX]
     if not all(seed in of_seed for seed in seeds):
@@ -317,9 +319,9 @@ def _own_gaps(measured: MeasuredPoint) -> tuple[SeedGaps, ...]:
 
 
 def other_gaps(own: Sequence[tuple[SeedGaps, ...]]) -> list[tuple[SeedGaps, ...]]:
-    """Return the seeds of each point with the gaps of the next point's runs, in turn.
+    """Return the seeds of each point, paired with the gaps of the next point's runs in turn.
 
-    The last point has those of the first. Points without gaps of their own have none.
+    The last point takes those of the first. A point without recorded gaps gets none.
 
     >>> other_gaps([((1, "a"), (2, "b")), (), ((7, "c"),)])
     [((1, 'c'), (2, 'c')), (), ((7, 'a'),)]
@@ -336,7 +338,7 @@ def other_gaps(own: Sequence[tuple[SeedGaps, ...]]) -> list[tuple[SeedGaps, ...]
 
 
 def out_of_reach(points: Sequence[Point], profile: Profile) -> list[str]:
-    """Return a sentence for what cannot be forecast, what is extrapolated, and what is left out."""
+    """Return a sentence for each point without a forecast, extrapolation, and missing effect."""
     reasons = [unknown(profile, point) for point in points]
     notices = [f"not forecast: {reason}" for reason in reasons if reason]
     outside = profile.outside_range(max(open_connections(point) for point in points))

@@ -1,6 +1,6 @@
-"""Figures of runs without noise: errors run by run, curves of load, the CPU ledger.
+"""Pictures of runs without noise: errors run by run, load curves, the CPU ledger.
 
-There are no error bars, as there is no scatter: every run has its own forecast.
+There are no error bars: repeats do not scatter, and every run has its own forecast.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from ..noise_free.scoring import RunScore, by_point
 from ..points.figures import median
 
 CAPTIONS = {
-    "errors": "Error of every run that the fit did not see, forecast over measured: a row an idle "
-    "count, a colour a mechanism. Grey: what was promised; triangles: so many lie beyond the axis.",
-    "curves": "Open loop: figures against offered load, as a share of the server's own capacity. "
-    "Points: measured, medians over the arrival seeds; lines: forecast of the same runs.",
-    "ledger": "Where a request's time goes: instructions by kernel function, put together by "
-    "activity (left of each pair), and the simulator's ledger (right, hatched).",
+    "errors": "Relative error of the forecast of every held-out run: one row for each idle count, "
+    "one colour for each mechanism. Grey: the promised limit; triangles: number beyond the axis.",
+    "curves": "Open loop: metrics against offered load, as a share of the server's own capacity. "
+    "Points: measured, median over the arrival seeds; lines: forecast of the same runs.",
+    "ledger": "CPU time of a request by activity. Left of each pair: measured instructions, summed "
+    "over kernel functions. Right, hatched: the simulator's ledger.",
 }
-_AXIS_LIMITS = 3.0  # an axis of errors shows so many times what was promised
+_AXIS_LIMITS = 3.0  # an error axis ends at this multiple of the promised limit
 _CURVES = {
     "cpu_ns_per_request": ("CPU per request (µs)", 1e-3, "log"),
     "waits_per_request": ("waits per request", 1.0, "linear"),
@@ -51,7 +51,7 @@ _LEDGER_COLOURS = (
 
 
 def noise_free_figures(scores: Sequence[RunScore], ledgers: Sequence[Ledger]) -> dict[str, Figure]:
-    """Return the figures that *scores* and *ledgers* have something for, by name."""
+    """Return the pictures for which *scores* and *ledgers* have data, by name."""
     unseen = [s for s in scores if not s.seen]
     curves = [s for s in scores if s.load_share is not None and _differs_by_load(s.point)]
     drawn = {}
@@ -66,7 +66,7 @@ def noise_free_figures(scores: Sequence[RunScore], ledgers: Sequence[Ledger]) ->
 
 
 def _differs_by_load(point: Point) -> bool:
-    """Return whether a point differs from others of its server and idle count by its load only."""
+    """Return whether a point differs from others of its server and idle count in load only."""
     plain = point_at(
         mechanism=point.server.mechanism,
         idle=point.idle.connections,
@@ -81,7 +81,7 @@ def _differs_by_load(point: Point) -> bool:
 
 
 def error_strips(scores: Sequence[RunScore]) -> Figure:
-    """Return the errors of single runs: a panel a figure, a row an idle count."""
+    """Return the errors of single runs: a panel for each metric, a row for each idle count."""
     mechanisms = in_order(s.point.server.mechanism for s in scores)
     idle_counts = sorted({s.point.idle.connections for s in scores})
     height = 1.1 + 0.13 * len(mechanisms) * len(idle_counts)
@@ -117,7 +117,7 @@ def error_strips(scores: Sequence[RunScore]) -> Figure:
 
 
 def _draw_errors(axes: Axes, errors: np.ndarray, rows: np.ndarray, edge: float, look: Look) -> None:
-    """Draw one mechanism's errors; those beyond the axis as triangles at its end."""
+    """Draw one mechanism's errors; errors beyond the axis are triangles at its end."""
     inside = np.abs(errors) <= edge
     marks: Any = {"color": look.colour, "linestyle": "none", "markersize": 3.5, "alpha": 0.75}
     axes.plot(100 * errors[inside], rows[inside], marker=look.marker, **marks)
@@ -134,7 +134,7 @@ def _draw_errors(axes: Axes, errors: np.ndarray, rows: np.ndarray, edge: float, 
 
 
 def load_curves(scores: Sequence[RunScore]) -> Figure:
-    """Return figures against load: a column an idle count, a row a figure, a colour a mechanism."""
+    """Return metrics against load: columns are idle counts, rows metrics, colours mechanisms."""
     mechanisms = in_order(s.point.server.mechanism for s in scores)
     idle_counts = sorted({s.point.idle.connections for s in scores})
     figure = Figure(figsize=(2.9 * len(idle_counts) + 0.8, 8.4), layout="constrained")
@@ -188,14 +188,14 @@ def _draw_curve(
 
 
 def ledger_bars(ledgers: Sequence[Ledger]) -> Figure:
-    """Return a pair of stacked bars a point: instructions and simulated nanoseconds."""
+    """Return two stacked bars for each point: instructions and simulated nanoseconds."""
     figure = Figure(figsize=(2.6 + 1.9 * len(ledgers), 4.6), layout="constrained")
     axes = figure.subplots()
     for side, hatch in ((-0.2, ""), (0.2, "///")):
         bottom = np.zeros(len(ledgers))
         for name, colour in zip(ACTIVITIES, _LEDGER_COLOURS, strict=True):
             spent = [entry.measured if side < 0 else entry.simulated for entry in ledgers]
-            # Points differ by what scans cost, so each pair is relative to its measured side.
+            # Scans make points differ widely, so each pair is relative to its measured side.
             whole = np.array([sum(entry.measured.values()) for entry in ledgers])
             height = 100 * np.array([activity[name] for activity in spent]) / whole
             axes.bar(
@@ -217,6 +217,6 @@ def ledger_bars(ledgers: Sequence[Ledger]) -> Figure:
 
 
 def _one_two_five(value: float, _position: int) -> str:
-    """Return the number beside a minor tick of a logarithmic axis, if it begins with 2 or 5."""
+    """Return the label of a minor tick of a logarithmic axis if it begins with 2 or 5."""
     text = f"{value:g}"
     return text if text.strip("0.")[:1] in ("2", "5") and len(text.strip("0.")) == 1 else ""

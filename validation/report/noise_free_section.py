@@ -1,11 +1,11 @@
-"""The section of a report on the target without noise: every run against its own simulation.
+"""The report section on the target without noise: every run against its own simulation.
 
     runs ────┬─► forecasts, run by run ─┬─► scores ─► promises
     profile ─┴─► baselines ─────────────┘     └─────► ledgers ◄─ instructions/*.json
 
-In its tables errors carry a sign, + where the forecast is above the measurement, and ! where they
-are beyond what was promised. Counts are per request. Below its capacity a server's figures follow
-its costs. From there on they follow its queues, where one connection more or less may decide.
+Errors in its tables carry a sign (+: the forecast is above the measurement) and a ! beyond the
+promised limit. Counts are per request. Below its capacity a server's metrics follow its costs.
+From there on they follow its queues, where one connection more or less may decide.
 """
 
 from __future__ import annotations
@@ -49,55 +49,58 @@ from .page import (
 from .point_tables import missing_tables
 
 WORST = 10
-"""Points that are shown with everything that is known of them."""
+"""The number of points that are shown in full."""
 REGIMES = ("below capacity, open", "closed loops", "from capacity on")
 COLUMNS = {
-    "cpu_ns_per_request": "CPU ns",
+    "cpu_ns_per_request": "CPU (ns)",
     "waits_per_request": "waits",
-    "events_per_wait": "events",
-    "mean_ns": "mean",
-    "p99_ns": "p99",
-    "throughput_per_s": "thr/s",
+    "events_per_wait": "events per wait",
+    "mean_ns": "mean latency",
+    "p99_ns": "p99 latency",
+    "throughput_per_s": "replies/s",
 }
-"""Heading by figure of a run."""
-COUNTS = {"interrupts": "irq", "packets": "pkts", "switches": "sw"}
-"""Heading by count that tells which structure is wrong."""
+"""The table heading of each metric."""
+COUNTS = {"interrupts": "interrupts", "packets": "packets", "switches": "sleeps"}
+"""The table heading of each count that shows which structure is wrong."""
 _MORE_COUNTS = {**COUNTS, "reads": "reads", "read_again": "empty reads",
                 "accept_again": "empty accepts", "writes": "writes"}  # fmt: skip
-_COUNT_NAMES = "irq: rounds of interrupts; pkts: packets to the server; sw: times it went to sleep"
+_COUNT_NAMES = (
+    "Interrupts: rounds of interrupts; packets: packets to the server; sleeps: times that the "
+    "server went to sleep"
+)
 
 _Runs = Sequence[RunScore]
-"""Of one point, or of one server."""
+"""The runs of one point, or of one server."""
 
 
 def promise_table(found: Sequence[Promise]) -> Table:
-    """Return what was promised and what came of it, with the baselines beside it."""
+    """Return the table of promised limits and measured errors, with the baselines."""
     names = list(dict.fromkeys(name for p in found for name in p.errors))
 
     def baseline(name: str) -> Column[Promise]:
         return Column(name, lambda p: p.errors[name].median, size_text)
 
     columns: list[Column[Promise]] = [
-        Column("figure", lambda p: NAMES[p.figure], words=True),
-        Column("within", lambda p: p.limit, tenths),
+        Column("metric", lambda p: NAMES[p.figure], words=True),
+        Column("limit", lambda p: p.limit, tenths),
         Column("verdict", lambda p: DASH if p.verdict == "not measured" else p.verdict),
-        Column("points", lambda p: f"{p.n_points_within}/{p.n_points}"),
-        Column("runs", lambda p: f"{p.n_runs_within}/{p.errors[OURS].n_runs}"),
-        Column("median", lambda p: p.errors[OURS].median, size_text),
-        Column("worst", lambda p: p.errors[OURS].worst, size_text),
+        Column("points within", lambda p: f"{p.n_points_within}/{p.n_points}"),
+        Column("runs within", lambda p: f"{p.n_runs_within}/{p.errors[OURS].n_runs}"),
+        Column("median error", lambda p: p.errors[OURS].median, size_text),
+        Column("worst error", lambda p: p.errors[OURS].worst, size_text),
         *(baseline(name) for name in names if name != OURS),
     ]
     note = (
-        "Absolute errors over the runs of points that the fit did not see; a point is within where "
-        "all its runs are. By name, the baselines: median."
+        "Absolute errors over the runs of held-out points. A point is within the limit if all of "
+        "its runs are. The last columns are the median errors of the baselines."
     )
     return Table.of("Promises", found, columns, note)
 
 
 def regime_of(score: RunScore) -> str:
-    """Return which of the regimes a run belongs to.
+    """Return the load regime of a run.
 
-    Of a server whose capacity nobody measured, whether it kept up in this run decides.
+    If the capacity of the server was not measured, the regime is whether it kept up in this run.
     """
     if score.point.load.loop == "closed":
         return REGIMES[1]
@@ -106,7 +109,7 @@ def regime_of(score: RunScore) -> str:
 
 
 def regime_table(scores: _Runs) -> Table:
-    """Return by figure the median error in each regime, and the share of runs within the limit."""
+    """Return each metric's median error by regime, and the share of runs within the limit."""
     of_regimes = [promises([s for s in scores if regime_of(s) == regime]) for regime in REGIMES]
 
     def cell(promise: Promise) -> str:
@@ -119,14 +122,14 @@ def regime_table(scores: _Runs) -> Table:
         for row in zip(*of_regimes, strict=True)
     ]
     note = (
-        "Median of the absolute errors over runs that the fit did not see, and in brackets the "
-        "share of runs within the limit."
+        "Median of the absolute errors over held-out runs; in brackets the number of runs within "
+        "the limit."
     )
-    return Table.of_cells("By load", ("figure", "within", *REGIMES), rows, note)
+    return Table.of_cells("By load", ("metric", "limit", *REGIMES), rows, note)
 
 
 def group_tables(scores: _Runs) -> list[Table]:
-    """Return the worst error of each figure by server: all of it, and what is the structure's."""
+    """Return each metric's worst error by server: in full, and the part due to structure."""
     unseen = [s for s in scores if not s.seen]
     groups = list(_by_server(unseen).values())
 
@@ -154,24 +157,25 @@ def group_tables(scores: _Runs) -> list[Table]:
     return [
         table(
             "By server",
-            "Points within all limits, and the worst error of each figure; !: beyond the promise.",
+            "Points within all limits, and the worst error of each metric; !: beyond the limit.",
             lambda s: s.errors,
         ),
         table(
             "By server, at equal CPU",
-            "The same where each run's costs are scaled until its CPU is as busy as measured: what "
-            "is still wrong is not the level of the costs.",
+            "The same with each run's costs scaled until its CPU is as busy as measured. The "
+            "remaining error does not come from the level of the costs.",
             lambda s: s.at_equal_cpu,
         ),
     ]
 
 
 def worst_table(scores: _Runs, n: int = WORST) -> Table:
-    """Return all that is known of the *n* points that miss by most."""
+    """Return the *n* points with the largest errors in full."""
     rows = [row for score in worst_points(scores, n) for row in _rows_of(score)]
     note = (
-        "One run of each, latency in µs: measured, forecast, error, and the error at equal CPU; "
-        f"{_COUNT_NAMES}, per request. Throughput counts where the server is saturated."
+        "One run of each point, latency in µs: measured, forecast, error, and the error at equal "
+        f"CPU. {_COUNT_NAMES}; all are per request. Throughput is scored where the server is "
+        "saturated."
     )
     headings = ("point", "", *COLUMNS.values(), *COUNTS.values())
     return Table.of_cells(f"The worst {len(rows) // 4} points", headings, rows, note, n_words=2)
@@ -184,7 +188,7 @@ _PLACE = (
 
 
 def point_tables(scores: _Runs) -> list[Table]:
-    """Return the figures of every point, a table a curve of load."""
+    """Return the metrics of every point, a table for each load curve."""
 
     def figure(name: str) -> Iterable[Column[_Runs]]:
         yield Column(
@@ -197,15 +201,15 @@ def point_tables(scores: _Runs) -> list[Table]:
         )
 
     note = (
-        "Medians of the runs as measured, latency in µs, and the error of the run that is farthest "
-        "off; !: beyond the promise; *: seen by the fit, not scored."
+        "Median of the measured runs, latency in µs, and the largest error of a run; !: beyond the "
+        "limit; *: used by the fit, not scored."
     )
     columns = [*_PLACE, Column[_Runs]("runs", len), *(c for name in LIMITS for c in figure(name))]
     return [Table.of(title, points, columns, note) for title, points in _curves(scores)]
 
 
 def count_tables(scores: _Runs) -> list[Table]:
-    """Return the counts per request of every point, a table a curve of load."""
+    """Return the counts per request of every point, a table for each load curve."""
 
     def mean(runs: _Runs, counts: str, name: str) -> str:
         known = [found[name] for s in runs if name in (found := getattr(s, counts))]
@@ -213,9 +217,9 @@ def count_tables(scores: _Runs) -> list[Table]:
 
     def count(name: str, heading: str) -> Iterable[Column[_Runs]]:
         yield Column(heading, lambda runs: mean(runs, "counts", name))
-        yield Column("fcst", lambda runs: mean(runs, "forecast_counts", name))
+        yield Column("forecast", lambda runs: mean(runs, "forecast_counts", name))
 
-    note = f"Means over the runs, measured and forecast; {_COUNT_NAMES}."
+    note = f"Means over the runs, measured and forecast. {_COUNT_NAMES}."
     columns = [*_PLACE, *(c for item in _MORE_COUNTS.items() for c in count(*item))]
     return [
         Table.of(f"{title}, counts per request", points, columns, note)
@@ -224,7 +228,7 @@ def count_tables(scores: _Runs) -> list[Table]:
 
 
 def ledger_table(ledger: Ledger) -> Table:
-    """Return where a request's time goes at one point, measured and simulated."""
+    """Return the CPU time of a request by activity at one point, measured and simulated."""
     measured, simulated = ledger.measured, ledger.simulated
     whole, simulated_whole = sum(measured.values()), sum(simulated.values())
     columns: list[Column[str]] = [
@@ -233,14 +237,15 @@ def ledger_table(ledger: Ledger) -> Table:
         Column("simulated ns", lambda name: simulated[name], number),
         Column("difference", lambda name: f"{simulated[name] - measured[name]:+.0f}"),
         Column(
-            "of all",
+            "share of all",
             lambda name: (simulated[name] - measured[name]) / whole if whole else None,
             error_text,
         ),
     ]
     note = (
-        f"Instructions per request over {ledger.n_replies} replies ({ledger.source}) and simulated "
-        f"ns per request; by the kernel's clock it was busy for {ledger.busy_ns:.0f} ns."
+        f"Instructions per request over {ledger.n_replies} replies ({ledger.source}), and "
+        f"simulated ns per request. By the kernel's clock a request kept the CPU busy for "
+        f"{ledger.busy_ns:.0f} ns."
     )
     table = Table.of(f"CPU ledger: {ledger.point.label}", ACTIVITIES, columns, note)
     all_of_it = (number(whole), number(simulated_whole), f"{simulated_whole - whole:+.0f}")
@@ -248,19 +253,19 @@ def ledger_table(ledger: Ledger) -> Table:
 
 
 def function_table(ledger: Ledger) -> Table:
-    """Return the functions that took most instructions at one point."""
+    """Return the functions with the most instructions at one point."""
     whole = sum(ledger.measured.values())
     columns: list[Column[tuple[str, float]]] = [
         Column("function", lambda item: item[0], words=True),
         Column("instructions", lambda item: f"{item[1]:.1f}"),
         Column("share", lambda item: item[1] / whole if whole else None, percent),
     ]
-    note = "Instructions per request in the function itself, and the share of all."
+    note = "Instructions per request in the function itself, and their share of all instructions."
     return Table.of(f"Functions: {ledger.point.label}", ledger.functions.items(), columns, note)
 
 
 def ledger_summary(found: Sequence[Ledger]) -> Table:
-    """Return the totals of the ledgers, and the activities that differ by most."""
+    """Return the totals of the ledgers, and the activities with the largest differences."""
 
     def mostly(ledger: Ledger) -> str:
         gaps = {name: ledger.simulated[name] - ledger.measured[name] for name in ACTIVITIES}
@@ -276,14 +281,14 @@ def ledger_summary(found: Sequence[Ledger]) -> Table:
         Column("measured", lambda entry: sum(entry.measured.values()), number),
         Column("forecast", lambda entry: sum(entry.simulated.values()), number),
         Column("error", error, error_text),
-        Column("mostly", mostly),
+        Column("largest differences", mostly),
     ]
-    note = "Instructions and simulated ns per request, and where they differ by most; see the page."
+    note = "Instructions and simulated ns per request; report.html has all activities."
     return Table.of("CPU ledger", found, columns, note)
 
 
 def figure_text(figure: str, value: float) -> str:
-    """Return the value of a figure of a run in the unit of its column."""
+    """Return the value of a metric in the unit of its column."""
     if figure in ("waits_per_request", "events_per_wait"):
         return count_text(value)
     return microseconds(value) if figure in ("mean_ns", "p99_ns") else number(value)
@@ -309,13 +314,18 @@ def _rows_of(score: RunScore) -> list[Row]:
     return [
         (
             point.server.mechanism,
-            "meas",
+            "measured",
             *figures(score, "measured"),
             *(count_text(a) for a, _ in pairs),
         ),
-        (load, "fcst", *figures(score, "forecast"), *(count_text(b) for _, b in pairs)),
-        (idle + share, "err", *errors(score.errors), *(count_error(*pair) for pair in pairs)),
-        (f"run {score.record.repeat}", "=CPU", *errors(score.at_equal_cpu), *([""] * len(pairs))),
+        (load, "forecast", *figures(score, "forecast"), *(count_text(b) for _, b in pairs)),
+        (idle + share, "error", *errors(score.errors), *(count_error(*pair) for pair in pairs)),
+        (
+            f"run {score.record.repeat}",
+            "equal CPU",
+            *errors(score.at_equal_cpu),
+            *([""] * len(pairs)),
+        ),
     ]
 
 
@@ -332,7 +342,7 @@ def _curves(scores: _Runs) -> list[tuple[str, list[_Runs]]]:
 
 
 def _by_server(scores: _Runs) -> dict[tuple[str, int, str], list[RunScore]]:
-    """Return the runs of each server, idle count and kind of load, in this order."""
+    """Return the runs by server, idle count and kind of load, in this order."""
     groups: dict[tuple[str, int, str], list[RunScore]] = {}
     for s in scores:
         groups.setdefault(
@@ -349,23 +359,22 @@ def _server(point: Point) -> str:
 
 
 def _load(score: RunScore) -> str:
-    """Return the load of a run, with a mark where the fit saw it."""
+    """Return the load of a run, with a mark if the fit used it."""
     point = score.point
     load = f"{point.users} users" if point.load.loop == "closed" else f"{point.rate_per_s:.0f}/s"
     return load + ("*" if score.seen else "")
 
 
 _TEXT = (
-    "The same C servers on a kernel in an emulator that counts instructions, one a nanosecond: a "
-    "run repeats exactly, so every run is set beside the simulation of its own arrivals, and "
-    "whatever differs is an effect that the model lacks or a cost that it has wrong. It says "
-    "nothing about caches."
+    "The same C servers run on a Linux kernel in an emulator that counts instructions, one a "
+    "nanosecond. Runs repeat exactly, so each is compared with the simulation of its own arrivals. "
+    "A difference is an effect that the model lacks, or a wrong cost. Caches are not emulated."
 )
 
 
 @dataclass(frozen=True)
 class NoiseFreeSection:
-    """What a validation found on the target without noise."""
+    """The results of a validation on the target without noise."""
 
     name: str
     provenance: Provenance
@@ -391,7 +400,7 @@ def noise_free_section(
     progress:
         Called with (runs simulated, runs to simulate).
     kept:
-        Knows forecasts of earlier runs; of `kept_forecasts`.
+        Forecasts of earlier runs, from `kept_forecasts`.
 
     Raises
     ------
@@ -421,7 +430,9 @@ def noise_free_section(
             machine,
             runs.all,
             profile,
-            method={"forecast": "each run by itself, with its own arrivals and free clients"},
+            method={
+                "forecast": "each run by itself, with its own arrivals and clients without CPU cost"
+            },
             notices=notices,
         ),
         scores=scores,
@@ -432,7 +443,7 @@ def noise_free_section(
 
 
 def show_noise_free(section: NoiseFreeSection) -> Shown:
-    """Return what a report shows of *section*; a terminal shows no single points."""
+    """Return the parts of *section* that a report shows; a terminal shows no single points."""
     scores, found = section.scores, section.ledgers
     first = [promise_table(section.promises), regime_table(scores), *group_tables(scores)]
     worst, missing = worst_table(scores), missing_tables(section.missing)
@@ -462,7 +473,7 @@ def show_noise_free(section: NoiseFreeSection) -> Shown:
 def _baselines_of(
     records: Sequence[RunRecord], fitted: Sequence[RunRecord], profile: Profile
 ) -> dict[Point, dict[str, Baseline]]:
-    """Return what the formulae say; processor sharing knows its mechanism's fit point."""
+    """Return the results of the formulae; processor sharing uses its mechanism's fit point."""
     cost_ns = {
         run.point.server.mechanism: measured_figures(run).cpu_ns_per_request
         for run in fitted

@@ -38,14 +38,14 @@ from .point_tables import observed_tables
 from .scores_json import point_score, scores_json
 
 _TEXT = (
-    "Every point below was measured by the server's owner, and forecast by the simulator from the "
+    "Every point below was measured by the server's owner. The simulator forecast it from the "
     "profile. + means that the forecast is above the measurement."
 )
 
 
 @dataclass(frozen=True)
 class ObservedSection:
-    """What a validation found of the runs of one server."""
+    """The results of a validation against the runs of one server."""
 
     name: str
     provenance: Provenance
@@ -71,24 +71,24 @@ def observed_section(
     Parameters
     ----------
     name:
-        Of the server, for people.
+        The server's name in the report.
     habits:
-        What the server does, where a run does not say.
+        The server's behaviour, for runs that do not record it.
     draws, workers, progress, kept:
         As of `hardware_section`.
     notices:
-        What to tell besides.
+        Further notices to print.
 
     Raises
     ------
     DataError
-        If no run can be used.
+        If no run is usable.
     """
     profile = Profile.read(profile_path)
     grouped = observed_points(runs, habits)
     if not grouped.points:
         reason = f": {grouped.notes[0]}" if grouped.notes else ""
-        raise DataError(f"no run of {name} can be set beside a forecast{reason}")
+        raise DataError(f"no run of {name} can be compared with a forecast{reason}")
     found = forecast_all(
         grouped.points,
         profile,
@@ -131,18 +131,18 @@ def observed_section(
 
 
 def _unfitted(profile: Profile) -> list[str]:
-    """Return a sentence if *profile* is of a machine alone."""
+    """Return a sentence if *profile* describes a machine without a server."""
     if profile.machine.get("fitted_to"):
         return []
     return [
-        f"{profile.name} does not say that it was fitted to a server: what the server's own code "
-        "takes is that of the machine's test server (`dispatchsim calibrate RUNS` fits it)"
+        f"{profile.name} was not fitted to a server: the cost of the server's own code is that of "
+        "the machine's test server (`dispatchsim calibrate server RUNS` fits it)"
     ]
 
 
 @dataclass(frozen=True)
 class ObservedReport:
-    """What a validation found, and the files that hold it."""
+    """The results of a validation, and their files."""
 
     sections: list[ObservedSection]
     html_path: Path
@@ -150,7 +150,7 @@ class ObservedReport:
 
 
 def write_observed(sections: Sequence[ObservedSection], output_dir: Path) -> ObservedReport:
-    """Write figures, scores and, last, the page of *sections* into *output_dir*."""
+    """Write pictures, scores and, last, the page of *sections* into *output_dir*."""
     shown = [show_observed(section, number) for number, section in enumerate(sections, start=1)]
     write_figures({"observed": shown}, output_dir / "figures")
     report = ObservedReport(list(sections), output_dir / "report.html", output_dir / "scores.json")
@@ -160,13 +160,13 @@ def write_observed(sections: Sequence[ObservedSection], output_dir: Path) -> Obs
 
 
 def print_observed(report: ObservedReport, console: Console) -> None:
-    """Print what was reached and every point, then where the report is."""
+    """Print the summary and every point, then the paths of the report."""
     shown = [show_observed(section) for section in report.sections]
     print_sections(console, shown, (report.html_path, report.scores_path))
 
 
 def show_observed(section: ObservedSection, number: int = 1) -> Shown:
-    """Return what a report shows of *section*, whose figures are named by its *number*."""
+    """Return the parts of *section* that a report shows; its pictures are named by *number*."""
     first, *tables = observed_tables(section.scores, section.capacity, section.pairs)
     return Shown(
         title=section.name,
@@ -183,7 +183,7 @@ def show_observed(section: ObservedSection, number: int = 1) -> Shown:
 
 
 def observed_figures(section: ObservedSection) -> dict[str, DrawnFigure]:
-    """Return capacity against idle connections by requests of a connection, and open loops."""
+    """Return capacity against idle connections, by requests per connection, and open loops."""
     drawn: dict[str, DrawnFigure] = {}
     opened = [s for s in section.scores if s.measured.point.load.loop == "open"]
     closed: dict[int, list[PointScore]] = {}
@@ -192,7 +192,7 @@ def observed_figures(section: ObservedSection) -> dict[str, DrawnFigure]:
             closed.setdefault(entry.measured.point.load.requests, []).append(entry)
     with style():
         for requests, scores in sorted(closed.items()):
-            caption = f"Requests a connection: {requests}. {CAPTIONS['closed_throughput']}"
+            caption = f"Requests per connection: {requests}. {CAPTIONS['closed_throughput']}"
             drawn[f"closed_throughput_{requests}"] = DrawnFigure(closed_throughput(scores), caption)
         if opened:
             drawn["open_curves"] = DrawnFigure(open_curves(opened), CAPTIONS["open_curves"])

@@ -1,9 +1,9 @@
-"""The section of a report on overload: curves measured and simulated side by side.
+"""The report section on overload: measured and simulated curves side by side.
 
-goodput        against the load, a panel a server, a colour a backlog
-shares         of connections, by the SYN that got through
+goodput        against the load: a panel for each server, a colour for each backlog
+shares         of connections, by the SYN that connected them
 storms         goodput over time, before, during and after a surge
-floods         what datagrams leave to a process that computes (interrupt_load.py)
+floods         CPU left to a computing process beside datagrams (interrupt_load.py)
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ from .page import DrawnFigure, Shown
 CAPTIONS = {
     "overload_goodput": "Overload: goodput against the offered load, both in units of the "
     "capacity. Points: median of the measured runs; lines: simulation of the same runs.",
-    "overload_shares": "Overload: shares of connections by the SYN that got through. Each pair of "
-    "bars is a point: measured on the left, simulated, hatched, on the right.",
+    "overload_shares": "Overload: shares of connections by the SYN that connected them. Each pair "
+    "of bars is a point: measured on the left, simulated (hatched) on the right.",
     "overload_storms": "Retry storms: goodput over time. Solid: measured; dashed: simulation of "
     "the same runs; shaded: the surge.",
 }
 _TEXT = (
-    "Loads around and beyond the capacity, backlogs that overflow and retry storms, with the C "
-    "server and load generator. Each measured run is simulated with its own arrivals, at the costs "
-    "of the profile; nothing is fitted to these runs. The capacity is a median of closed loops."
+    "Loads around and beyond the capacity, overflowing backlogs and retry storms, with the C "
+    "server and load generator. Each measured run is simulated with its own arrivals at the costs "
+    "of the profile. Nothing is fitted to these runs. The capacity is a median of closed loops."
 )
 _SHARES = (
     ("first SYN", "at_once"), ("second", "second"), ("third", "third"), ("fourth", "fourth"),
@@ -54,7 +54,7 @@ _SHARES = (
 
 @dataclass(frozen=True)
 class OverloadSection:
-    """What was compared of a machine's overload, and of its floods of datagrams."""
+    """Measured and simulated overload of a machine, and its floods of datagrams."""
 
     name: str
     compared: list[Compared]
@@ -64,9 +64,9 @@ class OverloadSection:
 def overload_section(
     machine: MachineRuns, *, workers: int = 1, kept: KeptRuns | None = None
 ) -> OverloadSection | None:
-    """Simulate the runs of overload in the folder of *machine*; None if it holds none.
+    """Simulate the overload runs in the folder of *machine*; None if it holds none.
 
-    *kept* is of `kept_overload`.
+    *kept* comes from `kept_overload`.
     """
     records = read_rows(machine.folder / OVERLOAD_FILE, OverloadRecord).rows
     if not any(record.accepted for record in records):
@@ -83,7 +83,7 @@ def overload_section(
 
 
 def kept_overload(folder: Path) -> KeptRuns:
-    """Return the simulated runs of overload that are kept in a report's *folder*."""
+    """Return the simulated overload runs that are stored in a report's *folder*."""
     code = f"{simulation_hash()} {file_hash(Path(overload.__file__))}"
     return KeptRuns(
         folder / "simulated_overload.jsonl",
@@ -94,7 +94,7 @@ def kept_overload(folder: Path) -> KeptRuns:
 
 
 def show_overload(section: OverloadSection) -> Shown:
-    """Return what a report shows of *section*."""
+    """Return the parts of *section* that a report shows."""
     first, every = overload_tables(section.compared)
     n_runs = sum(entry.n_runs for entry in section.compared)
     n_rejected = sum(entry.n_rejected for entry in section.compared)
@@ -112,7 +112,7 @@ def show_overload(section: OverloadSection) -> Shown:
 
 
 def drawn_overload(section: OverloadSection) -> dict[str, DrawnFigure]:
-    """Return the figures of a machine's overload, and of its floods if there are any."""
+    """Return the pictures of a machine's overload, and of its floods if there are any."""
     drawn = {
         name: DrawnFigure(figure, CAPTIONS[name])
         for name, figure in overload_figures(section.compared).items()
@@ -124,7 +124,7 @@ def drawn_overload(section: OverloadSection) -> dict[str, DrawnFigure]:
 
 
 def overload_figures(compared: Sequence[Compared]) -> dict[str, Figure]:
-    """Return the figures that *compared* has points for, by file name."""
+    """Return the pictures for which *compared* has points, by file name."""
     doubling = [
         c for c in compared if c.point.kind == "backlog" and not c.point.linear_syn_timeouts
     ]
@@ -140,7 +140,7 @@ def overload_figures(compared: Sequence[Compared]) -> dict[str, Figure]:
 
 
 def goodput(compared: Sequence[Compared]) -> Figure:
-    """Return goodput against offered load: a panel a server, a colour a backlog."""
+    """Return goodput against offered load: a panel for each server, a colour for each backlog."""
     servers = list(dict.fromkeys(c.point.server_name for c in compared))
     backlogs = sorted({c.point.server.backlog for c in compared})
     figure = Figure(figsize=(4.2 * len(servers) + 0.4, 4.0), layout="constrained")
@@ -167,7 +167,7 @@ def goodput(compared: Sequence[Compared]) -> Figure:
 
 
 def shares(compared: Sequence[Compared]) -> Figure:
-    """Return the shares of connections by SYN, measured and simulated beside each other."""
+    """Return the shares of connections by SYN, measured and simulated side by side."""
     past = [c for c in compared if c.load > 1]
     past = past or list(compared)
     figure = Figure(figsize=(max(6.0, 0.85 * len(past) + 1.5), 4.6), layout="constrained")
@@ -196,7 +196,7 @@ def shares(compared: Sequence[Compared]) -> Figure:
 
 
 def over_time(compared: Sequence[Compared]) -> Figure:
-    """Return goodput over time of storms: a panel a point."""
+    """Return goodput over time of storms: a panel for each point."""
     figure = Figure(figsize=(7.6, 1.9 * len(compared) + 0.6), layout="constrained")
     panels = figure.subplots(len(compared), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
     for axes, entry in zip(panels, compared, strict=True):

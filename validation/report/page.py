@@ -1,11 +1,11 @@
-"""Sections of reports, whatever they compare: as a page, as files of pictures, in a terminal.
+"""Sections of any report: as a page, as picture files, in a terminal.
 
     Shown ─┬─► report.html     no script, no other file, everything escaped
            ├─► figures/        PNG and SVG
-           └─► a terminal of 100 columns: what fits a screen or two
+           └─► a terminal of 100 columns: a screen or two
 
-Errors are written with a sign, + where the forecast is above the measurement, and as factors beyond
-two (`signed`); a missing value, None or NaN, is a dash.
+Errors carry a sign (+: the forecast is above the measurement) and are factors beyond two
+(`signed`). A missing value, None or NaN, is a dash.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ STYLES = {
     "reached": "green", "missed": "bold red", "no": "red", "not measured": "yellow",
     "better": "green", "worse": "red",
 }  # fmt: skip
-"""How a terminal shows what a verdict says."""
+"""The terminal style of each verdict."""
 
 
 def number(value: float | None) -> str:
@@ -60,9 +60,9 @@ def interval(ends: tuple[float, float]) -> str:
 
 
 def scatter(spread: Spread, median: float) -> str:
-    """Return half the range of the repeats over their median; that there is one run, if so.
+    """Return half the range of the repeats over their median, or "one run".
 
-    From six repeats on it is half the 95% interval of the median.
+    With six or more repeats it is half the 95% interval of the median.
     """
     if math.isnan(median) or not median:
         return DASH
@@ -83,7 +83,7 @@ def percent(value: float | None) -> str:
 
 
 def tenths(value: float | None) -> str:
-    """Return a share to a tenth of a percent, as all tables have it.
+    """Return a share to a tenth of a percent, as in all tables.
 
     >>> tenths(0.1234), tenths(0.0004), tenths(0.0)
     ('12.3%', 'under 0.1%', '0.0%')
@@ -92,12 +92,12 @@ def tenths(value: float | None) -> str:
 
 
 def yes_no(value: bool | None) -> str:
-    """Return whether, in one word."""
+    """Return "yes", "no" or a dash."""
     return DASH if value is None else "yes" if value else "no"
 
 
 def error_text(error: float | None, limit: float | None = None) -> str:
-    """Return a relative error with its sign, and a mark where it is beyond *limit*.
+    """Return a relative error with its sign, and an exclamation mark beyond *limit*.
 
     >>> [error_text(0.0012), error_text(-0.234), error_text(0.021, limit=0.02)]
     ['+0.12%', '-23%', '+2.1%!']
@@ -130,7 +130,7 @@ Fact = tuple[str, str]
 
 
 class DrawnFigure(NamedTuple):
-    """A figure and its caption."""
+    """A picture and its caption."""
 
     figure: Figure
     caption: str
@@ -138,26 +138,26 @@ class DrawnFigure(NamedTuple):
 
 @dataclass(frozen=True)
 class Shown:
-    """What a report shows of one section.
+    """The parts of one section that a report shows.
 
     Attributes
     ----------
     title, text:
-        Above it.
+        Heading and introduction.
     name:
-        Of its machine or server: what tells its figures from those of the others.
+        The machine or server; distinguishes its pictures from those of other sections.
     first:
-        Tables of what was wanted and reached, above the figures.
+        Tables of targets and results, above the pictures.
     tables, folded:
-        All other tables; those that a page unfolds, by title.
+        All other tables; tables that a page folds, by title.
     screen:
         The tables that a terminal shows.
     figures, leading:
-        Draws them, by the names of their files; the names of those above all tables.
+        Returns the pictures by file name; the names of the pictures above all tables.
     facts:
-        Where everything comes from.
+        Provenance, as (name, text).
     seeds:
-        Of the runs of each point.
+        The arrival seeds of each point.
     """
 
     title: str
@@ -181,7 +181,7 @@ def page(sections: Sequence[Shown], effects: Table | None = None) -> str:
 
 
 def rendered(template: str, **values: Any) -> str:
-    """Return the page of *template* with *values*, all escaped but what is marked up already."""
+    """Return the page of *template* with *values*; all text is escaped except `Markup`."""
     environment = Environment(
         loader=PackageLoader("dispatchsim.validation", "templates"),
         autoescape=select_autoescape(default=True, default_for_string=True),
@@ -194,14 +194,14 @@ def rendered(template: str, **values: Any) -> str:
 
 
 def _inline_svg(figure: Figure, name: str) -> Markup:
-    """Return *figure* without what may only stand at the beginning of a file."""
+    """Return the picture as SVG without the prolog of an XML file."""
     svg = to_svg(figure, name)
     # Markup: matplotlib has escaped every text in its own SVG.
     return Markup(svg[svg.index("<svg") :])
 
 
 def write_figures(sections: Mapping[str, Sequence[Shown]], folder: Path) -> list[Path]:
-    """Write the figures of *sections*, by kind, into *folder*; several of a kind by their names."""
+    """Write the pictures of *sections* into *folder*; several of a kind get a section's name."""
     return save_figures(
         {
             name if len(alike) == 1 else f"{shown.name}_{name}": drawn.figure
@@ -216,7 +216,7 @@ def write_figures(sections: Mapping[str, Sequence[Shown]], folder: Path) -> list
 def print_sections(
     console: Console, sections: Sequence[Shown], paths: Sequence[Path], effects: Table | None = None
 ) -> None:
-    """Print each section: where it comes from, what to know of it, its tables; then *paths*."""
+    """Print each section (heading, notices, tables), then *paths*."""
     for shown in sections:
         console.print(Text(shown.heading or shown.title))
         for notice in shown.notices:
@@ -233,12 +233,20 @@ def print_sections(
 
 
 def heading_of(title: str, p: Provenance) -> str:
-    """Return the line above a section in a terminal."""
-    draws = f", {p.method['draws']} draws" if "draws" in p.method else ""
+    """Return the heading of a section in a terminal."""
+    draws = f", {p.method['draws']} cost samples" if "draws" in p.method else ""
     return (
         f"{title}: profile {p.profile}{draws}; {p.n_runs} runs, {p.n_rejected} rejected; "
         f"code {p.code}"
     )
+
+
+METHOD = {
+    "draws": "cost samples",
+    "seeds_by_point_max": "arrival seeds per point, at most",
+    "noise_limits": "noise limits",
+}
+"""The names of a method's settings in the provenance."""
 
 
 def facts_of(p: Provenance) -> list[Fact]:
@@ -250,9 +258,9 @@ def facts_of(p: Provenance) -> list[Fact]:
         ("measuring programs", p.measured_code),
         ("packet steering", p.steering),
         ("simulator", f"dispatchsim {p.version}, sources {p.code}, Python {p.python}"),
-        *((name.replace("_", " "), value) for name, value in p.method.items()),
-        ("runs", f"{p.n_runs}, of which {p.n_rejected} were rejected"),
-        ("rejected because of", p.rejected_by_reason or "nothing"),
+        *((METHOD.get(name, name), value) for name, value in p.method.items()),
+        ("runs", f"{p.n_runs}, {p.n_rejected} of them rejected"),
+        ("reasons for rejection", p.rejected_by_reason or "none"),
         *((f"machine: {name}", value) for name, value in p.machine.items()),
     ]
     return [(name, _words(value)) for name, value in facts]

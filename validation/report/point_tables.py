@@ -1,7 +1,7 @@
-"""The tables of measured points beside their forecasts: a choice of points, and of columns.
+"""Tables of measured points and their forecasts: a choice of points and of columns.
 
-Errors carry a sign: + where the forecast is above the measurement. The scatter is half the
-range of the repeats, from six on half the 95% interval of their median.
+Errors carry a sign (+: the forecast is above the measurement). The scatter is half the range of
+the repeats; with six or more repeats it is half the 95% interval of their median.
 """
 
 from __future__ import annotations
@@ -22,19 +22,18 @@ from ..scoring.targets import ASPECTS, OURS, Capacity, RankedPair, Target, verdi
 from ..scoring.value_verdicts import ONE_RUN, WITHIN, ErrorSummary, signed, unsigned
 from .page import interval, microseconds, number, percent, points, scatter, tenths, yes_no
 
-_STATES = {"stable": "stable", "backlogged": "back", "overloaded": "over"}
-_SEEN = "* The fit has seen this point; it is not scored."
-_DRIFT = "Machines drift between fit and run, which no interval holds."
+_SEEN = "* The fit used this point; it is not scored."
+_DRIFT = "The interval does not include drift of the machine between fit and run."
 _SUMMARY = (
-    "Absolute errors of capacity over the points that the fit has not seen; pairs of points that "
-    "differ in one thing, and whose measured intervals separate, ranked alike."
+    "Absolute errors of capacity over held-out points. Ranking: pairs of points that differ in one "
+    'setting and whose measured intervals do not overlap; "right" if the forecast has their order.'
 )
 
 
 def _state(score: PointScore) -> str:
-    """Return the forecast's verdict, and the measured one where they differ."""
-    forecast = _STATES[score.forecast.verdict]
-    return forecast if verdicts_agree(score) else f"{forecast}/{_STATES[score.measured.verdict]}"
+    """Return the forecast state of the server, and the measured one if they differ."""
+    forecast = str(score.forecast.verdict)
+    return forecast if verdicts_agree(score) else f"{forecast} / {score.measured.verdict}"
 
 
 def _p99_with_gaps(score: PointScore) -> float:
@@ -47,7 +46,7 @@ def _seen(score: PointScore) -> str:
 
 
 def _verdict(score: PointScore, figure: str) -> str:
-    """Return the verdict of one figure in a word."""
+    """Return the verdict of one metric in a word."""
     found = value_of(score, figure)
     return DASH if found is None else _SHORT[found.verdict]
 
@@ -74,14 +73,14 @@ def _measured_columns(name: str, figure: str) -> dict[str, Column[PointScore]]:
         f"{name} scatter": Column(
             "±", lambda s: scatter(getattr(s.measured.spread, figure), measured(s))
         ),
-        f"{name} forecast": Column("fcst µs", forecast, microseconds),
+        f"{name} forecast": Column("forecast µs", forecast, microseconds),
         f"{name} error": Column("error", error, signed),
         f"{name} verdict": Column("verdict", lambda s: _verdict(s, figure), means=_MEANS_VERDICT),
     }
 
 
 def _late(generator: GeneratorFigures | None) -> str:
-    """Return how late the load generator was, in µs: at p50, at p99, and at worst."""
+    """Return the lateness of the load generator in µs: p50, p99 and maximum."""
     if generator is None:
         return DASH
     lags_ns = (generator.lag_p50_ns, generator.lag_p99_ns, generator.lag_max_ns)
@@ -89,7 +88,7 @@ def _late(generator: GeneratorFigures | None) -> str:
 
 
 def _offered(score: PointScore) -> str:
-    """Return the share of the load that the generator offered, marked where it was the limit."""
+    """Return the share of the load that the generator offered, marked if it was the limit."""
     generator = score.measured.generator
     share = percent(None if generator is None else generator.offered_share)
     return share if score.measured.kept_up else f"{share}!"
@@ -103,85 +102,97 @@ _COLUMNS: dict[str, Column[PointScore]] = {
     "runs": Column("runs", lambda s: s.measured.n_accepted),
     "load": Column("load", lambda s: s.load_share, percent),
     "measured": Column(
-        "meas/s", lambda s: s.measured.median.throughput_per_s, number, means="replies measured"
+        "measured (/s)",
+        lambda s: s.measured.median.throughput_per_s,
+        number,
+        means="replies per second",
     ),
     "scatter": Column(
         "±",
         lambda s: scatter(s.measured.spread.throughput_per_s, s.measured.median.throughput_per_s),
         means="scatter of the repeats",
     ),
-    "forecast": Column("fcst/s", lambda s: s.forecast.central.throughput_per_s, number),
+    "forecast": Column("forecast (/s)", lambda s: s.forecast.central.throughput_per_s, number),
     "interval": Column(
         "95% interval",
         lambda s: (s.forecast.low.throughput_per_s, s.forecast.high.throughput_per_s),
         interval,
-        means="of the forecast, from costs and arrivals",
+        means="of the forecast, over cost samples and arrivals",
     ),
     "error": Column("error", lambda s: s.errors.throughput, signed),
     "in": Column(
-        "in", lambda s: s.inside.throughput, yes_no, means="whether the measured value is in it"
+        "in interval",
+        lambda s: s.inside.throughput,
+        yes_no,
+        means="whether the measured value is in the forecast interval",
     ),
     "delivered": Column(
-        "thr.",
+        "throughput error",
         lambda s: "offered" if s.role == "offered" else signed(s.errors.throughput),
-        means="error of throughput, or that both delivered what was offered",
+        means='"offered" if both measurement and forecast delivered the offered load',
     ),
-    "cpu": Column("CPU", lambda s: s.measured.median.cpu_busy, percent, means="as measured"),
-    "cpu error": Column("pts", lambda s: s.errors.cpu, points, means="its error in points"),
-    "cpu in": Column("in", lambda s: s.inside.cpu, yes_no),
+    "cpu": Column(
+        "CPU", lambda s: s.measured.median.cpu_busy, percent, means="measured busy share"
+    ),
+    "cpu error": Column("CPU error, points", lambda s: s.errors.cpu, points),
+    "cpu in": Column("CPU in interval", lambda s: s.inside.cpu, yes_no),
     "equal busy": Column(
-        "=CPU",
+        "error at equal CPU",
         lambda s: s.throughput_at_equal_cpu,
         signed,
-        means="error of replies for a second of busy CPU, at equal utilisation",
+        means="error of replies per second of busy CPU",
     ),
     **_measured_columns("p50", "p50_ns"),
     **_measured_columns("p99", "p99_ns"),
     **_measured_columns("p99.9", "p999_ns"),
     "verdict": Column("verdict", lambda s: _verdict(s, CAPACITY), means=_MEANS_VERDICT),
-    "cpu verdict": Column("verdict", lambda s: _verdict(s, CPU), means=_MEANS_VERDICT),
+    "cpu verdict": Column("CPU verdict", lambda s: _verdict(s, CPU), means=_MEANS_VERDICT),
     "late": Column(
         "late µs",
         lambda s: s.measured.generator,
         _late,
-        means="how late the load generator was, at p50, p99 and worst",
+        means="lateness of the load generator: p50, p99 and maximum",
     ),
     "offered": Column(
         "offered",
         _offered,
-        means=f"the least share of the asked load in a run; !: below {OFFERED_LEAST:.0%}, or "
-        f"late at p99 by more than {LAG_SHARE_MOST:.0%} of the p99: the generator was the limit",
+        means=f"lowest share of the requested load in a run; !: the generator was the limit, as it "
+        f"offered less than {OFFERED_LEAST:.0%} or was late at p99 by more than "
+        f"{LAG_SHARE_MOST:.0%} of the p99",
     ),
     "p50 at equal CPU": Column(
-        "=CPU",
+        "p50 error at equal CPU",
         lambda s: s.p50_at_equal_cpu,
         signed,
-        means="error of p50 where forecast and measured CPU are equally busy",
+        means="where the forecast CPU is as busy as measured",
     ),
     "p99 with its own gaps": Column(
         "with its own gaps",
         _p99_with_gaps,
         microseconds,
-        means="p99 of the runs simulated with the gaps of the host that each has recorded",
+        means="p99 of the runs simulated with the host's gaps that each run recorded",
     ),
     "shift": Column(
-        "shift",
+        "load shift",
         lambda s: s.load_shift_p50,
         signed,
-        means="change of load at which the forecast p50 is the measured one",
+        means="change of load at which the forecast p50 equals the measured one",
     ),
-    "shift CPU": Column("shift CPU", lambda s: s.load_shift_cpu, signed),
+    "shift CPU": Column("load shift, CPU", lambda s: s.load_shift_cpu, signed),
     "shift p50": Column(
-        "shift p50",
+        "load shift, p50",
         lambda s: s.load_shift_p50,
         signed,
-        means="change of load at which the forecast CPU or p50 is the measured one",
+        means="change of load at which the forecast CPU or p50 equals the measured one",
     ),
     "state": Column(
-        "state", _state, means="of the server, forecast, and measured where they differ"
+        "state",
+        _state,
+        words=True,
+        means="forecast state of the server / measured state if different",
     ),
 }
-"""By what is told of a point; tables choose."""
+"""The columns of a point; each table chooses some."""
 
 HARDWARE_CLOSED = (
     "measured", "scatter", "forecast", "interval", "error", "verdict", "cpu", "cpu error", "state",
@@ -225,7 +236,7 @@ def score_tables(scores: Sequence[PointScore]) -> list[Table]:
 def observed_tables(
     scores: Sequence[PointScore], capacity: Capacity, pairs: Sequence[RankedPair]
 ) -> list[Table]:
-    """Return what was reached of a server's own runs, every point, and wrong ranks."""
+    """Return the summary of a server's own runs, every point, and wrong ranks."""
 
     def name(score: PointScore) -> str:
         return _name_among(score, scores)
@@ -242,7 +253,7 @@ def observed_tables(
 def _closed(
     title: str, scores: Iterable[PointScore], name: Name, keys: Sequence[str], note: str = ""
 ) -> list[Table]:
-    """Return the table of the closed loops of *scores*, if there are any, by server and load."""
+    """Return the table of the closed loops of *scores*, if any, by server and load."""
 
     def place(s: PointScore) -> tuple[object, ...]:
         point = s.measured.point
@@ -262,7 +273,7 @@ def _closed(
 def _open(scores: Iterable[PointScore], name: Name, *choices: Sequence[str]) -> list[Table]:
     """Return a table for each curve and each of *choices* of the open loops, rates ascending.
 
-    What of p99.9 nobody has measured has no table.
+    A curve without measured p99.9 has no table of p99.9.
     """
     curves: dict[tuple[int, str], list[PointScore]] = {}
     for s in sorted(scores, key=lambda s: s.measured.point.rate_per_s):
@@ -285,7 +296,7 @@ _TITLES = ("", ", response times", ", p99.9")
 
 
 def _server_name(score: PointScore) -> str:
-    """Return how the server waits, and what else it does."""
+    """Return the server's mechanism and its further settings."""
     point = score.measured.point
     extra = [] if point.server.listener == "first" else ["last"]
     extra += ["read"] if point.server.read_after_accept else []
@@ -302,7 +313,7 @@ def _gaps_name(score: PointScore) -> str:
 
 
 def _name_among(score: PointScore, among: Sequence[PointScore]) -> str:
-    """Return how the server waits, and what else it does if others *among* them do not."""
+    """Return the server's mechanism, and its settings that differ *among* the scores."""
     point = score.measured.point
     limits = {s.measured.point.server.accept_limit for s in among}
     reads = {s.measured.point.server.read_after_accept for s in among}
@@ -320,7 +331,7 @@ def _name_among(score: PointScore, among: Sequence[PointScore]) -> str:
 
 
 def target_table(targets: Sequence[Target]) -> Table:
-    """Return the targets, what was reached, and the baselines beside it."""
+    """Return the table of targets, results and baselines."""
     names = list(dict.fromkeys(name for target in targets for name in target.values))
     columns: list[Column[Target]] = [
         Column("target", lambda t: f"{t.name}, {t.statistic}", words=True),
@@ -330,14 +341,14 @@ def target_table(targets: Sequence[Target]) -> Table:
         *(Column(name, functools.partial(_answer, name)) for name in names),
     ]
     note = (
-        "Absolute errors over held-out points; the columns by name are who forecast, with the "
-        "number of points in brackets where it has an answer to fewer of them."
+        "Absolute errors over held-out points, a column for each predictor. In brackets: the "
+        "number of points, where a predictor covers fewer of them."
     )
     return Table.of("Targets", targets, columns, note)
 
 
 def in_noise(errors: ErrorSummary) -> str:
-    """Return how many values are in the noise of the repeats, of those whose noise is known."""
+    """Return the number of values within the noise of the repeats, of those with known noise."""
     if errors.n_repeated:
         return f"{errors.n_in_noise}/{errors.n_repeated}"
     # The noise of a knee is also unknown where its end is beyond the rates.
@@ -346,47 +357,55 @@ def in_noise(errors: ErrorSummary) -> str:
 
 
 UNKNOWN = "unknown"
-"""Stands for noise whose end is beyond the measured rates."""
-_NOISE = "Noise: the range of the repeats, from six on the 95% interval of their median."
+"""Text for noise whose end is beyond the measured rates."""
+_NOISE = "Noise: the range of the repeats (six or more: 95% interval of their median)."
 _ERRORS: tuple[Column[Any], ...] = (
     Column("median error", lambda e: e.median, unsigned),
-    Column("with sign", lambda e: e.signed, signed),
-    Column("worst", lambda e: e.worst, signed),
-    Column("within noise", in_noise, means="of those whose noise is known, from several runs"),
+    Column("median with sign", lambda e: e.signed, signed),
+    Column("worst error", lambda e: e.worst, signed),
+    Column("within noise", in_noise, means="of the values with repeats"),
     Column(f"within {WITHIN:.0%}", lambda e: f"{e.n_within}/{e.n}"),
-    Column("missed", lambda e: e.n_missed, means="neither, as far as the noise is known"),
+    Column(
+        "missed",
+        lambda e: e.n_missed,
+        means="not within noise, as far as it is known, and not within 15%",
+    ),
 )
-"""Of `KneeErrors` and `RegimeErrors` alike."""
+"""The columns of `KneeErrors` and of `RegimeErrors`."""
 _NO_REPLY: Column[Any] = Column(
     "no reply",
     lambda e: e.n_no_reply,
-    means="of the missed: nobody is answered in the forecast, so they have no size",
+    means="missed because the forecast has no reply; these errors have no size",
 )
 KEPT_UP = ", without points whose load generator was the limit"
-"""Ends the titles of tables of fewer points."""
+"""The end of the titles of tables of fewer points."""
 BY_SHARE = " (by the offered share; lateness at p99 was not recorded)"
-"""Ends these titles where no run says how late its load generator was."""
+"""The end of these titles if no run recorded the lateness of its load generator."""
 
 
 def knee_table(errors: Sequence[KneeErrors]) -> Table:
-    """Return by how much the load at which p99 passes a bound was missed."""
+    """Return the errors of the load at which p99 passes a bound."""
     columns: list[Column[KneeErrors]] = [
         Column("p99 passes", lambda e: time_text(e.bound_ns, trim=True), words=True),
-        Column("servers", lambda e: e.n, means="whose measured or forecast p99 passes it"),
+        Column(
+            "servers",
+            lambda e: e.n,
+            means="servers whose measured or forecast p99 passes the bound",
+        ),
         *_ERRORS,
         Column(
             "only measured",
             lambda e: e.only_measured,
-            means="servers of which only that p99 passes it at the measured rates; their error is "
-            "the least that these rates allow",
+            means="servers whose measured p99 alone passes the bound at the measured rates; "
+            'likewise "only forecast"; these errors are the least that the rates allow',
         ),
         Column("only forecast", lambda e: e.only_forecast),
     ]
     note = (
-        "The load at which p99 passes a bound, in open loops of three rates or more. Error: "
+        "The load at which p99 passes a bound, in open loops with three or more rates. Error: "
         "forecast load over measured load, minus 1; + promises too much. "
-        f"{_NOISE} Where its end is beyond the measured rates, it is unknown whether a forecast on "
-        "that side is within noise."
+        f"{_NOISE} If the noise ends beyond the measured rates, it is unknown whether a forecast "
+        "on that side is within it."
     )
     return Table.of("The knee", errors, columns, note)
 
@@ -394,7 +413,7 @@ def knee_table(errors: Sequence[KneeErrors]) -> Table:
 FIGURE_NAMES = {
     CAPACITY: "capacity",
     CPU: "CPU busy",
-    INTERRUPTS: "interrupts a request",
+    INTERRUPTS: "interrupts per request",
     "p50_ns": "p50",
     "p99_ns": "p99",
     "p999_ns": "p99.9",
@@ -402,17 +421,15 @@ FIGURE_NAMES = {
 
 
 def regime_table(errors: Sequence[RegimeErrors]) -> Table:
-    """Return the errors of all figures before, near and past the knee."""
+    """Return the errors of all metrics before, near and past the knee."""
     columns: list[Column[RegimeErrors]] = [
-        Column("figure", lambda e: FIGURE_NAMES[e.figure], words=True),
+        Column("metric", lambda e: FIGURE_NAMES[e.figure], words=True),
         Column("regime", lambda e: e.regime, words=True),
         Column("points", lambda e: e.n),
         *_ERRORS,
         *([_NO_REPLY] if any(e.n_no_reply for e in errors) else []),
     ]
-    note = (
-        f"Relative errors at loads that no fit saw, of open loops if not said otherwise. {_NOISE}"
-    )
+    note = f"Relative errors at held-out points, of open loops unless noted otherwise. {_NOISE}"
     return Table.of("Errors by regime", errors, columns, note)
 
 
@@ -420,39 +437,39 @@ Beside = Sequence[tuple[RegimeErrors, RegimeErrors]]
 
 
 def hour_table(errors: Beside) -> Table:
-    """Return the errors at calibration prices beside those at the prices of the hour."""
+    """Return the errors at calibration costs and at the costs of the hour of each run."""
     return _beside_table(
-        "Errors at calibration prices, and at those of the hour",
+        "Errors at calibration costs, and at the costs of the hour",
         errors,
         ("at calibration", "at the hour"),
-        "At the hour: calls, scans and interrupts at the prices that short benches had before and "
-        "after each run; the columns differ by these prices alone. A smaller error shows that they "
-        "explain a part of it, not how much: errors of the model may cancel.",
+        "At the hour: costs of calls, scans and interrupts as measured by short benchmarks before "
+        "and after each run. The columns differ in these costs only. A smaller error shows that "
+        "they explain a part of it, not how much: errors of the model may cancel.",
     )
 
 
 def own_gaps_table(errors: Beside) -> Table:
-    """Return the errors without the host's gaps beside those with the gaps that runs recorded."""
+    """Return the errors without the host's gaps and with the gaps that each run recorded."""
     return _beside_table(
         "Errors without the host's gaps, and with those that each run recorded",
         errors,
         ("without", "with its gaps"),
-        "With its gaps: each run simulated with the gaps of its client's CPU, and a recording of "
-        "the machine's on the server's; the columns differ by the gaps alone. A slow call of the "
-        "load generator counts as a gap, too. A smaller error shows that they explain a part of "
-        "it, not how much: errors of the model may cancel.",
+        "With its gaps: each run is simulated with the recorded gaps of its client's CPU, and with "
+        "a recording of this machine on the server's CPU. The columns differ in the gaps only. A "
+        "slow call of the load generator also counts as a gap. A smaller error shows that gaps "
+        "explain a part of it, not how much: errors of the model may cancel.",
     )
 
 
 def other_gaps_table(errors: Beside) -> Table:
-    """Return the errors with the gaps that runs recorded beside those with other runs' gaps."""
+    """Return the errors with the gaps of the run itself and with the gaps of other runs."""
     return _beside_table(
         "Errors with the gaps that each run recorded, and with those of another point's runs",
         errors,
         ("its own gaps", "other gaps"),
-        "A control. Other gaps: each run simulated with gaps that were recorded in a run of "
-        "another point. What is better with its own gaps is due to what that run recorded; what "
-        "is as good with others is due to any gaps of this machine.",
+        "A control. Other gaps: each run is simulated with gaps that a run of another point "
+        "recorded. An improvement with its own gaps only comes from that run's record; an "
+        "improvement with other gaps too comes from any gaps of this machine.",
     )
 
 
@@ -460,11 +477,11 @@ def _beside_table(title: str, errors: Beside, names: tuple[str, str], note: str)
     def columns_of(index: int, when: str) -> list[Column[tuple[RegimeErrors, RegimeErrors]]]:
         return [
             Column(f"{when}: median error", lambda pair: pair[index].median, unsigned),
-            Column("with sign", lambda pair: pair[index].signed, signed),
+            Column("median with sign", lambda pair: pair[index].signed, signed),
         ]
 
     columns: list[Column[tuple[RegimeErrors, RegimeErrors]]] = [
-        Column("figure", lambda pair: FIGURE_NAMES[pair[0].figure], words=True),
+        Column("metric", lambda pair: FIGURE_NAMES[pair[0].figure], words=True),
         Column("regime", lambda pair: pair[0].regime, words=True),
         Column("points", lambda pair: pair[0].n),
         *columns_of(0, names[0]),
@@ -474,7 +491,7 @@ def _beside_table(title: str, errors: Beside, names: tuple[str, str], note: str)
 
 
 def missing_tables(missing: Sequence[MeasuredPoint]) -> list[Table]:
-    """Return the table of the points that have no accepted repeat, if there are any."""
+    """Return the table of the points without an accepted repeat, if any."""
     columns: list[Column[MeasuredPoint]] = [
         Column("point", lambda m: m.point.label, words=True),
         Column("rejected", lambda m: m.n_rejected),
@@ -504,22 +521,24 @@ def _summary(capacity: Capacity, pairs: Sequence[RankedPair]) -> Table:
         )
         for name, value, limit in capacity.wanted
     ]
-    for aspect, people_say in ASPECTS.items():
+    for aspect, aspect_name in ASPECTS.items():
         own = [pair for pair in pairs if pair.aspect == aspect]
         if own:
             n_right = sum(pair.right for pair in own)
             verdict = "reached" if n_right == len(own) else "missed"
             rows.append(
-                (f"ranking of {people_say}", str(len(own)), f"{n_right} right", "all", verdict)
+                (f"ranking of {aspect_name}", str(len(own)), f"{n_right} right", "all", verdict)
             )
-    return Table.of_cells("Summary", ("what", "of", "value", "limit", "verdict"), rows, _SUMMARY)
+    return Table.of_cells(
+        "Summary", ("result", "points or pairs", "value", "limit", "verdict"), rows, _SUMMARY
+    )
 
 
 def _wrong(pairs: Sequence[RankedPair]) -> Table:
     columns: list[Column[RankedPair]] = [
         Column("rank of", lambda pair: ASPECTS[pair.aspect], words=True),
-        Column("measured to answer more", lambda p: p.faster.measured.point.label, words=True),
-        Column("forecast to answer more", lambda p: p.slower.measured.point.label, words=True),
+        Column("faster by measurement", lambda p: p.faster.measured.point.label, words=True),
+        Column("faster by forecast", lambda p: p.slower.measured.point.label, words=True),
     ]
     return Table.of("Ranked wrongly", pairs, columns)
 
@@ -534,5 +553,5 @@ def _size(value: float | None, unit: str) -> str:
     if value is None:
         return DASH
     if unit == "points":
-        return f"{100 * value:.1f} pts"
+        return f"{100 * value:.1f} points"
     return f"{value:.1%}" if value <= 1 else unsigned(value)

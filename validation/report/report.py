@@ -30,7 +30,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Report:
-    """What a validation found, and the files that hold it; sections in the order of folders."""
+    """The results of a validation and their files; sections in the order of the folders."""
 
     hardware: list[HardwareSection]
     noise_free: list[NoiseFreeSection]
@@ -41,7 +41,7 @@ class Report:
     overload: list[OverloadSection] = field(default_factory=list)
 
     def shown(self) -> dict[str, list[Shown]]:
-        """Return what is shown of each section, by kind."""
+        """Return the shown parts of each section, by kind."""
         return {
             "hardware": [show_hardware(section) for section in self.hardware],
             "overload": [show_overload(section) for section in self.overload],
@@ -57,7 +57,7 @@ class Report:
         return page([each for alike in shown.values() for each in alike], effects)
 
     def scores(self) -> str:
-        """Return everything that tables and figures show as JSON, for programs."""
+        """Return the values of all tables and pictures as JSON, for programs."""
         return scores_json(
             {
                 "hardware": [hardware_scores(section) for section in self.hardware],
@@ -67,13 +67,13 @@ class Report:
         )
 
     def print(self, console: Console) -> None:
-        """Print for each machine what was promised and the points, then where it is."""
+        """Print targets, results and points of each machine, then the paths of the report."""
         sections = [each for alike in self.shown().values() for each in alike]
         effects = short_effects_table(self.effects) if self.effects else None
         print_sections(console, sections, (self.html_path, self.scores_path), effects)
 
     def write(self) -> Report:
-        """Write figures, scores and, last, the page; return this report with its figures' paths."""
+        """Write pictures, scores and, last, the page; return this report with paths of pictures."""
         shown = self.shown()
         figures = write_figures(shown, self.html_path.parent / "figures")
         write_whole(self.scores_path, self.scores())
@@ -89,19 +89,19 @@ def validate(
     workers: int = 1,
     progress: Progress | None = None,
 ) -> Report:
-    """Forecast all that was measured on *machines*, compare, and write the report.
+    """Forecast every run measured on *machines*, compare, and write the report.
 
-    What was simulated is kept beside the report, for the next one.
+    Simulated runs are stored beside the report and reused by the next one.
 
     Parameters
     ----------
     machines:
-        With the profile of each. Without the runs of its fit point, the processor sharing
-        baseline has nothing to say of a machine.
+        Folders of runs, each with its profile. The processor-sharing baseline needs the runs of
+        the fit point.
     output_dir:
         Made if missing.
     draws:
-        Of a profile's costs, for the interval of each forecast of noisy runs.
+        Number of cost samples, for the interval of each forecast of noisy runs.
     workers:
         Processes to simulate in; 1: this one.
     progress:
@@ -150,5 +150,7 @@ def is_emulated(machine: MachineRuns) -> bool:
     """
     kinds = {record.steering == EMULATED for record in read_machine_runs(machine.folder).all}
     if len(kinds) > 1:
-        raise ValueError(f"{machine.folder}: runs must be emulated or not, got both in one folder")
+        raise ValueError(
+            f"{machine.folder}: must hold runs of one kind, got emulated and real runs"
+        )
     return kinds.pop()

@@ -1,16 +1,16 @@
-"""What is committed of the last validation, for the README, the documents and tests.
+"""The committed results of the last validation, for the README, the documents and tests.
 
-    dispatchsim validate ─► REPORT ─┬─► report.html
-                                    ├─► scores.json    a summary: targets, promises, effects
-                                    ├─► points.csv     every point of a real machine
-                                    └─► noise_free.png
-    points.csv ─► scores of each point ─► figures ─► closed_loop.png, open_loop.png
+    dispatchsim validate machine ─► REPORT ─┬─► report.html
+                                            ├─► scores.json    a summary: targets, promises, effects
+                                            ├─► points.csv     every point of a real machine
+                                            └─► noise_free.png
+    points.csv ─► scores of each point ─► closed_loop.png, open_loop.png
 
-`make reports` makes all reports and takes them in.
+`make reports` makes all reports and copies them here.
 
-    dispatchsim lab reported    whether the pictures are what the code makes
-        --write                 make them anew
-        --take REPORT           take all from the report in that folder
+    dispatchsim lab reported    check that the code makes the committed pictures
+        --write                 make the pictures again
+        --take REPORT           copy the results of the report in that folder
 """
 
 from __future__ import annotations
@@ -43,17 +43,19 @@ PICTURES = {
     "closed_loop.png": ("closed", closed_throughput),
     "open_loop.png": ("open", open_curves),
 }
-"""Of MACHINE: the loop whose points are drawn, and how."""
+"""The pictures of MACHINE: kind of load, and drawing function."""
 _NOISE_FREE = ("counted-linux-6.1_noise_free_curves.png", "noise_free.png")
 _BY_POINT = ("points", "knee_loads", "runs", "ledgers", "not_measured")
-"""Of a section of a report: what its page has a line of for each point or run."""
+"""Keys of a report section that hold one entry for each point or run."""
 _DIGITS = 6
 DIFFERENCE_MAX = 0.002
-"""Of a picture, as a share of full brightness: other releases of matplotlib set type otherwise."""
+"""Largest mean difference of a picture, as a share of full brightness.
+
+Other releases of matplotlib set type differently."""
 
 
 def take(report: Path, folder: Path = REPORTED) -> None:
-    """Take what is committed of the report in the folder *report* into *folder*."""
+    """Copy the committed parts of the report in the folder *report* into *folder*."""
     scores = json.loads((report / SCORES).read_text())
     rows = [row for section in scores["hardware"] for row in _rows(section)]
     table = pd.DataFrame(rows).to_csv(index=False, float_format=f"%.{_DIGITS}g")
@@ -97,7 +99,7 @@ def _rows(section: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def reported_scores(machine: str, folder: Path = REPORTED) -> list[PointScore]:
-    """Return the committed scores of all points of *machine*: what its figures show of them.
+    """Return the committed scores of all points of *machine*, as far as pictures show them.
 
     Raises
     ------
@@ -112,7 +114,7 @@ def reported_scores(machine: str, folder: Path = REPORTED) -> list[PointScore]:
 
 
 def _point_score(row: Mapping[Any, Any]) -> PointScore:
-    """Return the score in a row of the table; what no figure shows of it is made up."""
+    """Return the score in a row of the table; values that no picture shows are placeholders."""
     point = point_at(**json.loads(row["point"]))
 
     def figures_of(prefix: str, end: str = "") -> Figures:
@@ -166,7 +168,7 @@ def _point_score(row: Mapping[Any, Any]) -> PointScore:
 
 
 def made(name: str) -> bytes:
-    """Return the picture *name* as the code makes it."""
+    """Return the picture *name* made from the committed scores."""
     return drawn(name, reported_scores(MACHINE))
 
 
@@ -179,7 +181,7 @@ def drawn(name: str, scores: Sequence[PointScore]) -> bytes:
 
 
 def difference(one: bytes, other: bytes) -> float:
-    """Return how far two pictures differ in the mean over their dots, 1 if in their sizes."""
+    """Return the mean difference of two pictures over their pixels; 1 if their sizes differ."""
     first, second = (matplotlib.image.imread(io.BytesIO(picture)) for picture in (one, other))
     if first.shape != second.shape:
         return 1.0
@@ -187,9 +189,9 @@ def difference(one: bytes, other: bytes) -> float:
 
 
 def checked(*, write: bool = False) -> Iterator[tuple[Path, bool]]:
-    """Yield each committed picture, and whether it is what the code makes.
+    """Yield each committed picture, and whether the code makes the same one.
 
-    With *write* each is made anew before.
+    With *write* each picture is made again first.
     """
     for name in PICTURES:
         picture, path = made(name), REPORTED / name

@@ -1,4 +1,4 @@
-"""A report as JSON, for programs: everything that its tables and figures show; NaN is null."""
+"""A report as JSON, for programs: the values of its tables and pictures; NaN is null."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def scores_json(sections: Mapping[str, Iterable[Mapping[str, Any]]]) -> str:
 
 
 def hardware_scores(section: HardwareSection) -> dict[str, Any]:
-    """Return what was found on a real machine."""
+    """Return the results on a real machine."""
     return {
         "name": section.name,
         "provenance": section.provenance,
@@ -49,15 +49,15 @@ def hardware_scores(section: HardwareSection) -> dict[str, Any]:
 
 
 def asked_scores(scores: Sequence[PointScore]) -> dict[str, Any]:
-    """Return what a planner asks first of some points."""
+    """Return the errors that a planner needs first: of the knee, and by regime."""
     return {"knees": knee_errors(knees(scores)), "regimes": regime_errors(scores)}
 
 
 def knee_loads(scores: Sequence[PointScore]) -> list[dict[str, Any]]:
     """Return the loads at which p99 passes each bound, server by server.
 
-    Where a curve passes it beyond the measured rates, its load is the end of these, and `is_end` is
-    true.
+    Where a curve passes the bound beyond the measured rates, its load is the end of these rates and
+    `is_end` is true.
     """
     return [
         {
@@ -102,7 +102,7 @@ def point_score(entry: PointScore) -> dict[str, Any]:
 
 
 def _verdict(found: Judged | None) -> dict[str, Any] | None:
-    """Return the verdict of a value, and how it stands to the noise of repeats."""
+    """Return the verdict of a value, and whether its error is within the noise of repeats."""
     if found is None:
         return None
     noise = ONE_RUN if found.in_noise is None else "within" if found.in_noise else "outside"
@@ -110,7 +110,7 @@ def _verdict(found: Judged | None) -> dict[str, Any] | None:
 
 
 def noise_free_scores(section: NoiseFreeSection) -> dict[str, Any]:
-    """Return what was found on the target without noise."""
+    """Return the results on the target without noise."""
     return {
         "name": section.name,
         "provenance": section.provenance,
@@ -145,7 +145,7 @@ def _run_score(score: RunScore) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """Return *value* as JSON knows it: records by their fields, NaN as null."""
+    """Return *value* as plain JSON values: records by their fields, NaN as null."""
     if isinstance(value, Point):
         value = stored(value)
     elif isinstance(value, BaseModel):

@@ -1,13 +1,13 @@
-"""What does measuring buy? The same held-out runs, forecast from three profiles.
+"""The gain in accuracy from measuring: the same held-out runs, forecast from three profiles.
 
     another machine's, scaled by this one's clock, memory and crossing (seconds) ─┐
-    measure --quick (two minutes) ────────────────────────────────────────────────┼─► errors
-    measure (90 minutes) ─────────────────────────────────────────────────────────┘
+    measure machine --quick (two minutes) ────────────────────────────────────────┼─► errors
+    measure machine (90 minutes) ─────────────────────────────────────────────────┘
 
     dispatchsim lab what-measuring-buys FOLDER --quick FOLDER --borrow MACHINE
 
-A borrowed profile knows of this machine three numbers that any computer tells in seconds: how fast
-it computes, how long a step through memory takes, and the way into the kernel and back.
+A borrowed profile uses three numbers of this machine, measured in seconds: speed of computation,
+time of a memory access, and time of a kernel entry and exit.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ from ..scoring.scoring import PointScore, score
 from ..scoring.value_verdicts import middle_error, unsigned, worst
 
 SPIN, MEMORY, CROSSING = "spin", "memory", "floor"
-"""The benches whose results a borrowed profile is scaled by."""
+"""The benchmarks that scale a borrowed profile."""
 SEEDS = 2
-"""Arrivals simulated at a point: what differs here is the costs."""
+"""Arrival seeds simulated at a point; the profiles differ in costs only."""
 Progress = Callable[[int, int], None]
 
 
 class MissingBenchError(ValueError):
-    """A machine's folder lacks a bench; the message names both."""
+    """A machine's folder lacks a benchmark; the message names both."""
 
 
 class Bought(NamedTuple):
-    """The `middle_error` of the forecasts from one profile; None where nothing is scored.
+    """The `middle_error` of the forecasts from one profile; None without scored points.
 
-    Those of response times are of loads without a queue; `knee` is the shift of the load at which
-    p99 passes 20 ms; `cpu`, `p50` and `p99` are up to 80% of the capacity.
+    `cpu`, `p50` and `p99` are for loads up to 80% of the capacity, where no queue forms. `knee` is
+    the shift of the load at which p99 passes 20 ms.
     """
 
     way: str
@@ -62,18 +62,18 @@ class Bought(NamedTuple):
 
 
 def borrowed(lender: Profile, lender_micro: Path, own_micro: Path) -> Profile:
-    """Return *lender*'s profile scaled to the machine whose benches are in *own_micro*.
+    """Return *lender*'s profile, scaled to the machine whose benchmarks are in *own_micro*.
 
     Raises
     ------
     MissingBenchError
-        If one of the two files lacks a bench.
+        If one of the two files lacks a benchmark.
     """
     theirs, ours = (_prices(path) for path in (lender_micro, own_micro))
     clock = theirs[SPIN] / ours[SPIN]
-    # A change states the crossing before the clock is changed.
+    # `HardwareChange` takes the crossing at the clock before the change.
     change = HardwareChange(clock=clock, crossing_ns=ours[CROSSING] / clock_factor(clock))
-    # What a scan waits for is memory, which has no part in the clock.
+    # A scan waits for memory, whose speed does not depend on the clock.
     scan = ours[MEMORY] / theirs[MEMORY] / clock_factor(clock)
     return at_hour(changed(lender, change), HourPrices(calls=1.0, scan=scan, interrupt=1.0))
 
@@ -86,7 +86,7 @@ def _prices(path: Path) -> dict[str, float]:
             found[command].append(row.median)
     for bench, values in found.items():
         if not values:
-            raise MissingBenchError(f"{path}: must hold the bench {bench}, got none")
+            raise MissingBenchError(f"{path}: must hold the benchmark {bench}, got none")
     return {bench: statistics.median(values) for bench, values in found.items()}
 
 
@@ -105,7 +105,7 @@ def forecast_from(
         If the folder has no runs.
     """
     measured = group(read_machine_runs(folder).all)
-    # The errors of the profiles are set side by side, so they are of the same points.
+    # The errors of the profiles are compared, so they cover the same points.
     shared = [
         e
         for e in measured
@@ -124,7 +124,7 @@ def forecast_from(
 
 
 def bought(way: str, profile: Profile, scores: Sequence[PointScore]) -> Bought:
-    """Return the errors of *scores*, forecast from *profile*."""
+    """Return the errors of *scores*, which were forecast from *profile*."""
     capacities = [
         s.errors.throughput
         for s in scores
@@ -150,7 +150,7 @@ def bought(way: str, profile: Profile, scores: Sequence[PointScore]) -> Bought:
 
 
 def misses_of_scores(scores: Sequence[PointScore]) -> list[Miss]:
-    """Return the misses of *scores*: of points that no fit saw, as in a report."""
+    """Return the forecast errors of *scores* at held-out points, as in a report."""
     return [
         miss_of(
             {
@@ -178,8 +178,7 @@ def buying_table(rows: Sequence[Bought]) -> Table:
         Column("knee, 20 ms", lambda b: b.knee, unsigned),
     ]
     note = (
-        "Medians of the sizes of errors over the points that no fit has seen; beyond a factor of "
-        "two as that factor. CPU, p50 and p99: up to 80% of the capacity. Knee: how far off the "
-        "load is at which p99 passes 20 ms."
+        "Median absolute errors over held-out points; factors beyond two. CPU, p50 and p99: loads "
+        "up to 80% of the capacity. Knee: error of the load at which p99 passes 20 ms."
     )
     return Table.of("What measuring buys", rows, columns, note)

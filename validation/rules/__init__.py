@@ -1,1 +1,1 @@
-"""Rules of the kernel, set beside the simulator's: the same question to both."""
+"""Rules of the kernel, compared with the simulator's: the same question to both."""

@@ -1,10 +1,10 @@
-"""A simulated kernel on which a scene acts step by step; `run` alone lets time and programs go.
+"""A simulated kernel on which a scene acts step by step; only `run` advances time and programs.
 
     members   0 ... m-1   idle connections that the server watches
     clients   0 ... n-1   of a trace: not connected yet
 
-A scene calls what an engine calls when packets arrive and programs make system calls, so it asks
-the laws of sim/ and models/ that both engines run. Costs do not matter here.
+A scene calls the same functions as an engine does when packets arrive and programs make system
+calls, so it tests the laws of sim/ and models/ that both engines run. Costs do not matter here.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ from ...sim.tcp.closing import fin_handled, gone_handled
 from ...sim.tcp.listen_queue import enters_queue, listener_of
 
 BYTES = 100
-"""Of a request and of a reply, unless a scene says otherwise."""
+"""Default size of a request and of a reply."""
 _NO_NETWORK, _NO_FLOOD = NetworkSettings(), FloodSettings()
 _Simulates = Callable[[], Value]
 _OfRelease = Callable[[str], Value]
 
 
 class Scene(NamedTuple):
-    """The smallest run of the simulator that answers a rule as Linux of a release would.
+    """The smallest run of the simulator that tests a rule of a Linux release.
 
-    `declared`: no run, but a constant, a flag or a default of the model. That it is as on Linux
-    is no evidence.
+    `declared`: there is no run, only a constant, a flag or a default of the model. Its agreement
+    with Linux is no evidence.
     """
 
     answer: Callable[[str], Value]
@@ -60,10 +60,10 @@ class Scene(NamedTuple):
 
 
 class Scenes(dict[str, Scene]):
-    """The scenes of a module, by rule; functions join by its methods, as decorators."""
+    """The scenes of a module, by rule; its methods are decorators that add functions."""
 
     def scene(self, *rules: str, declared: bool = False) -> Callable[[_Simulates], _Simulates]:
-        """Have the function answer *rules*, of whatever release."""
+        """Register the function for *rules*, in any release."""
 
         def register(function: _Simulates) -> _Simulates:
             self.update(dict.fromkeys(rules, Scene(lambda _: function(), declared)))
@@ -72,7 +72,7 @@ class Scenes(dict[str, Scene]):
         return register
 
     def scene_of_release(self, rule: str) -> Callable[[_OfRelease], _OfRelease]:
-        """Have the function answer *rule*: it is given the kernel's release."""
+        """Register the function for *rule*; its argument is the kernel's release."""
 
         def register(function: _OfRelease) -> _OfRelease:
             self[rule] = Scene(function)
@@ -82,20 +82,20 @@ class Scenes(dict[str, Scene]):
 
 
 class NullObserver:
-    """An observer that keeps nothing; those of scenes override one of its functions."""
+    """An observer that records nothing; observers of scenes override one of its functions."""
 
     def step_ends(self, world: World, cpu: Cpu) -> None:
-        """Keep nothing of a step."""
+        """Record nothing of a step."""
 
     def went_on(self, world: World) -> None:
-        """Keep nothing of what followed it."""
+        """Record nothing of the following state."""
 
     def happened(self, world: World, kind: int, subject: int) -> None:
-        """Keep nothing of an occurrence."""
+        """Record nothing of an occurrence."""
 
 
 def _costs(mechanism: str, packet_ns: int) -> Costs:
-    """Return costs of 1 ns for each of the mechanism's own, and of *packet_ns* for a packet."""
+    """Return costs of 1 ns for each operation of the mechanism, and *packet_ns* for a packet."""
     interrupt = NO_INTERRUPT._replace(
         syn_ns=packet_ns, ack_ns=packet_ns, data_ns=packet_ns, datagram_ns=packet_ns
     )
@@ -105,10 +105,10 @@ def _costs(mechanism: str, packet_ns: int) -> Costs:
 
 
 class Bench:
-    """The kernel of a server that waits with *mechanism*, and what reaches it.
+    """The kernel of a server that waits with *mechanism*, and the packets that reach it.
 
-    Further keywords are settings of the server (`having`); *program* is what `run` runs. With a
-    *release* the rules of that kernel hold. Packets take *packet_ns* each.
+    Further keywords are settings of the server (`having`). `run` executes *program*. With a
+    *release* the rules of that kernel apply. Packets take *packet_ns* each.
     """
 
     def __init__(
@@ -152,7 +152,7 @@ class Bench:
         self.interests = self.worker.interests
 
     def run(self) -> None:
-        """Let the whole run pass, with its program and its clients."""
+        """Execute the whole run, with its program and its clients."""
         self._run.run()
 
     # ---- members ----
@@ -167,7 +167,7 @@ class Bench:
         return c if c < self.world.n_idle else c - self.world.n_idle
 
     def post(self, fd: int, what: int = READABLE) -> None:
-        """Have something happen to *fd*, and the mechanism told."""
+        """Post an event on *fd*, and notify the mechanism."""
         self.world.n_posted = 0
         post(self.world, fd, what)
         self.tell()
@@ -178,26 +178,26 @@ class Bench:
             self.post(self.fd(member))
 
     def tell(self) -> int:
-        """Tell the mechanism what was posted, as engines do; return how many workers it woke."""
+        """Notify the mechanism of posted events, as engines do; return how many workers it woke."""
         n_woken = self._run.tell()
         self.world.n_posted = 0
         return n_woken
 
     def drain(self, member: int) -> None:
-        """Read all that has arrived for *member*."""
+        """Read all data that has arrived for *member*."""
         self.world.state[self.fd(member)] &= ~READABLE
 
     # ---- calls of the server ----
 
     def do(self, steps: Iterable[int]) -> bool:
-        """Take all *steps* of a call; return False if it would sleep."""
+        """Execute all *steps* of a call; return False if it would sleep."""
         return all(step != SLEEP for step in steps)
 
     def wait(self, n_max: int = 1024) -> list[int]:
         """Return the members, or clients, that one wait reports; NONE is a listener."""
         self.world.program = self.world.program._replace(max_events=n_max)
         if not self.do(self.mechanism.wait(self.world, self.worker)):
-            self.interests.n_waiting = 0  # it is taken back: the scene goes on
+            self.interests.n_waiting = 0  # undo the wait: the scene goes on
             return []
         return [self.member(fd) for fd in self.worker.event_fd[: self.worker.n_events]]
 
@@ -205,7 +205,7 @@ class Bench:
         """Have each worker sleep in its wait, one after the other; yield its number."""
         for worker in self.world.workers:
             assert not self.do(self.mechanism.wait(self.world, worker))
-            worker.blocked = False  # the engine would have it back on its CPU
+            worker.blocked = False  # the engine would put it back on its CPU
             yield worker.number
 
     def rewatch(self, member: int, interest: int = READABLE) -> None:
@@ -223,7 +223,7 @@ class Bench:
         return self.world.n_idle + client
 
     def half_open(self, client: int) -> int:
-        """Let the SYN of *client* be answered; return the connection."""
+        """Handle the SYN of *client* with a SYN-ACK; return the connection."""
         c = self.c(client)
         self.world.stage[c] = stage.HALF_OPEN
         listener_of(self.world, c).n_half += 1
@@ -241,7 +241,7 @@ class Bench:
         return fd if fd >= 0 else "EAGAIN" if fd == NONE else "EMFILE"
 
     def accepted(self, client: int = 0) -> int:
-        """Let *client* connect and be accepted; return its descriptor, which nobody watches yet."""
+        """Let *client* connect and be accepted; return its descriptor, not watched yet."""
         self.connect(client)
         self.tell()
         fd = self.accept()

@@ -1,10 +1,10 @@
-"""Linux' rules and the simulator's, side by side: where they agree, where not, and why.
+"""Rules of Linux and of the simulator side by side: agreement, differences, and reasons.
 
     catalogue ──► question ─┬─► Linux: asked now, or kept ─┐
                             └─► simulator: a scene ────────┴─► agrees, declared, differs, ...
 
-The model has fewer words than the kernel: an end is an end, whether a read returns 0 or
-ECONNRESET, and a write that fails does so for one reason. `_WORDS` says it in the model's.
+The model distinguishes less than the kernel: an end is an end, whether a read returns 0 or
+ECONNRESET, and a failed write has one reason. `_WORDS` translates the kernel's answers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ...sim.files.tables import Column, Table, markdown
 from . import connections, cpus, waits
 
 SCENES = {**connections.SCENES, **cpus.SCENES, **waits.SCENES}
-"""By rule: how the simulator answers it."""
+"""The simulator's scene for each rule."""
 _END: Mapping[Any, Value] = {"ECONNRESET": 0}
 _FAILS: Mapping[Any, Value] = {"ECONNRESET": "fails", "EPIPE": "fails"}
 _WORDS: dict[str, Mapping[Any, Value]] = {
@@ -42,9 +42,9 @@ _NO_TRACEFS = "/sys/kernel/tracing/instances: No such file or directory"
 
 
 class Verdict(StrEnum):
-    """What follows from the two answers to a rule.
+    """The result of comparing the two answers to a rule.
 
-    DECLARED: a constant, a flag or a default of the model is what Linux answers; nothing was run.
+    DECLARED: a constant, a flag or a default of the model equals the answer of Linux; no run.
     """
 
     AGREES = "agrees"
@@ -55,7 +55,7 @@ class Verdict(StrEnum):
 
 
 class Compared(NamedTuple):
-    """A rule, what Linux answers in the model's words, what the simulator does, and why."""
+    """A rule, the answer of Linux in the model's words, the simulator's, and the reason."""
 
     rule: Rule
     linux: Answer
@@ -66,7 +66,7 @@ class Compared(NamedTuple):
 
 @functools.cache
 def differences() -> Mapping[str, Mapping[str, str]]:
-    """Return why rules differ, and why some are not modelled: by verdict's key and rule."""
+    """Return the reasons for differing or unmodelled rules, by verdict's key and rule."""
     path = Path(__file__).with_name("differences.toml")
     return tomllib.loads(path.read_text(encoding="utf-8"))
 
@@ -89,9 +89,9 @@ def compare(
     only: Collection[str] = (),
     left_out: str = LEFT_OUT,
 ) -> list[Compared]:
-    """Set the *answers* of Linux of a *release* beside the simulator's.
+    """Compare the *answers* of a Linux *release* with the simulator's.
 
-    For *only* some rules; if empty, for all. Where there is no answer, the reason is *left_out*.
+    *only* selects rules; if empty, all. *left_out* is the reason for a missing answer.
     """
     return [
         _compared(rule, release, answers.get(name, Answer(not_asked=left_out)))
@@ -118,7 +118,7 @@ def _compared(rule: Rule, release: str, linux: Answer) -> Compared:
 
 
 def _with_cure(not_asked: str) -> str:
-    """Return why a rule was not asked, with the cure where a user has one."""
+    """Return why a rule was not asked, with the remedy if there is one."""
     if not_asked == _NO_TRACEFS:
         return "tracefs is not mounted (mount -t tracefs tracefs /sys/kernel/tracing)"
     return not_asked
@@ -130,20 +130,20 @@ def _shown(value: Value | None) -> str:
 
 _RULE = Column[Compared]("Rule", lambda row: row.rule.name, words=True, whole=True)
 _LINUX = Column[Compared]("Linux", lambda row: row.linux.value, _shown, words=True)
-_OURS = Column[Compared]("Ours", lambda row: row.ours, _shown, words=True)
+_OURS = Column[Compared]("Simulator", lambda row: row.ours, _shown, words=True)
 _VERDICT = Column[Compared]("Verdict", lambda row: str(row.verdict), words=True)
 _SOURCE = Column[Compared]("Kernel", lambda row: row.rule.source, words=True, whole=True)
-_WHY = Column[Compared]("Why", lambda row: row.why, words=True)
+_WHY = Column[Compared]("Reason", lambda row: row.why, words=True)
 
 
 def rules_table(rows: Iterable[Compared], *, sources: bool = True) -> Table:
-    """Return the table of both answers to each rule; with *sources*, the lines of the kernel."""
+    """Return the table of both answers to each rule; *sources* adds the lines of the kernel."""
     columns = (_RULE, _LINUX, _OURS, _VERDICT, *(_SOURCE,) * sources)
     return Table.of("Rules of the kernel", rows, columns)
 
 
 def questions_table(rows: Iterable[Compared]) -> Table:
-    """Return the table of what is asked, what an answer consists of, and where Linux decides."""
+    """Return the table of questions, parts of an answer, and places in the kernel."""
     cells = []
     for row in rows:
         cells += [(row.rule.name, row.rule.question)]
@@ -152,34 +152,34 @@ def questions_table(rows: Iterable[Compared]) -> Table:
 
 
 def differences_table(rows: Iterable[Compared]) -> Table:
-    """Return the table of why the simulator's rules are not Linux'."""
-    return Table.of("Why they differ", rows, (_RULE, _WHY))
+    """Return the table of reasons for differences from Linux."""
+    return Table.of("Reasons for differences", rows, (_RULE, _WHY))
 
 
 def not_asked_table(rows: Iterable[Compared]) -> Table:
-    """Return the table of why rules were not asked: a row a reason, with all its rules."""
+    """Return the table of reasons for not asking rules, a row for each reason."""
     rules: dict[str, list[str]] = {}
     for row in rows:
         if row.verdict is Verdict.NOT_ASKED:
             rules.setdefault(row.why, []).append(row.rule.name)
     cells = [(why, ", ".join(names)) for why, names in rules.items()]
-    return Table.of_cells("Why not asked", ("Why", "Rules"), cells, n_words=2)
+    return Table.of_cells("Rules not asked", ("Reason", "Rules"), cells, n_words=2)
 
 
 def rules_page(rows: Sequence[Compared], release: str) -> str:
-    """Return all there is to say of each rule, as Markdown: question, source and both answers."""
+    """Return the page of all rules as Markdown: question, source and both answers."""
     parts = [f"# The kernel's rules: Linux {release} and the simulator", ""]
     parts += [markdown(families_table(rows), 2), ""]
     for row in rows:
         parts += [f"## {row.rule.name}: {row.verdict}", "", row.rule.question, ""]
         parts += [f"- Linux: `{_shown(row.linux.value)}` ({row.rule.answer})"]
-        parts += [f"- Ours: `{_shown(row.ours)}`", f"- Kernel: {row.rule.source}"]
-        parts += [f"- Why: {row.why}"] * bool(row.why) + [""]
+        parts += [f"- Simulator: `{_shown(row.ours)}`", f"- Kernel: {row.rule.source}"]
+        parts += [f"- Reason: {row.why}"] * bool(row.why) + [""]
     return "\n".join(parts)
 
 
 def families_table(rows: Iterable[Compared]) -> Table:
-    """Return how many rules of each family have which verdict."""
+    """Return the number of rules by family and verdict."""
     counts: dict[str, Counter[Verdict]] = {}
     for row in rows:
         counts.setdefault(row.rule.family, Counter())[row.verdict] += 1

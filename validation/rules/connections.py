@@ -1,4 +1,4 @@
-"""How connections begin and end, in the simulator, and TCP's timers."""
+"""Scenes of connections: begin, end, and TCP's timers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ scene, scene_of_release = SCENES.scene, SCENES.scene_of_release
 
 _FIN = ClientSettings(closing=int(Closing.FIN))
 _AWAY = NetworkSettings(delay_ns=MILLISECOND_NS)
-"""Clients so far away that a SYN-ACK is not acknowledged at once."""
+"""A link with a delay, so that a SYN-ACK is not acknowledged at once."""
 
 # ---- reads and writes ----
 
@@ -54,14 +54,14 @@ _SCRIPTS = {
     "accept_after_request_and_reset": "r z A R R",
     "accept_after_fin": "r f a R R",
 }
-"""By rule: what happens to a connection that waits to be accepted, and what calls follow."""
+"""The script of each rule: events of a connection in the accept queue, and calls."""
 
 
 def _play(script: str) -> list[Value]:
-    """Return what the calls of a *script* return that are written in capitals.
+    """Return the results of those calls of a *script* that are written in capitals.
 
-    r, f, z: a request, a FIN, a reset arrives; a, A: accept; d, R: read; W: write what was asked
-    for, if it was read.
+    r, f, z: a request, a FIN, a reset arrives; a, A: accept; d, R: read; W: write the reply, if a
+    request was read.
     """
     bench = Bench(client=_FIN)
     bench.connect(0)
@@ -170,7 +170,7 @@ def _accept_order() -> Value:
 
 
 def _closes(*, reads: bool = False, lingers: bool = False) -> Value:
-    """Return what the client reads when the server closes."""
+    """Return the result of the client's read when the server closes."""
     bench = Bench(client=_FIN)
     fd = bench.accepted()
     if not lingers:
@@ -224,7 +224,7 @@ _IDLER = Program(_never_accepts, MECHANISMS["epoll_level"])
 
 
 class _Times(NullObserver):
-    """Observer of when packets of one kind and one connection come, in whole seconds."""
+    """Observer of the arrival times of packets of one kind on one connection, in seconds."""
 
     def __init__(self, kind: int, c: int) -> None:
         self._of = (kind, c)
@@ -235,7 +235,7 @@ class _Times(NullObserver):
             self.at_ns.append(world.now_ns)
 
     def after_first(self, seconds: int) -> Value:
-        """Return when they came after the first, within so many seconds."""
+        """Return the times after the first packet, up to *seconds*."""
         after = [(at_ns - self.at_ns[0]) // SECOND_NS for at_ns in self.at_ns[1:]]
         return [at for at in after if at < seconds]
 
@@ -262,7 +262,7 @@ def _syn_to_full_queue() -> Value:
 
 
 def _half_open(backlog: int) -> Value:
-    """Return how many are half open later, of 8 that connect at once and find room for 2."""
+    """Return the later number of half-open connections, of 8 that find room for 2."""
     found: list[Value] = []
 
     def look(env: simpy.Environment, world: World) -> None:
@@ -292,8 +292,8 @@ scene("half_open_expires")(lambda: _half_open(40))
 
 @scene("syn_ack_times")
 def _syn_ack_times() -> Value:
-    # Of two that come together the last finds the queue full. It acknowledges each SYN-ACK, and
-    # sends no request.
+    # The second of two simultaneous clients finds the queue full. It acknowledges each SYN-ACK,
+    # and sends no request.
     times = _Times(occurrence.ACK, 2)
     at_ns = (0, SECOND_NS, SECOND_NS)
     bench = Bench(clients=3, at_ns=at_ns, network=_AWAY, program=_IDLER, observe=times, backlog=1)
@@ -303,7 +303,7 @@ def _syn_ack_times() -> Value:
 
 
 def _entries(*, syn_cookies: bool, backlog: int = 4, clients: int = 8) -> Bench:
-    """Return a bench after so many SYNs."""
+    """Return a bench after the SYNs of *clients*."""
     bench = Bench(network=_AWAY, backlog=backlog, clients=clients, syn_cookies=syn_cookies)
     for client in range(clients):
         syn_handled(bench.world, bench.c(client), 0)
@@ -327,7 +327,7 @@ scene("half_open_of_max_syn_backlog")(
 def _cookie_times() -> Value:
     bench = _entries(syn_cookies=True)
     assert bench.world.stage[7] == stage.BY_COOKIE
-    sent_again(bench.world, occurrence.ACK, bench.c(7))  # it was lost: no timer is set for that
+    sent_again(bench.world, occurrence.ACK, bench.c(7))  # the ACK was lost: it has no timer
     entries = bench.world.calendar.entries
     return [int(entry[0]) // SECOND_NS for entry in entries if entry[2] == occurrence.SYN_ACK_TIMER]
 
@@ -353,7 +353,7 @@ def _syn_times(release: str) -> Value:
 
 
 def _pauses(seconds: int) -> Value:
-    """Return the first pause before data is sent again, in 0.1 s, and the others' factors."""
+    """Return the first pause before data is resent, in 0.1 s, and the factors of the others."""
     bench = Bench()
     found: list[Value] = []
     at_ns, before_ns = 0, SECOND_NS // 10
@@ -379,7 +379,7 @@ def _reset_repeated() -> Value:
 
 
 def _conversing() -> Bench:
-    """Return a bench after a request that was answered at once; another one may follow."""
+    """Return a bench after a request with an immediate reply; another one may follow."""
     bench = Bench()
     fd = bench.accepted()
     bench.world.left[bench.c(0)] = 2
@@ -390,7 +390,7 @@ def _conversing() -> Bench:
 
 
 def _held_ms(make: Callable[[], Bench]) -> Value:
-    """Return after how long a reply no longer finds the acknowledgement of its request held."""
+    """Return the time after which a reply no longer carries its request's acknowledgement."""
     held_ms = 0
     while held_ms < 1000:
         bench = make()
@@ -423,7 +423,7 @@ def _ack_with_reply() -> Value:
 
 
 def _replying(reply_bytes: int, loss_millionths: int = 0, **server: Any) -> Bench:
-    """Return a bench on which a server has written a reply that goes in flights."""
+    """Return a bench on which a server has written a reply that takes several flights."""
     paths = (PathSettings(1000, loss_millionths=loss_millionths),) if loss_millionths else ()
     network = NetworkSettings(window_segments=10, paths=paths)
     bench = Bench(reply_bytes=reply_bytes, network=network, **server)

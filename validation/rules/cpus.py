@@ -1,4 +1,4 @@
-"""Which thread has a CPU, in the simulator: turns, wake-ups, softirqs and their thread, timers."""
+"""Scenes of CPU scheduling: turns, wake-ups, softirqs and their thread, timers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _COMPUTER = Program(_computes, MECHANISMS["epoll_level"])
 
 
 class _Turns(NullObserver):
-    """Observer of the turns that threads have: steps of one, with none of another in between."""
+    """Observer of the turns of threads: steps of one without another thread in between."""
 
     def __init__(self) -> None:
         self.lengths_ns: dict[int, list[int]] = {}
@@ -52,7 +52,7 @@ class _Turns(NullObserver):
 
 
 def _compete(nice: int) -> tuple[World, dict[int, list[int]]]:
-    """Have a server's thread and a process of that nice value compute; return both's turns."""
+    """Let a server's thread and a process of that nice value compute; return their turns."""
     turns = _Turns()
     bench = Bench(
         program=_COMPUTER, busy_processes=1, busy_nice=nice, observe=turns, seconds=2, clients=1
@@ -62,7 +62,7 @@ def _compete(nice: int) -> tuple[World, dict[int, list[int]]]:
 
 
 def _ticks_of_turn(nice: int, number: int) -> Value:
-    """Return how many ticks the median turn is of the thread, or with -1 of the process."""
+    """Return the median turn in ticks, of the thread or (-1) of the process."""
     world, lengths_ns = _compete(nice)
     thread = world.others[NONE].number if number == NONE else number
     return round(statistics.median_high(lengths_ns[thread]) / world.kernel.tick_ns)
@@ -80,7 +80,7 @@ def _share_of_nice() -> Value:
 
 
 class _Delays(NullObserver):
-    """Observer of how long after each of some times thread 0 has the CPU."""
+    """Observer of the delay from each given time until thread 0 has the CPU."""
 
     def __init__(self, at_ns: list[int]) -> None:
         self.delays_ns: list[int] = []
@@ -103,7 +103,7 @@ def _wakes_beside_busy() -> Value:
 
 
 class _ByInterrupts(NullObserver):
-    """Observer of how many packets interrupts had handled when their thread had handled one."""
+    """Observer of the packets that interrupts handled before ksoftirqd handled one."""
 
     def __init__(self) -> None:
         self.n_before_thread = NONE
@@ -118,9 +118,9 @@ _BURST_NS = 10 * MILLISECOND_NS
 
 
 def _burst(n: int, *, wakes: bool = False) -> tuple[World, int]:
-    """Have n datagrams come at once, and a connection with them if it *wakes* the server.
+    """Let n datagrams come at once, with a connection if it *wakes* the server.
 
-    Return the world, and how many packets the interrupt handled before their thread did.
+    Return the world, and the packets that the interrupt handled before ksoftirqd did.
     """
     seen = _ByInterrupts()
     at_ns = _BURST_NS if wakes else SECOND_NS
@@ -131,7 +131,7 @@ def _burst(n: int, *, wakes: bool = False) -> tuple[World, int]:
 
 
 scene("softirq_in_one_go")(lambda: _burst(1000)[1])
-# The thread that wakes up ends a softirq after its first round.
+# A woken thread ends a softirq after its first round.
 scene("softirq_weight", "softirq_poll")(lambda: _burst(1000, wakes=True)[1])
 scene("softirq_rounds")(lambda: _burst(1000)[1] // _burst(1000, wakes=True)[1])
 
@@ -149,7 +149,7 @@ def _queue_overflows() -> Value:
 
 @functools.cache
 def _flooded() -> tuple[World, int]:
-    """Have a packet of 3 us come each 2 us, beside a process that computes; return as `_burst`."""
+    """Let a packet of 3 us come each 2 us beside a computing process; return as `_burst`."""
     seen = _ByInterrupts()
     flood = FloodSettings(
         200 * MICROSECOND_NS, burst=100, is_poisson=False, until_ns=40 * MILLISECOND_NS

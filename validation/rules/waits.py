@@ -1,4 +1,4 @@
-"""What waits report, in the simulator: scans, epoll, signals, io_uring, and who wakes first."""
+"""Scenes of waits: scans, epoll, signals, io_uring, and the order of wake-ups."""
 
 from __future__ import annotations
 
@@ -37,15 +37,16 @@ _SCRIPTS = {
     "epoll_edge_once": ("epoll_edge", "+0 e e +0 e"),
     "epoll_edge_two_arrivals": ("epoll_edge", "+00 e e"),
 }
-"""By rule: a mechanism that watches six members for reading, and what happens (`_play`)."""
+"""The mechanism of each rule, which watches six members for reading, and its script."""
 
 
 def _play(mechanism: str, script: str) -> list[Value]:
-    """Return what the waits of a *script* report.
+    """Return the results of the waits of a *script*.
 
-    +312: data arrives for members 3, 1 and 2; -1: member 1 is read empty; x1: it is watched no
-    longer; m0: it is watched for reading anew (EPOLL_CTL_MOD); w, w2: a wait of all, of two at
-    most; W: the same as part of one list; n: how many a wait reports; e: an edge-triggered one.
+    +312: data arrives for members 3, 1 and 2; -1: member 1 is read until empty; x1: it is no longer
+    watched; m0: it is watched for reading again (EPOLL_CTL_MOD); w, w2: a wait for all, for at most
+    two; W: the same as part of one list; n: number that a wait reports; e: that of an
+    edge-triggered wait.
     """
     bench = Bench(mechanism, members=6)
     found: list[Value] = []
@@ -72,7 +73,7 @@ def _play(mechanism: str, script: str) -> list[Value]:
 
 
 def _notices(bench: Bench) -> int:
-    """Return how many events one edge-triggered epoll_wait reports."""
+    """Return the number of events that one edge-triggered epoll_wait reports."""
     bench.do(wait_for_notices(bench.world, bench.worker, False))
     return bench.worker.n_notices
 
@@ -107,7 +108,7 @@ def _poll_listener() -> Value:
 
 
 def _registered(ready: int, *, busy: bool) -> int:
-    """Return how many wait-queue entries a poll of 512 makes, of which one is *ready*."""
+    """Return the wait-queue entries of a poll of 512 descriptors, one of them *ready*."""
     bench = Bench("poll", members=512, busy=busy)
     bench.arrive(ready)
     bench.wait()
@@ -125,13 +126,13 @@ def _poll_no_wait() -> Value:
 
 
 def _ends_waits(mechanism: str, end: Callable[[Bench], None]) -> Value:
-    """Return whether an end ends a wait to read, and one to write with a full send buffer."""
+    """Return whether an end wakes a wait to read, and a wait to write with a full send buffer."""
     found: list[Value] = []
     for interest in (READABLE, WRITABLE):
         bench = Bench(mechanism)
         fd = bench.watched(interest=interest)
         bench.world.state[fd] &= ~WRITABLE
-        bench.wait()  # an entry for the room that there was is on the ready list still
+        bench.wait()  # the ready list still has an entry for the earlier room
         end(bench)
         found.append(len(bench.wait()) > 0)
     return found
@@ -150,7 +151,7 @@ scene("epoll_after_reset")(lambda: _ends_waits("epoll_level", Bench.reset))
 def _during_scan() -> Value:
     bench = Bench(members=6)
     bench.arrive(0, 1)
-    # The second step is the time of the batch: it has been taken, and the call goes on.
+    # The second step is the time of the batch: the batch is fixed, and the call goes on.
     steps = iter(bench.mechanism.wait(bench.world, bench.worker))
     next(steps)
     next(steps)
@@ -238,7 +239,7 @@ def _nobody_waits() -> Value:
     return found
 
 
-# ---- who wakes first ----
+# ---- order of wake-ups ----
 
 
 @scene("wake_one_set")
@@ -256,7 +257,7 @@ def _newly_woken(bench: Bench, member: int) -> list[int]:
 
 
 def _wakes_by_connections(bench: Bench, n: int) -> Value:
-    """Return which workers *n* connections wake, in order."""
+    """Return the workers that *n* connections wake, in order."""
     found: list[Value] = []
     for client in range(n):
         before = [worker.woken for worker in bench.world.workers]
@@ -284,7 +285,7 @@ def _wake_accept() -> Value:
 
 
 def _queued(bench: Bench) -> list[Value]:
-    """Take all that is queued: SIGIO first, then members; 0 is the listener where there is none."""
+    """Take all queued signals: SIGIO first, then members; the listener is 0."""
     queue = queue_of(bench.interests)
     found: list[Value] = ["SIGIO"] if queue.sigio else []
     queue.sigio = False
@@ -300,7 +301,7 @@ def _signals(*arrivals: int, room: int = 100, elsewhere: int = 0) -> list[Value]
 
 
 def _by_numbers(mechanism: str) -> Bench:
-    """Return a bench of which members with an even number have the lower of two signal numbers."""
+    """Return a bench whose even members have the lower of two signal numbers."""
     bench = Bench(mechanism, members=5, signal_queue=100, signal_numbers=2)
     shift = bench.fd(0) % 2
     bench.arrive(*(member + shift for member in (3, 1, 2, 0)))
@@ -316,7 +317,7 @@ def _order_of_numbers() -> Value:
 @scene("signalfd_batch")
 def _signalfd_batch() -> Value:
     bench = _by_numbers("signalfd")
-    # The listener was accepted from until there was nothing.
+    # The listener was accepted from until EAGAIN.
     bench.mechanism.blocked(bench.world, bench.interests, bench.worker.listener_fd, READABLE)
     return [found - bench.fd(0) % 2 for found in bench.wait()]
 
@@ -403,7 +404,7 @@ def _flush() -> Value:
 
 
 def _submitted(bench: Bench, *fds: int) -> list[int]:
-    """Submit what is next for *fds*, call once, and return whose completions it reports."""
+    """Submit the next operations of *fds*, call once, and return the descriptors it reports."""
     for fd in fds:
         submit(bench.worker, fd)
     return bench.wait()
@@ -463,13 +464,13 @@ def _receive_after_reset() -> Value:
     bench.request()
     bench.reset()
     _submitted(bench, fd)
-    # The server sees a request that is to be answered, or an end.
+    # The server sees a request to reply to, or an end.
     first = BYTES if bench.world.unsent[bench.c(0)] > 0 else 0
     return [first, bench.read(fd)]
 
 
 def _accepts(bench: Bench) -> list[Value]:
-    """Return what one call of an armed accept completes with."""
+    """Return the completions of one call with an armed accept."""
     completed = bench.wait()
     words = (
         ("accepted", "more") if member >= 0 else ("EMFILE", "the last") for member in completed

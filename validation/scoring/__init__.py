@@ -1,1 +1,1 @@
-"""Errors of forecasts: by point, by ranking, as allowance for the next one."""
+"""Errors of forecasts: by point, by ranking, and as an allowance for the next forecast."""

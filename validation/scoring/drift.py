@@ -1,13 +1,13 @@
-"""How a machine drifted during a campaign, and what is left of it relative to the neighbours.
+"""Drift of a machine during a campaign, and the noise that remains after correcting for it.
 
-    around ─► run ─► around       a reply took r ns at the reference point beside this run, and
-                                  R ns in the median of the campaign: the machine was r / R as slow
+    around ─► run ─► around       a reply at the reference point took r ns around this run and
+                                  R ns in the median of the campaign: it was slower by r / R
 
-    raw        replies a second of repeats scatter by what the machine did meanwhile, too
-    relative   replies a second x r / R: as if it had always been as fast
+    raw        replies per second; the scatter of repeats includes drift of the machine
+    relative   replies per second x r / R: corrected to constant speed
 
-If the relative figures scatter less, drift was most of the noise; if not, drift is faster than a
-run lasts, or a neighbour's run is as noisy as the run itself.
+If the relative values scatter less, drift was most of the noise. If not, drift is faster than a
+run, or the reference run is as noisy as the run itself.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from ..forecast.hour_prices import prices_beside
 
 
 class Drift(NamedTuple):
-    """How far the prices beside runs went, each over its median in the campaign.
+    """The range of the costs measured around runs, over their median in the campaign.
 
-    `low` and `high` are the tenth and the ninetieth percentile, over all runs.
+    `low` and `high` are the 10th and the 90th percentile over all runs.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Drift(NamedTuple):
 
 
 def drifts(runs: Iterable[RunRecord]) -> list[Drift]:
-    """Return how far each price went during a campaign; none without prices."""
+    """Return the range of each cost during a campaign; empty without measured costs."""
     found: dict[str, list[float]] = {}
     for run in runs:
         for name, price_ns in prices_beside(run).items():
@@ -50,9 +50,9 @@ def drifts(runs: Iterable[RunRecord]) -> list[Drift]:
 
 
 def scatter_of(runs: Iterable[RunRecord]) -> Scatter | None:
-    """Return how repeats of closed loops, which are as fast as the server, scatter.
+    """Return the scatter of repeats of closed loops, where the server limits the rate.
 
-    None without reference runs beside them.
+    None without reference runs around them.
     """
     usable = [
         run
@@ -66,18 +66,20 @@ def scatter_of(runs: Iterable[RunRecord]) -> Scatter | None:
 
 
 def drift_table(found: Sequence[Drift], scattered: Scatter | None) -> Table:
-    """Return the table of *found*, and below it what is left of the noise of repeats."""
+    """Return the table of *found*; its note has the noise of repeats, raw and corrected."""
     columns: list[Column[Drift]] = [
-        Column("beside each run", lambda d: d.name, words=True),
+        Column("around each run", lambda d: d.name, words=True),
         Column("runs", lambda d: d.n),
         Column("p10 over median", lambda d: d.low, "{:.2f}".format),
         Column("p90 over median", lambda d: d.high, "{:.2f}".format),
     ]
-    note = "Prices of short benches and of a reply at the reference point, during the campaign."
+    note = (
+        "Costs from short benchmarks, and of a reply at the reference point, during the campaign."
+    )
     if scattered is not None:
         note += (
             f" Replies/s of repeats scatter by {share_text(scattered.raw)} (median over "
             f"{scattered.n_points} closed loops), and by {share_text(scattered.relative)} relative "
-            "to the reference runs beside them."
+            "to the reference runs around them."
         )
-    return Table.of("How the machine drifted", found, columns, note)
+    return Table.of("Drift of the machine", found, columns, note)

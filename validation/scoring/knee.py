@@ -1,12 +1,12 @@
 """The knee: the load at which p99 passes a bound, measured and forecast.
 
-    p99 │            / measured      the shift is how much further the forecast's load is
-        │ ─ ─ ─ ─ ─ x─ ─o ─ ─ bound  than the measured one: what a planner who trusted the
-        │ ________/ __/ forecast     forecast would have been wrong by
+    p99 │            / measured      the shift is the forecast load over the measured load,
+        │ ─ ─ ─ ─ ─ x─ ─o ─ ─ bound  minus 1: the error of a planner who relied on the
+        │ ________/ __/ forecast     forecast
         └────────────────── load
 
-A curve is of one server in open loops, at three rates or more; between them it is a line in the
-logarithm of p99.
+A curve covers one server in open loops at three or more rates. Between rates the logarithm of p99
+is interpolated linearly.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ from .value_verdicts import WITHIN, ErrorSummary, Judged, judge
 
 BOUNDS_NS = tuple(n * MILLISECOND_NS for n in (1, 5, 20, 50))
 PUBLISHED_BOUND_NS = 20 * MILLISECOND_NS
-"""Of the knee among a machine's published errors."""
+"""The bound of the knee among a machine's published errors."""
 _RATES_MIN = 3
 _ANY_RATE_PER_S = 1_000.0
 _NAN = float("nan")
 Curve = Sequence[tuple[float, float]]
-"""A response time in ns by connections a second, ascending."""
+"""Response time in ns by connections per second, ascending."""
 
 
 class Knee(NamedTuple):
-    """Where p99 of one server passes `bound_ns`, in connections a second.
+    """The load at which p99 of one server passes `bound_ns`, in connections per second.
 
-    None is beyond the rates that were measured.
+    None stands for a load beyond the measured rates.
 
     Attributes
     ----------
     server:
         A point of its curve; its rate is arbitrary.
     low_per_s, high_per_s:
-        The interval of the measured one over repeats; NaN without repeats, None for an end beyond
-        the rates that were measured.
+        The interval of the measured load over repeats; NaN without repeats, None for an end beyond
+        the measured rates.
     measured_end_per_s, forecast_end_per_s:
-        The end of the rates beyond which each curve passes, if it does not between them.
+        The end of the rates beyond which each curve passes the bound, if not between them.
     """
 
     server: Point
@@ -60,15 +60,15 @@ class Knee(NamedTuple):
 
     @property
     def least_shift(self) -> float | None:
-        """The shift, or its least size where a curve passes beyond the rates; None: unknown."""
+        """The shift, or its least size if a curve passes beyond the rates; None: unknown."""
         measured, forecast = self.loads_per_s
         if self.is_end and measured == forecast:
-            return None  # both are beyond the same end
+            return None  # both loads are beyond the same end
         return forecast / measured - 1
 
     @property
     def loads_per_s(self) -> tuple[float, float]:
-        """The measured and the forecast load, or the end of the rates beyond which each is."""
+        """The measured and the forecast load; for a load beyond the rates, their end."""
         measured, forecast = self.measured_per_s, self.forecast_per_s
         return (
             self.measured_end_per_s if measured is None else measured,
@@ -82,17 +82,17 @@ class Knee(NamedTuple):
 
     @property
     def shift(self) -> float | None:
-        """How much further the forecast's knee is, relative to the measured one."""
+        """The forecast load over the measured load, minus 1."""
         return None if self.judged is None else self.judged.error
 
     @property
     def judged(self) -> Judged | None:
-        """The shift and its verdict; None where one of the curves does not pass the bound."""
+        """The shift and its verdict; None if one of the curves does not pass the bound."""
         if self.measured_per_s is None or self.forecast_per_s is None:
             return None
         is_lower = self.forecast_per_s < self.measured_per_s
         is_higher = self.forecast_per_s > self.measured_per_s
-        # An end beyond the rates that were measured is open: on its side all would be in the noise.
+        # An interval end beyond the measured rates is open: any load on that side is in the noise.
         if (is_lower and self.low_per_s is None) or (is_higher and self.high_per_s is None):
             return judge(self.measured_per_s, self.forecast_per_s, (_NAN, _NAN))
         low = 0.0 if self.low_per_s is None else self.low_per_s
@@ -101,7 +101,7 @@ class Knee(NamedTuple):
 
 
 def knees(scores: Iterable[PointScore], bounds_ns: Sequence[int] = BOUNDS_NS) -> list[Knee]:
-    """Return the knees of all servers of *scores* with open loops at three rates or more."""
+    """Return the knees of all servers of *scores* with open loops at three or more rates."""
     curves: dict[Point, list[PointScore]] = defaultdict(list)
     for entry in scores:
         point = entry.measured.point
@@ -139,23 +139,23 @@ def knees(scores: Iterable[PointScore], bounds_ns: Sequence[int] = BOUNDS_NS) ->
 
 
 def _answered_ns(entry: PointScore) -> float:
-    """Return the forecast's p99; infinite where nobody is answered."""
+    """Return the forecast's p99; infinite without replies."""
     p99_ns = entry.forecast.central.p99_ns
     return math.inf if math.isnan(p99_ns) else p99_ns
 
 
 def _end(curve: Curve, bound_ns: float) -> float:
-    """Return the end of the rates beyond which *curve* passes *bound_ns*, if not between them."""
+    """Return the end of the rates beyond which *curve* passes *bound_ns*."""
     return curve[0 if curve[0][1] >= bound_ns else -1][0]
 
 
 def noise(curve: Curve, bound_ns: float) -> float | None:
-    """Return the `crossing` of an end of the repeats' interval; NaN where a point has one run."""
+    """Return the `crossing` of an end of the repeats' interval; NaN if a point has one run."""
     return _NAN if any(math.isnan(value) for _, value in curve) else crossing(curve, bound_ns)
 
 
 def crossing(curve: Curve, bound_ns: float) -> float | None:
-    """Return the load at which *curve* first passes *bound_ns* upwards; None if it does not.
+    """Return the load at which *curve* first rises above *bound_ns*; None if it does not.
 
     >>> crossing([(1000.0, 1e6), (2000.0, 1e8)], 1e7)
     1500.0
@@ -171,11 +171,11 @@ def crossing(curve: Curve, bound_ns: float) -> float | None:
 
 @dataclass(frozen=True, kw_only=True)
 class KneeErrors(ErrorSummary):
-    """The shifts of all servers of which a curve passes one bound.
+    """The shifts of all servers with a curve that passes one bound.
 
-    `only_measured` and `only_forecast` are the servers of which one curve alone passes it within
-    the rates that were measured. Sizes count them with the least shift that these rates allow. They
-    are missed if that is beyond `WITHIN`, and unknown otherwise.
+    `only_measured` and `only_forecast` count the servers with one curve only that passes the bound
+    within the measured rates. They enter with the least shift that these rates allow: missed if it
+    is beyond `WITHIN`, else unknown.
     """
 
     bound_ns: int
@@ -184,7 +184,7 @@ class KneeErrors(ErrorSummary):
 
 
 def knee_errors(found: Sequence[Knee]) -> list[KneeErrors]:
-    """Return the errors of *found* at each bound; those at which nothing crosses are left out."""
+    """Return the errors of *found* at each bound that a curve crosses."""
     rows = []
     for bound_ns in dict.fromkeys(knee.bound_ns for knee in found):
         own = [knee for knee in found if knee.bound_ns == bound_ns]

@@ -1,21 +1,20 @@
-"""By how much forecasts of a machine missed what it did: the allowance for what no cost knows.
+"""Forecast errors of a machine, and the allowance for model errors that they give.
 
     held-out runs ─► measured / forecast, point by point ─► misses/PROFILE.json
-                     ─► quantiles, of points as busy ─► an interval for the next forecast
+                     ─► quantiles over points as busy ─► an interval for the next forecast
 
-Draws of the costs say what the calibration leaves open; that the model itself is wrong, they do
-not. How wrong it was at points which no fit has seen tells how wrong it may be at the next one, if
-that is of their kind: then an interval made so holds with the probability that it says, whatever
-the misses are distributed like. Whether it does is measured here with each mechanism left out in
-turn, so that no interval has seen its own mechanism. The load at which p99 passes a bound is
-missed, too: once for each bound and server that was measured at three rates or more. Of five to
-eighteen such loads the interval is of their mean and spread, as if they were normal.
+Cost samples show the uncertainty of the calibration, not errors of the model itself. Errors at
+held-out points bound the error at a new point of the same kind: the interval then has its nominal
+probability for any distribution of errors. The coverage is measured here with each mechanism left
+out in turn, so that no interval uses its own mechanism. The load at which p99 passes a bound also
+has an error, for each bound and each server measured at three or more rates. From five to eighteen
+such loads the interval is made of their mean and spread, as if they were normal.
 
 Sources: Vovk, Gammerman and Shafer 2005, "Algorithmic Learning in a Random World", §2 (conformal
 prediction); Barber et al. 2021, "Predictive inference with the jackknife+" (leaving out in turn).
 
-    dispatchsim lab misses             coverage of the shipped ones
-    dispatchsim lab misses SCORES      write those of a scores.json
+    dispatchsim lab forecast-errors             coverage of the shipped errors
+    dispatchsim lab forecast-errors SCORES      write the errors of a scores.json
 """
 
 from __future__ import annotations
@@ -37,14 +36,14 @@ from ...sim.output_analysis.interval import prediction_interval
 
 FORMAT = "dispatchsim-misses/3"
 BUSY = 0.85
-"""Utilisation, as forecast, from which on a point is near or past its capacity."""
+"""Forecast utilisation from which on a point is near or past its capacity."""
 LEVEL = 0.9
 _KNEES_LEAST = 5
-"""For mean and spread: of fewer, Student's t is wider than anybody can use."""
+"""Least number for mean and spread: with fewer, Student's t gives uselessly wide intervals."""
 _BOUND_FACTOR_MOST = 3.0
-"""Between a bound on p99 and the one whose past errors are taken for it."""
+"""Largest factor between a bound on p99 and the scored bound whose errors are used for it."""
 QUICK, BORROWED = ".quick", ".borrowed"
-"""Ends of the names of profiles that were measured quickly, or scaled from another machine's."""
+"""Name endings of profiles that were measured quickly, or scaled from another machine's."""
 
 
 FIGURES = {
@@ -53,18 +52,18 @@ FIGURES = {
     "p50_answered_ns": "p50_ns",
     "p99_answered_ns": "p99_ns",
 }
-"""The metrics that are missed (scenario/metrics.py), and their names in reports and files."""
+"""The metrics with recorded errors (scenario/metrics.py), and their names in reports and files."""
 
 
 class Miss(NamedTuple):
-    """A measured point beside its forecast.
+    """The forecast errors of a measured point.
 
     Attributes
     ----------
     mechanism, utilisation:
-        Of the point; the utilisation is that of the forecast.
+        The point's mechanism, and the forecast utilisation.
     of:
-        By metric: the logarithm of measured over forecast.
+        The logarithm of measured over forecast, by metric.
     """
 
     mechanism: str
@@ -73,14 +72,14 @@ class Miss(NamedTuple):
 
     @property
     def is_busy(self) -> bool:
-        """Whether the forecast was of a server near or past its capacity."""
+        """Whether the forecast server was near or past its capacity."""
         return self.utilisation >= BUSY
 
 
 class KneeMiss(NamedTuple):
     """The load at which p99 of one server passes a bound, measured and forecast.
 
-    With `is_end` one of both is the end of the measured rates, beyond which it passes.
+    With `is_end` one of both loads is the end of the measured rates: the curve passes beyond it.
     """
 
     mechanism: str
@@ -91,14 +90,14 @@ class KneeMiss(NamedTuple):
 
     @property
     def error(self) -> float:
-        """The logarithm of measured over forecast; how large it is at least, with `is_end`."""
+        """The logarithm of measured over forecast; with `is_end` its least size."""
         return math.log(self.measured_per_s / self.forecast_per_s)
 
 
 class Known(NamedTuple):
-    """The misses to count with: of points, and of knees.
+    """The forecast errors to allow for: of points, and of knees.
 
-    `other_knees` are those of other machines, for one that has none of its own.
+    `other_knees` are those of other machines, for a machine without its own.
     """
 
     points: Sequence[Miss] = ()
@@ -107,7 +106,7 @@ class Known(NamedTuple):
 
 
 class Allowance(NamedTuple):
-    """What to add to a forecast, as a `Miss` states it; and of how many misses it is.
+    """The interval of further forecast errors, in the logarithms of a `Miss`, and their number.
 
     `middle` is their median: a forecast is centred on it.
     """
@@ -119,9 +118,9 @@ class Allowance(NamedTuple):
 
 
 def allowance(misses: Iterable[Miss], figure: str, level: float = LEVEL) -> Allowance | None:
-    """Return between what a further miss of *figure* lies with *level*, if it is of their kind.
+    """Return the interval that holds a further error of the metric with probability *level*.
 
-    None if there are too few for that level: it takes 2 / (1 - level) - 1 of them.
+    None if there are too few errors: it takes 2 / (1 - level) - 1 of them.
     """
     return _ranked([miss.of[figure] for miss in misses if figure in miss.of], level)
 
@@ -136,9 +135,9 @@ def _ranked(values: Iterable[float], level: float) -> Allowance | None:
 
 
 class KneeAllowance(NamedTuple):
-    """The `Allowance` for the load at which p99 passes `bound_ns`; whether of all machines.
+    """The `Allowance` for the load at which p99 passes `bound_ns`, and whether of all machines.
 
-    `n_least` says how many of the errors are only known to be at least so large.
+    `n_least` is the number of errors of which only a least size is known.
     """
 
     allowed: Allowance
@@ -150,10 +149,10 @@ class KneeAllowance(NamedTuple):
 def knee_allowance(known: Known, bound_ns: float, level: float = LEVEL) -> KneeAllowance | None:
     """Return the interval of the error of a further load at which p99 passes *bound_ns*.
 
-    It is of the nearest bound that was scored, by the ranks of the machine's own knees; of five to
-    eighteen, by their mean and spread (`prediction_interval`). A machine that was never validated
-    has the ranks of all others'. None if there are too few, or that bound is another by more than a
-    factor of three. A knee that `is_end` counts with the least size of its error.
+    It uses the nearest scored bound and the ranks of the machine's own knees; with five to eighteen
+    of them, their mean and spread (`prediction_interval`). A machine without a validation uses the
+    ranks of all other machines. None if there are too few knees, or if the nearest scored bound
+    differs by more than a factor of three. A knee that `is_end` counts with its least error.
     """
     bounds_ns = {knee.bound_ns for knee in known.knees or known.other_knees}
     if not bounds_ns:
@@ -174,7 +173,7 @@ def knee_allowance(known: Known, bound_ns: float, level: float = LEVEL) -> KneeA
 
 
 def coverage(misses: Sequence[Miss], figure: str, level: float = LEVEL) -> tuple[int, int]:
-    """Return how many points lie in the interval of the other mechanisms' misses, of how many."""
+    """Return (points inside, points): inside the interval of the other mechanisms' errors."""
     inside = total = 0
     for mechanism in dict.fromkeys(m.mechanism for m in misses):
         own = [m for m in misses if m.mechanism == mechanism]
@@ -187,7 +186,7 @@ def coverage(misses: Sequence[Miss], figure: str, level: float = LEVEL) -> tuple
 def coverage_by(
     others: Sequence[Miss], misses: Sequence[Miss], figure: str, level: float = LEVEL
 ) -> tuple[int, int]:
-    """Return how many of *misses* lie in the interval of the *others*, of how many."""
+    """Return (points inside, points): inside the interval of the errors of the *others*."""
     inside = total = 0
     for busy in (True, False):
         allowed = allowance([m for m in others if m.is_busy == busy], figure, level)
@@ -199,7 +198,7 @@ def coverage_by(
 
 
 def knee_coverage(knees: Sequence[KneeMiss], level: float = LEVEL) -> tuple[int, int]:
-    """Return how many knees lie in the interval of the other mechanisms' knees, of how many."""
+    """Return (knees inside, knees): inside the interval of the other mechanisms' knees."""
     inside = total = 0
     for knee in knees:
         others = [each for each in knees if each.mechanism != knee.mechanism]
@@ -211,9 +210,9 @@ def knee_coverage(knees: Sequence[KneeMiss], level: float = LEVEL) -> tuple[int,
 def knee_coverage_by(
     known: Known, knees: Sequence[KneeMiss], level: float = LEVEL
 ) -> tuple[int, int]:
-    """Return how many *knees* lie in the interval of those that are *known*, of how many.
+    """Return (knees inside, knees): *knees* inside the interval of the *known* ones.
 
-    An error whose least size is inside may be outside, so it counts as neither.
+    An error whose least size is inside may itself be outside, so it is not counted.
     """
     inside = total = 0
     for knee in knees:
@@ -226,9 +225,9 @@ def knee_coverage_by(
 
 
 def misses_of(scores: Mapping[str, Any]) -> dict[str, list[Miss]]:
-    """Return the misses in a report's scores, by profile: points that no fit has seen.
+    """Return the forecast errors at held-out points of a report's scores, by profile.
 
-    Those at which the load generator was the limit are no misses of a forecast, and left out.
+    Points at which the load generator was the limit are left out: the forecast is not in error.
     """
     return {
         section["name"]: [
@@ -241,7 +240,7 @@ def misses_of(scores: Mapping[str, Any]) -> dict[str, list[Miss]]:
 
 
 def miss_of(entry: Mapping[str, Any]) -> Miss:
-    """Return the miss at a point of a report's scores."""
+    """Return the forecast errors at a point of a report's scores."""
     measured, forecast = entry["measured"]["median"], entry["forecast"]["central"]
     of = {}
     for figure, reported in FIGURES.items():
@@ -249,19 +248,19 @@ def miss_of(entry: Mapping[str, Any]) -> Miss:
         if ours is None or theirs is None:
             continue
         if figure == "throughput_per_s" and entry["role"] == "offered":
-            continue  # both delivered what was offered, which says nothing of either
+            continue  # both delivered the offered load, so their throughput shows nothing
         if ours > 0 and theirs > 0:
             of[figure] = round(math.log(theirs / ours), 6)
     return Miss(entry["point"]["mechanism"], round(forecast["cpu_busy"], 6), of)
 
 
 def knee_misses(knees: Sequence[Mapping[str, Any]]) -> list[KneeMiss]:
-    """Return the misses of *knees* as a report's scores have them (scores_json.py, `knee_loads`).
+    """Return the errors of *knees* in a report's scores (scores_json.py, `knee_loads`).
 
     Raises
     ------
     KeyError, TypeError, ValueError
-        If they are of another format.
+        If they have another format.
     """
     if not all(knee[load] > 0 for knee in knees for load in ("measured_per_s", "forecast_per_s")):
         raise ValueError("loads of knees must be above 0")
@@ -278,18 +277,18 @@ def knee_misses(knees: Sequence[Mapping[str, Any]]) -> list[KneeMiss]:
 
 
 def read_misses(profile: str) -> Known:
-    """Return the shipped misses of the machine of *profile*; none if it was never validated."""
+    """Return the shipped forecast errors of the machine of *profile*; empty if not validated."""
     path = MISSES_FOLDER / f"{profile}.json"
     return read_file(path) if path.is_file() else Known()
 
 
 def read_file(path: Path) -> Known:
-    """Return the misses in a file.
+    """Return the forecast errors in a file.
 
     Raises
     ------
     ProfileError
-        If it is none of this format.
+        If the file has another format.
     """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -305,11 +304,11 @@ def read_file(path: Path) -> Known:
         ]
         return Known(points, knee_misses(content["knees"]))
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ProfileError(f"{path}: must be a file of misses, got {error}") from None
+        raise ProfileError(f"{path}: must be a file of forecast errors, got {error}") from None
 
 
 def shipped_misses() -> dict[str, Known]:
-    """Return all shipped misses of profiles that were measured in full, by profile."""
+    """Return the shipped forecast errors of all profiles that were measured in full, by profile."""
     return {
         path.stem: read_file(path)
         for path in sorted(MISSES_FOLDER.glob("*.json"))
@@ -333,11 +332,11 @@ def _of_kind(kind: str) -> Known:
 def misses_for(
     profile: Profile, given: Sequence[Miss] | Known | None = None
 ) -> tuple[Known, list[str]]:
-    """Return the misses to count with in a forecast by *profile*, and what to know of them.
+    """Return the forecast errors to allow for in a forecast by *profile*, and notices about them.
 
-    Those *given*, or else the shipped ones of its machine; of a machine that was never validated
-    those of all others. A profile that was measured quickly, or scaled from another machine's, has
-    those of such profiles.
+    They are those *given*, or else the shipped ones of its machine, or of all other machines if it
+    was never validated. A profile that was measured quickly, or scaled from another machine's, uses
+    the errors of such profiles.
     """
     if given is not None:
         return given if isinstance(given, Known) else Known(given), []
@@ -346,21 +345,21 @@ def misses_for(
     own = read_misses(measured)
     if profile.machine.get(MEASURED) == QUICKLY and (quick := _of_kind(QUICK)).points:
         return quick, [
-            f"{profile.name} was measured quickly: past misses are those of such profiles"
+            f"{profile.name} was measured quickly: past errors are those of such profiles"
         ]
     if measured != profile.name and (scaled := _of_kind(BORROWED)).points:
         return scaled, [
-            f"nobody has measured such hardware: past misses are those of profiles scaled from "
-            f"another machine's, as this one is from {measured}"
+            f"this hardware was not measured: the profile is scaled from {measured}, and past "
+            "errors are those of such profiles"
         ]
     if own.points and measured != profile.name:
-        return own, [f"nobody has measured such hardware: past misses are those of {measured}"]
+        return own, [f"this hardware was not measured: past errors are those of {measured}"]
     if own.points:
         return own, []
     return pooled, [
-        f"past misses are those of other machines: no forecast of {profile.name} was ever set "
-        f"beside measured runs (`dispatchsim validate` measures its own), and an interval made of "
-        f"them may hold far less than {LEVEL:.0%}"
+        f"no forecast of {profile.name} was compared with measured runs (`dispatchsim validate "
+        f"machine` does it): past errors are those of other machines, and the interval may hold "
+        f"far less than {LEVEL:.0%}"
     ]
 
 
@@ -372,7 +371,7 @@ def write_misses(
     knees: Sequence[KneeMiss] = (),
     errors: MachineErrors | None = None,
 ) -> Path:
-    """Write the misses of a machine, and its published errors if they are known; return where."""
+    """Write the errors of forecasts of a machine, and its published errors; return the path."""
     lines = []
     for miss in misses:
         of = {FIGURES[figure]: value for figure, value in miss.of.items()}
@@ -388,8 +387,8 @@ def write_misses(
 
 
 def coverage_table(shipped: Mapping[str, Known], level: float = LEVEL) -> Table:
-    """Return how often intervals of nominally *level* hold what was measured."""
-    title = f"points inside intervals of {level:.0%}, each mechanism left out in turn"
+    """Return the table of how often intervals of nominal *level* hold the measured values."""
+    title = f"Points inside {level:.0%} intervals, each mechanism left out in turn"
     return _coverage_table(
         title,
         shipped,
@@ -399,12 +398,12 @@ def coverage_table(shipped: Mapping[str, Known], level: float = LEVEL) -> Table:
 
 
 def coverage_by_others_table(shipped: Mapping[str, Known], level: float = LEVEL) -> Table:
-    """Return how often an interval of the other machines' misses holds what one measured."""
+    """Return the table of how often intervals from other machines hold a machine's values."""
     others = {
         name: _pooled(known for other, known in shipped.items() if other != name)
         for name in shipped
     }
-    title = f"points inside intervals of {level:.0%}, each machine left out in turn"
+    title = f"Points inside {level:.0%} intervals, each machine left out in turn"
     return _coverage_table(
         title,
         shipped,
@@ -425,7 +424,7 @@ def _coverage_table(
     columns = [
         Column[str]("machine", str, words=True),
         *map(column, FIGURES),
-        Column("load at which p99 breaks", lambda name: _held(*knees(name))),
+        Column("load at which p99 passes its bound", lambda name: _held(*knees(name))),
     ]
     return Table.of(title, shipped, columns)
 

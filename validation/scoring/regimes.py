@@ -1,6 +1,6 @@
 """Errors by regime of load: before the knee, near it, and past it.
 
-Errors of response times in these regimes have nothing in common: they are those of queues.
+Response times depend on queues, so their errors differ between these regimes.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ REGIMES: dict[str, Callable[[float], bool]] = {
     "queue: up to the capacity": lambda share: _QUIET_MOST < share <= 1,
     "past the capacity": lambda share: share > 1,
 }
-"""Of open loops, by the load over the measured capacity."""
+"""The regimes of open loops, by offered load over measured capacity."""
 CLOSED = "closed loops"
 RESPONSE_TIMES = ("p50_ns", "p99_ns", "p999_ns")
 CAPACITY, CPU = "throughput_per_s", "cpu_busy"
 INTERRUPTS = "interrupts_per_request"
 FULL = 0.99
-"""Of the CPU: from here on a server has no idle time left."""
+"""Busy share of the CPU from which on a server has no idle time left."""
 SCORED = (CAPACITY, CPU, INTERRUPTS, *RESPONSE_TIMES)
-"""Of `Figures`: what each point has a verdict of."""
+"""The fields of `Figures` with a verdict at each point."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RegimeErrors(ErrorSummary):
-    """The errors of one figure over the points of one regime that no fit saw."""
+    """The errors of one metric over the held-out points of one regime."""
 
     figure: str
     regime: str
@@ -46,8 +46,8 @@ class RegimeErrors(ErrorSummary):
 def regime_errors(scores: Iterable[PointScore]) -> list[RegimeErrors]:
     """Return the errors of response times, capacity, CPU and interrupts in each regime with points.
 
-    Throughput counts where it is the server's and not the load's; closed loops have a capacity and
-    interrupts, and no response times, as each user waits for its reply there.
+    Throughput counts where the server, not the load, limits it. Closed loops have a capacity and
+    interrupts but no scored response times, as each user waits for its reply.
     """
     rows = []
     for figure, regime, own in _cells(scores):
@@ -58,7 +58,7 @@ def regime_errors(scores: Iterable[PointScore]) -> list[RegimeErrors]:
 
 
 def _cells(scores: Iterable[PointScore]) -> Iterator[tuple[str, str, list[PointScore]]]:
-    """Yield each figure and regime with the points of the regime that no fit saw."""
+    """Yield each metric and regime with the held-out points of the regime."""
     held_out = [score for score in scores if score.role != "fit"]
     for figure in (*RESPONSE_TIMES, CAPACITY, CPU, INTERRUPTS):
         for regime in (*REGIMES, *[CLOSED] * (figure in (CAPACITY, INTERRUPTS))):
@@ -73,7 +73,7 @@ def errors_beside(
 ) -> list[tuple[RegimeErrors, RegimeErrors]]:
     """Return the `regime_errors` of the forecast *one*, and of the *other* one.
 
-    Both are of the same points: those at which each of the forecasts has an error.
+    Both cover the points at which each of the forecasts has an error.
     """
     known = [
         score
@@ -107,7 +107,7 @@ def _has_error(found: Judged | None) -> TypeGuard[Judged]:
 
 
 def regime_of(score: PointScore) -> str | None:
-    """Return the regime of a point; None of an open loop at a server of unknown capacity."""
+    """Return the regime of a point; None for an open loop with unknown capacity."""
     if score.measured.point.load.loop == "closed":
         return CLOSED
     share = score.load_share
@@ -117,7 +117,7 @@ def regime_of(score: PointScore) -> str | None:
 
 
 def machine_errors(section: Mapping[str, Any]) -> MachineErrors:
-    """Return the published errors of a machine, of its section in a report's scores.
+    """Return the published errors of a machine from its section in a report's scores.
 
     Each is a `middle_error`.
     """
@@ -133,10 +133,10 @@ def machine_errors(section: Mapping[str, Any]) -> MachineErrors:
 
 
 def value_of(score: PointScore, figure: str) -> Judged | None:
-    """Return the verdict of one figure of a point; None where there is none, or no capacity.
+    """Return the verdict of one metric of a point; None without one, or without a capacity.
 
-    A forecast with replies but without this figure, as in older files, has no verdict. Nor has the
-    CPU of a server that is full in both: it says that there was enough load, and nothing of costs.
+    A forecast with replies but without this metric, as in older files, has no verdict. The CPU of a
+    server that is full in both has none either: it shows enough load, and nothing about costs.
     """
     if figure == CAPACITY and score.role == "offered":
         return None

@@ -4,7 +4,7 @@
     at equal utilisation      latency where the forecast's CPU is as busy as the measured one
     as a load shift           by how much the offered load must change for the curves to meet
 
-Near the knee a 3% error of a cost is a 24% error of latency, so the last two tell a wrong cost
+Near the knee a 3% error of a cost is a 24% error of latency, so the last two separate a wrong cost
 from a wrong shape. The scatter of the repeats stands beside every error.
 """
 
@@ -31,13 +31,13 @@ _BUSY_MAX = 0.99
 _SHIFT_MAX = 0.5
 
 Curve = Sequence[tuple[float, Figures]]
-"""Figures of a forecast by offered rate, ascending."""
+"""Metrics of a forecast by offered rate, ascending."""
 Role = Literal["capacity", "offered", "fit"]
 _Position = tuple[float, float]
 
 
 class Errors(NamedTuple):
-    """Forecast against measured; None where there is nothing to compare.
+    """Errors of a forecast; None where there is nothing to compare.
 
     throughput and p50 are relative to the measured value, cpu is a difference of shares.
     """
@@ -62,16 +62,16 @@ class PointScore:
     Attributes
     ----------
     role:
-        "capacity" (throughput is the server's), "offered" (both simply delivered what was
-        offered, so throughput says nothing) or "fit" (the fit saw it; not scored).
+        "capacity" (the server limits throughput), "offered" (both delivered the offered load, so
+        throughput is not scored) or "fit" (used by the fit, not scored).
     load_share:
-        Of an open loop: offered rate over the measured capacity; None otherwise.
+        Offered rate over the measured capacity in an open loop; None otherwise.
     p50_counts:
-        Whether p50 is held against the target (open loop, at most 80% of capacity).
+        Whether the target of p50 applies (open loop, at most 80% of capacity).
     p50_at_equal_cpu:
         Relative p50 error where the forecast's CPU is as busy as measured.
     load_shift_cpu, load_shift_p50:
-        Relative change of the offered rate at which the forecast equals what was measured.
+        Relative change of the offered rate at which the forecast equals the measured value.
     """
 
     measured: MeasuredPoint
@@ -88,9 +88,9 @@ class PointScore:
 
     @property
     def throughput_at_equal_cpu(self) -> float | None:
-        """Relative error of replies for a second of a busy CPU; None where it is unknown.
+        """Relative error of replies per second of busy CPU; None if unknown.
 
-        At equal utilisation it is what the error of throughput is at equal load.
+        It is the error of throughput at equal utilisation.
         """
         forecast, measured = self.forecast.central, self.measured.median
         values = (forecast.cpu_busy, measured.cpu_busy, measured.throughput_per_s)
@@ -106,7 +106,7 @@ def score(
     baselines: Mapping[Point, Mapping[str, Baseline]],
     fitted: Sequence[Point] = FIT_POINTS,
 ) -> list[PointScore]:
-    """Return the score of every point that was measured and forecast; *fitted* are not scored."""
+    """Return the score of every measured and forecast point; *fitted* points are not scored."""
     scores = []
     for entry in measured:
         forecast = forecasts.get(entry.point)
@@ -166,10 +166,10 @@ def _score_point(
 
 
 def _role(entry: MeasuredPoint, forecast: Forecast, fitted: Sequence[Point]) -> Role:
-    """Return what the throughput of a point says.
+    """Return the role of a point.
 
     A forecast that wrongly falls short of the offered load is an error, so throughput is left out
-    only where measurement and forecast both delivered what was offered.
+    only where measurement and forecast both delivered the offered load.
     """
     if entry.point in fitted:
         return "fit"
@@ -183,12 +183,12 @@ def _role(entry: MeasuredPoint, forecast: Forecast, fitted: Sequence[Point]) -> 
 def capacity_per_s(
     point: Point, measured: Sequence[MeasuredPoint], fitted: Sequence[Point] = (FIT_POINT,)
 ) -> float | None:
-    """Return the measured capacity, in connections per second, that loads at *point* relate to.
+    """Return the measured capacity of the server at *point*, in connections per second.
 
-    The highest throughput of the open loops of the same server, if one of them was offered more
-    than it delivered; otherwise that of the fit point, otherwise of any closed loop of the same
-    server; None if nothing of this was measured. An application, and connections that are kept,
-    make another server of it than the fit point's.
+    It is the highest throughput of the open loops of the same server, if one of them delivered less
+    than was offered; else the throughput of the fit point, else of any closed loop of the same
+    server. None if none of these was measured. A server with an application, or with kept
+    connections, differs from that of the fit point.
     """
     known = [entry for entry in measured if entry.measured]
     series = [entry for entry in known if _series(entry.point) == _series(point)]
@@ -208,9 +208,9 @@ def capacity_per_s(
     return None
 
 
-@functools.cache  # a point is checked anew where it is made, and each is asked of each
+@functools.cache  # making a point checks it again, and this is called for every pair of points
 def _series(point: Point) -> Point | None:
-    """Return what all open-loop points of one curve have in common; None in a closed loop."""
+    """Return the settings that all open-loop points of one curve share; None in a closed loop."""
     return point_at(point, rate_per_s=1000.0) if point.load.loop == "open" else None
 
 
@@ -227,7 +227,7 @@ def _server(point: Point) -> tuple[object, ...]:
 
 
 def _curve(point: Point, forecasts: Mapping[Point, Forecast]) -> Curve:
-    """Return (rate, figures) of the forecasts on the curve of *point*; empty in a closed loop."""
+    """Return (rate, metrics) of the forecasts on the curve of *point*; empty in a closed loop."""
     series = _series(point)
     if series is None:
         return []
@@ -241,9 +241,9 @@ def _curve(point: Point, forecasts: Mapping[Point, Forecast]) -> Curve:
 def load_shift(point: Point, curve: Curve, figure: str, value: float) -> float | None:
     """Return the relative change of rate at which the forecast *curve* has *value*.
 
-    Linear in the logarithm of the figure between rates; of several such rates the nearest. None
-    for a closed loop, where the curve does not reach the value (it is never extended), and beyond
-    half the rate: there the curve is flat, and its shift says nothing.
+    Between rates, the logarithm of the metric is interpolated linearly; of several such rates the
+    nearest counts. None for a closed loop, if the curve does not reach the value (it is never
+    extended), and beyond half the rate: the curve is flat there, and its shift meaningless.
     """
     shifts = [
         (rate_a + (rate_b - rate_a) * math.log(value / low) / math.log(high / low))
@@ -257,9 +257,9 @@ def load_shift(point: Point, curve: Curve, figure: str, value: float) -> float |
 
 
 def _segments(curve: Curve, figure: str) -> Iterator[tuple[_Position, _Position]]:
-    """Yield the stretches of *curve* along which *figure* says something of the load.
+    """Yield the stretches of *curve* along which the metric varies with the load.
 
-    CPU time does not where the CPU is busy all the time.
+    CPU time does not vary where the CPU is always busy.
     """
     for (rate_a, a), (rate_b, b) in pairwise(curve):
         ends = (rate_a, float(getattr(a, figure))), (rate_b, float(getattr(b, figure)))
@@ -287,7 +287,7 @@ def _errors(
 
 
 def _relative(forecast: float | None, measured: float) -> float | None:
-    """Return the relative error; None where either value is missing or nothing was measured."""
+    """Return the relative error; None if a value is missing or the measured one is 0."""
     if forecast is None or math.isnan(forecast) or math.isnan(measured) or measured == 0:
         return None
     return forecast / measured - 1
@@ -301,5 +301,5 @@ def _inside(value: float, forecast: Forecast, figure: str) -> bool | None:
 
 
 def verdicts_agree(score: PointScore) -> bool:
-    """Return whether simulator and server coped alike."""
+    """Return whether simulator and server were in the same state."""
     return score.forecast.verdict == score.measured.verdict

@@ -1,15 +1,15 @@
-"""What was promised of the forecasts, and what came of it, beside the baselines.
+"""The accuracy targets of the forecasts, and the results, with the baselines.
 
     relative error of capacity       median at most 5%, worst at most 10%, up to 6000 idle
     CPU busy                         every point within 5 points
     p50 at up to 80% of capacity     every point within 15%
 
-Of a server's own runs: capacity of an unseen mechanism or idle count, median at most 10%, worst at
-most 20%. Only points that the fit did not see count.
+For a server's own runs: capacity with a new mechanism or idle count, median at most 10%, worst at
+most 20%. Only held-out points count.
 
     pairs of points, one of ASPECTS apart ──measured intervals separate?──► ranked right, or wrong
 
-What was measured to be faster is to be forecast to be faster, of points that differ in one thing.
+Of two points that differ in one setting, the faster by measurement must be faster by forecast.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Verdict = Literal["reached", "missed", "not measured"]
 
 
 class Scored(Protocol):
-    """Something that was forecast by us and by baselines; errors by figure, None where none is."""
+    """A point forecast by the simulator and by baselines; errors by metric, None if not scored."""
 
     @property
     def errors(self) -> Any:
@@ -45,7 +45,7 @@ class Scored(Protocol):
 
     @property
     def baseline_errors(self) -> Mapping[str, Any]:
-        """By name of the baseline."""
+        """The errors of each baseline, by its name."""
 
 
 def verdict_of(value: float | None, limit: float) -> Verdict:
@@ -57,7 +57,7 @@ def verdict_of(value: float | None, limit: float) -> Verdict:
 
 @dataclass(frozen=True)
 class Capacity:
-    """The absolute errors of capacity over the points that the fit has not seen; None: none."""
+    """The absolute errors of capacity over held-out points; None without any."""
 
     n_points: int
     median: float | None
@@ -65,13 +65,13 @@ class Capacity:
 
     @classmethod
     def of(cls, scores: Sequence[PointScore]) -> Capacity:
-        """Return the errors of capacity of *scores*: of closed loops, and of open ones past it."""
+        """Return the errors of capacity of *scores*: closed loops, and open loops past capacity."""
         errors = absolute_errors([s for s in scores if s.role == "capacity"], "throughput")[OURS]
         return cls(len(errors), _statistic(errors, "median"), _statistic(errors, "worst"))
 
     @property
     def wanted(self) -> tuple[tuple[str, float | None, float], ...]:
-        """What a server's own runs are held to: statistic, value, limit."""
+        """The targets of a server's own runs: statistic, value, limit."""
         return (
             ("median", self.median, OBSERVED_MEDIAN_MAX),
             ("worst", self.worst, OBSERVED_WORST_MAX),
@@ -80,10 +80,10 @@ class Capacity:
 
 @dataclass(frozen=True)
 class Target:
-    """What was promised of one figure, and what came of it for us and the baselines.
+    """The target of one metric, and the results of the simulator and the baselines.
 
-    `limit` binds the statistic ("median" or "worst") of absolute errors over `n_points` points;
-    `values` and `n_points` are by name of the predictor; a value is None where it has no point.
+    `limit` bounds the statistic ("median" or "worst") of absolute errors over `n_points` points.
+    `values` and `n_points` are by name of the predictor; a value is None without points.
     """
 
     name: str
@@ -101,7 +101,7 @@ class Target:
 
 
 def targets(scores: Sequence[PointScore]) -> list[Target]:
-    """Return the targets with what was reached, for us and for every baseline."""
+    """Return the targets with the results of the simulator and of every baseline."""
     held_out = [
         s for s in scores if s.role != "fit" and s.measured.point.idle.connections <= IDLE_MAX
     ]
@@ -137,7 +137,7 @@ def _target(
 
 
 def absolute_errors(scores: Iterable[Scored], figure: str) -> dict[str, list[float]]:
-    """Return the absolute errors of *figure* over *scores*, by name of the predictor."""
+    """Return the absolute errors of one metric over *scores*, by name of the predictor."""
     scores = list(scores)
     names = dict.fromkeys(name for s in scores for name in s.baseline_errors)
     errors: dict[str, list[float]] = {OURS: [], **{name: [] for name in names}}
@@ -160,16 +160,16 @@ ASPECTS = {
     "idle": "idle connections",
     "workers": "workers",
     "accept_limit": "connections accepted at a time",
-    "share": "what workers share",
-    "wake": "whom a connection wakes",
-    "requests": "requests a connection",
+    "share": "objects shared by workers",
+    "wake": "workers woken by a connection",
+    "requests": "requests per connection",
     "users": "users",
 }
-"""What two points may differ in, by its field, as people call it."""
+"""The settings in which two points may differ: names for people, by field."""
 
 
 class RankedPair(NamedTuple):
-    """Two points that differ in *aspect*, of which the first answers more by measurement."""
+    """Two points that differ in *aspect*; the first has the higher measured capacity."""
 
     aspect: str
     faster: PointScore
@@ -177,7 +177,7 @@ class RankedPair(NamedTuple):
 
     @property
     def right(self) -> bool:
-        """Whether the forecast has them in the same order."""
+        """Whether the forecast has the same order."""
         return (
             self.faster.forecast.central.throughput_per_s
             > self.slower.forecast.central.throughput_per_s
@@ -185,9 +185,9 @@ class RankedPair(NamedTuple):
 
 
 def ranked_pairs(scores: Sequence[PointScore]) -> list[RankedPair]:
-    """Return the pairs whose measured capacities separate; one point of each the fit has not seen.
+    """Return the pairs with separate measured capacities and at least one held-out point.
 
-    Of an open loop that both kept up with there is no capacity.
+    An open loop with which both kept up shows no capacity.
     """
     pairs = []
     capacities = [s for s in scores if s.measured.point.load.loop == "closed"]
@@ -202,8 +202,8 @@ def ranked_pairs(scores: Sequence[PointScore]) -> list[RankedPair]:
 
 
 def _only_difference(one: Point, other: Point) -> str | None:
-    """Return the aspect in which two points differ if it is one, else None."""
-    # What a single event loop shares, and whom a connection wakes, makes no difference.
+    """Return the aspect in which two points differ; None unless there is exactly one."""
+    # With a single event loop, `share` and `wake` make no difference.
     alone = () if one.has_loops and other.has_loops else ("share", "wake")
     theirs = stored(other)
     differing = [

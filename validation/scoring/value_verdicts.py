@@ -1,10 +1,10 @@
-"""A measured value beside its forecast: the error, how it is written, its verdict; and of many.
+"""The error of a forecast value, its text and verdict, and summaries of many errors.
 
 within noise    the forecast lies in the range of the repeats
 within 15%      it does not, and its error is at most 15%
-missed          neither; tables count all errors up to 15%, those within noise among them
+missed          neither; tables count all errors up to 15%, including those within noise
 
-A forecast without a reply has no response time, so its error is NaN: it is missed.
+A forecast without replies has no response time: its error is NaN, its verdict "missed".
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from ...sim.files.tables import DASH
 
 _NAN = float("nan")
 WITHIN = 0.15
-"""An error of a value that is small enough."""
+"""The largest error that is small enough."""
 ONE_RUN = "one run"
-"""Stands where noise would, if nothing was repeated."""
+"""The text in place of the noise of a single run."""
 
 Verdict = Literal["within noise", "within 15%", "missed"]
 
@@ -30,7 +30,7 @@ Verdict = Literal["within noise", "within 15%", "missed"]
 class Judged(NamedTuple):
     """A value's relative error and its verdict.
 
-    `error` is NaN where the forecast has no such value, `in_noise` None where noise is unknown.
+    `error` is NaN if the forecast has no value; `in_noise` is None if the noise is unknown.
     """
 
     error: float
@@ -39,12 +39,12 @@ class Judged(NamedTuple):
 
 
 def judge(measured: float, forecast: float, noise: tuple[float, float]) -> Judged | None:
-    """Return what *forecast* is worth, None where nothing was measured.
+    """Return the error and verdict of *forecast*; None if nothing was measured.
 
-    *forecast* is NaN where nobody was answered; it is missed then. *noise* is the interval of the
-    repeats; NaN where there is one run.
+    *forecast* is NaN without replies; it is missed then. *noise* is the interval of the repeats;
+    NaN for a single run.
     """
-    if not measured > 0 or forecast < 0:  # true for a NaN that was measured, too
+    if not measured > 0 or forecast < 0:  # also true for a measured NaN
         return None
     error, (low, high) = forecast / measured - 1, noise
     in_noise = None if math.isnan(low) or math.isnan(high) else bool(low <= forecast <= high)
@@ -62,9 +62,9 @@ def worst(errors: list[float]) -> float:
 
 
 def middle_error(errors: Sequence[float]) -> float:
-    """Return the relative error of middle size, with the sign of most; they compare as factors.
+    """Return the relative error of middle size, with the sign of most; sizes compare as factors.
 
-    Half as much is as far off as twice as much, and farther than half as much again.
+    A forecast of half is as far off as one of twice, and farther than one of 1.5 times.
 
     >>> [round(middle_error(errors), 6) for errors in ([0.9, -0.5, 0.1], [-0.9, -0.8, 0.1])]
     [0.9, -0.8]
@@ -74,7 +74,7 @@ def middle_error(errors: Sequence[float]) -> float:
 
 
 def _factor(error: float) -> float:
-    """Return by what a forecast with the relative *error* is to be multiplied or divided."""
+    """Return the factor of a forecast with the relative *error*, at least 1."""
     ratio = 1 + error
     return math.inf if ratio <= 0 else max(ratio, 1 / ratio)
 
@@ -109,14 +109,14 @@ class ErrorSummary:
     Attributes
     ----------
     n, n_repeated:
-        Values; of these, those with repeats, whose noise is known.
+        The number of values; of those with repeats, whose noise is known.
     n_in_noise, n_within, n_missed:
-        Those whose forecast is in the noise; whose error is at most `WITHIN`; neither of both.
+        Values with a forecast in the noise; with an error of at most `WITHIN`; with neither.
     median, signed, worst:
         The error of middle size, by factors, with the sign of most; the median of errors; and the
-        one that is the largest factor. NaN for none.
+        error with the largest factor. NaN without values.
     n_no_reply:
-        Those that are missed because the forecast has no reply. They have no size.
+        Values that are missed because the forecast has no reply. They have no size.
     """
 
     n: int
@@ -131,7 +131,7 @@ class ErrorSummary:
 
     @classmethod
     def of(cls, found: Sequence[Judged], **others: object) -> Self:
-        """Return the summary of *found*; *others* are the fields of those that derive from this."""
+        """Return the summary of *found*; *others* are the fields of subclasses."""
         errors = [each.error for each in found if not math.isnan(each.error)]
         return cls(
             n=len(found),

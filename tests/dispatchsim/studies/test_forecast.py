@@ -175,7 +175,7 @@ def test_costs_that_are_known_leave_only_the_arrivals(profile: ds.Profile) -> No
 
 def test_a_machine_that_was_never_validated_says_so(profile: ds.Profile) -> None:
     answer = ds.forecast(scenario(), draws=3, profile=profile)
-    assert any("no forecast of made-up was ever set beside" in w for w in answer.warnings)
+    assert any("no forecast of made-up was compared with" in w for w in answer.warnings)
     # Below capacity a server answers what it is offered: of that nothing was missed.
     missing = [each.figure for each in answer.expected if each.missed is None]
     assert missing == ["throughput_per_s"]
@@ -183,7 +183,7 @@ def test_a_machine_that_was_never_validated_says_so(profile: ds.Profile) -> None
     assert ds.forecast(scenario(), draws=3, profile=validated).warnings == ()
     faster = changed(validated, HardwareChange(clock=2.0))
     (warning,) = ds.forecast(scenario(), draws=3, profile=faster).warnings
-    assert warning.endswith(f"past misses are those of {validated.name}")
+    assert warning.endswith(f"past errors are those of {validated.name}")
 
 
 def test_shares_are_shares_and_an_overload_is_told(profile: ds.Profile) -> None:

@@ -68,6 +68,6 @@ def test_the_table_has_a_row_a_case(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dispatchsim.validation.output_statistics.coverage.HOLDS", HOLDS[:1])
     monkeypatch.setattr("dispatchsim.validation.output_statistics.coverage.FAILS", FAILS[:1])
     lines = lab("coverage", "--experiments", 20, "--seed", 3).stdout.splitlines()
-    assert lines[0] == "20 experiments a case, seed 3"
+    assert lines[0] == "20 experiments per case, seed 3"
     assert lines[2:5:2] == ["-- long enough", "-- not long enough"]
     assert len(lines) == 6

@@ -86,7 +86,7 @@ def test_ctrl_c_prints_what_was_measured(tmp_path: Path, monkeypatch: pytest.Mon
     )
     # Two cases are checked, then each has two turns of 40 connections in 0.5 s.
     assert done.exit_code == 130
-    assert "stopped: what follows was measured until then" in done.stderr
+    assert "stopped: results so far" in done.stderr
     assert "70% open, 0 idle" in done.stdout
     raw = json.loads((tmp_path / "part.json").read_text())
     assert raw["complete"] is False
@@ -154,7 +154,7 @@ def test_a_contestant_that_leaves_out_a_cost_has_a_note_instead_of_a_row(
         job.do()
     assert bench.results == {}
     (note,) = (note for note in bench.notes if "70% open" in note)
-    assert note.startswith("C by hand, 70% open, 0 idle: the program written by hand leaves out")
+    assert note.startswith("C by hand, 70% open, 0 idle: the program written by hand lacks")
     assert "costs delivery_ns, delivery_after_ns," in note
 
 

@@ -258,7 +258,7 @@ def run_with(library: ctypes.CDLL, **changes: Any) -> ByHand:
 def test_the_limit_refuses_what_it_leaves_out(
     changes: dict[str, Any], what: str, library: ctypes.CDLL
 ) -> None:
-    with pytest.raises(ValueError, match=f"leaves out .*{what}"):
+    with pytest.raises(ValueError, match=f"lacks .*{what}"):
         run_with(library, **changes)
 
 

@@ -111,7 +111,7 @@ def test_the_number_of_workers_changes_nothing(profile: Profile) -> None:
 def test_no_seeds_and_negative_draws_are_refused(profile: Profile) -> None:
     with pytest.raises(ValueError, match="at least one seed, got none"):
         forecast(CLOSED, profile, seeds=[], draws=0)
-    with pytest.raises(ValueError, match="draws must be at least 0, got -1"):
+    with pytest.raises(ValueError, match="cost samples must be at least 0, got -1"):
         forecast(CLOSED, profile, seeds=[1], draws=-1)
 
 

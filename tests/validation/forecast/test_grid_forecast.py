@@ -90,7 +90,10 @@ def test_the_command_writes_the_file(tmp_path: Path, profile_path: Path) -> None
         (("--capacity", "42"), "--capacity: "),
         (("--capacity", "0/s"), "capacity_per_s must be above 0"),
         (("--capacity", "9/s", "--mechanisms", "pol"), "--mechanisms: must be one of"),
-        (("--capacity", "900/s", "--mechanisms", "blocking"), "must price a mechanism of the grid"),
+        (
+            ("--capacity", "900/s", "--mechanisms", "blocking"),
+            "must have costs for a mechanism of the grid",
+        ),
     ],
 )
 def test_what_cannot_be_forecast_ends_with_a_sentence(

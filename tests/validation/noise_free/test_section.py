@@ -132,5 +132,5 @@ def test_several_emulated_machines_keep_their_figures_apart(
 def test_runs_of_both_kinds_in_one_folder_are_refused(profile: Profile, tmp_path: Path) -> None:
     append(tmp_path / "fit.jsonl", synthetic_run(FIT_POINT, profile))
     append(tmp_path / "heldout.jsonl", emulated_run(POINTS[2], profile))
-    with pytest.raises(ValueError, match="must be emulated or not, got both"):
+    with pytest.raises(ValueError, match="must hold runs of one kind"):
         is_emulated(MachineRuns(tmp_path / "toy.toml", tmp_path))

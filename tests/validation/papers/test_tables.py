@@ -55,9 +55,9 @@ def test_claims_that_miss_come_first() -> None:
 
 def test_results_and_counters_are_counted_apart_and_together() -> None:
     rows = overall_table([result(), result(10.0, n=10)]).rows
-    assert rows[0] == ("author_2000", "1/2", "1/1", "67%", "1", "too few draws")
+    assert rows[0] == ("author_2000", "1/2", "1/1", "67%", "1", "too few samples")
     assert rows[1] == ("author_2000", "2/2", "1/1", "100%", "1", "reached")
-    assert rows[2][1:] == ("3/4", "2/2", "83%", "2", "too few draws")
+    assert rows[2][1:] == ("3/4", "2/2", "83%", "2", "too few samples")
 
 
 def test_claims_that_the_register_did_not_list_count_apart() -> None:

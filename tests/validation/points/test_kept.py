@@ -131,5 +131,5 @@ def test_the_command_prints_what_is_there_and_asks_for_runs(tmp_path: Path) -> N
     assert RunRecord.model_validate_json((tmp_path / KEPT_FILE).read_text()) == run
     done = lab("kept", tmp_path, "--profile", path, "--repeats", 0)
     assert done.exit_code == 0, done.output
-    for text in ("requests a second", "response times", "CPU", "10,000/s", "reached"):
+    for text in ("requests per second", "response times", "CPU", "10,000/s", "reached"):
         assert text in done.stdout

@@ -174,5 +174,7 @@ def test_what_cannot_be_set_beside_a_forecast_is_left_out_with_its_reason(
     assert "load.users: must be known" in grouped.notes[0]
     assert "it was disturbed: steal_share" in grouped.notes[1]
     assert "its calls were counted" in grouped.notes[2]
-    with pytest.raises(DataError, match=r"no run of x can be set beside a forecast: toy-server of"):
+    with pytest.raises(
+        DataError, match=r"no run of x can be compared with a forecast: toy-server of"
+    ):
         observed_section("x", runs, fitted_path, HABITS)

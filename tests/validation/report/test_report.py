@@ -245,7 +245,7 @@ def test_forecasts_that_were_made_before_are_scored_beside_those_of_today(
     (section,) = json.loads(again.scores_path.read_text())["hardware"]
     assert section["stated"]["date"] == "2026-01-01T00:00:00"
     assert section["stated"]["regimes"] == section["regimes"] != []
-    title = "Errors by regime, as forecast on 2026-01-01, before it was measured"
+    title = "Errors by regime, forecast on 2026-01-01, before the measurement"
     assert title in again.html_path.read_text()
     assert json.loads(report.scores_path.read_text())["hardware"][0]["stated"] is None
 

@@ -283,9 +283,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ("name", "facts", "errors", "words"),
     [
         ("a", {}, [0.1], ""),
-        ("c", {}, [0.1, 0.2], "past misses are those of other machines"),
+        ("c", {}, [0.1, 0.2], "past errors are those of other machines"),
         ("a", {"measured": "quickly"}, [0.3], "a was measured quickly"),
-        ("a, clock x 2", {"changed_from": "a"}, [0.4], "profiles scaled from another machine's"),
+        (
+            "a, clock x 2",
+            {"changed_from": "a"},
+            [0.4],
+            "this hardware was not measured: the profile is scaled from a",
+        ),
     ],
 )
 def test_a_profile_has_the_misses_of_its_kind(
