@@ -390,7 +390,7 @@ ENTRIES = (
         DevPollCosts,
         "Provos and Lever 2000, §3",
         wait_call="DP_POLL",
-        about="/dev/poll with a mapped result area: the kernel leaves its results there.",
+        about="/dev/poll with a mapped result area: results are returned there, not copied.",
         # poll always copies its array, so its event cost is only the server's part.
         borrowed={**_FROM_DEV_POLL, "event_ns": ("poll.event_ns",)},
     ),
@@ -400,8 +400,8 @@ ENTRIES = (
         DevPollCosts,
         "poll(7D) of Solaris 8",
         wait_call="DP_POLL",
-        about="/dev/poll as on Solaris: a write adds to the interest of an item, and replaces "
-        "nothing.",
+        about="/dev/poll as on Solaris: a write adds to the interest of an item instead of "
+        "replacing it.",
         borrowed=_FROM_DEV_POLL,
     ),
 )
