@@ -24,6 +24,7 @@ from .page import interval, microseconds, number, percent, points, scatter, tent
 
 _SEEN = "* The fit used this point; it is not scored."
 _DRIFT = "The interval does not include drift of the machine between fit and run."
+_STABLE = "All states are stable, measured and forecast."
 _SUMMARY = (
     "Absolute errors of capacity over held-out points. Ranking: pairs of points that differ in one "
     'setting and whose measured intervals do not overlap; "right" if the forecast has their order.'
@@ -253,7 +254,10 @@ def observed_tables(
 def _closed(
     title: str, scores: Iterable[PointScore], name: Name, keys: Sequence[str], note: str = ""
 ) -> list[Table]:
-    """Return the table of the closed loops of *scores*, if any, by server and load."""
+    """Return the table of the closed loops of *scores*, if any, by server and load.
+
+    It has no column of states if all are stable, as is usual in closed loops.
+    """
 
     def place(s: PointScore) -> tuple[object, ...]:
         point = s.measured.point
@@ -266,6 +270,9 @@ def _closed(
 
     rows = sorted((s for s in scores if s.measured.point.load.loop == "closed"), key=place)
     first = Column[PointScore]("server", lambda s: name(s) + _seen(s), words=True)
+    if "state" in keys and all(_state(s) == "stable" for s in rows):
+        keys = [key for key in keys if key != "state"]
+        note = f"{note} {_STABLE}"
     columns = [first, *(_COLUMNS[key] for key in ("idle", *keys))]
     return [Table.of(title, rows, columns, " ".join(filter(None, (note, _SEEN))))] if rows else []
 
