@@ -34,7 +34,7 @@ help: ## print this text
 test: compiler lint ## check style and types, run all tests
 	$(RUN) pytest -n auto --dist loadfile --no-loadscope-reorder
 
-demo: $(STAMP) ## forecast measured runs, plot both, and answer one what-if question
+demo: $(STAMP) ## compare three forecasts with measured runs, one of them wrong
 	$(VENV)/bin/dispatchsim demo
 
 course: $(STAMP) ## open the ten lessons of the course in Jupyter
