@@ -37,12 +37,16 @@ ScenarioName = Annotated[
 ProfileName = Annotated[
     str | None,
     typer.Option(
-        "--profile", help="Take the costs of this shipped profile or file, not the scenario's."
+        "--profile",
+        metavar="PROFILE",
+        help="Take the costs of this shipped profile or file, not the scenario's.",
     ),
 ]
 MechanismName = Annotated[
     str | None,
-    typer.Option("--mechanism", help="Take this mechanism instead of server.mechanism."),
+    typer.Option(
+        "--mechanism", metavar="NAME", help="Take this mechanism instead of server.mechanism."
+    ),
 ]
 CostSamples = Annotated[
     int,
@@ -138,11 +142,16 @@ Answer = Annotated[
 ]
 Clock = Annotated[
     float | None,
-    typer.Option(help="What if the CPU's clock were faster by this factor?", rich_help_panel=RARE),
+    typer.Option(
+        metavar="FACTOR",
+        help="What if the CPU's clock were faster by this factor?",
+        rich_help_panel=RARE,
+    ),
 ]
 Crossing = Annotated[
     str | None,
     typer.Option(
+        metavar="DURATION",
         help="What if entering and leaving the kernel took this long, such as '300 ns'? "
         "Mitigations raise it.",
         rich_help_panel=RARE,
@@ -155,33 +164,44 @@ Cpus = Annotated[
 Link = Annotated[
     str | None,
     typer.Option(
-        help="What if the link had this bandwidth, such as '1 Gbit/s'?", rich_help_panel=RARE
+        metavar="BANDWIDTH",
+        help="What if the link had this bandwidth, such as '1 Gbit/s'?",
+        rich_help_panel=RARE,
     ),
 ]
 Median = Annotated[
-    str | None, typer.Option(help="Bound on the median response time.", rich_help_panel=RARE)
+    str | None,
+    typer.Option(
+        metavar="DURATION", help="Bound on the median response time.", rich_help_panel=RARE
+    ),
 ]
 NinetyPercent = Annotated[
-    str | None, typer.Option(help="Bound on the 90th percentile.", rich_help_panel=RARE)
+    str | None,
+    typer.Option(metavar="DURATION", help="Bound on the 90th percentile.", rich_help_panel=RARE),
 ]
 NinetyFivePercent = Annotated[
-    str | None, typer.Option(help="Bound on the 95th percentile.", rich_help_panel=RARE)
+    str | None,
+    typer.Option(metavar="DURATION", help="Bound on the 95th percentile.", rich_help_panel=RARE),
 ]
 NinetyNinePercent = Annotated[
     str | None,
     typer.Option(
+        metavar="DURATION",
         help='Bound on the 99th percentile of the response time, such as "50 ms"; a failed request '
-        "counts as infinitely late."
+        "counts as infinitely late.",
     ),
 ]
 ThreeNines = Annotated[
     str | None,
-    typer.Option("--p99.9", help="Bound on the 99.9th percentile.", rich_help_panel=RARE),
+    typer.Option(
+        "--p99.9", metavar="DURATION", help="Bound on the 99.9th percentile.", rich_help_panel=RARE
+    ),
 ]
 MetricName = Annotated[
     str,
     typer.Option(
         "--metric",
+        metavar="METRIC",
         help="Metric of each run: p99_ns (failed requests count as infinitely late), p97_5_ns, "
         "p50_answered_ns, throughput_per_s, cpu_busy, failed_share, waits_per_reply ...",
     ),
@@ -189,7 +209,8 @@ MetricName = Annotated[
 Within = Annotated[
     str | None,
     typer.Option(
-        help="Add replications until the 95% interval of the metric is this narrow: '10%'."
+        metavar="SHARE",
+        help="Add replications until the 95% interval of the metric is this narrow: '10%'.",
     ),
 ]
 STORE = Path("dispatchsim-results")
