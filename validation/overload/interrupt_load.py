@@ -4,7 +4,7 @@
                  │                              profile ──┴─► engine ─► forecast
                  └─ held out ───────────────────────────────► measured, median over rounds
 
-    dispatchsim lab interrupt-load FOLDER --profile PROFILE [--figure FILE.png]
+    dispatchsim lab interrupt-load FOLDER --profile PROFILE [--plot FILE.png]
 
 Source of the experiment: Mogul and Ramakrishnan 1997, "Eliminating receive livelock in an
 interrupt-driven kernel", sections 6 and 7.
