@@ -42,9 +42,7 @@ def test_clients_without_descriptors_say_nothing_of_the_server() -> None:
 
 def test_a_pause_is_seen_whatever_the_verdict() -> None:
     stall = {"kind": "stall", "at": "100 ms", "length": "250 ms"}
-    assert "sent no reply for 100 ms or more" in warned(
-        {"rate": "2000/s"}, fault=[stall]
-    )
+    assert "sent no reply for 100 ms or more" in warned({"rate": "2000/s"}, fault=[stall])
     assert warned({"rate": "2000/s"}) == ""
 
 
