@@ -40,7 +40,8 @@ def profile_content(*, without: str = "") -> dict[str, Any]:
             tables[table] = {
                 name: _cost(table, name, is_curve=hint is Curve)
                 for name, hint in get_type_hints(kind).items()
-                if name != "way"  # no price of so many, but a distribution
+                # No cost per descriptor: a distribution, and a curve over microseconds of idleness.
+                if name not in ("way", "idle_exit_since")
             }
     return {
         "format": "dispatchsim-profile/1",

@@ -229,7 +229,7 @@ def loaded(name: str, table: Mapping[str, str] = COMMANDS) -> Any:
 
 def _print_version(*, is_asked: bool) -> None:
     if is_asked:
-        from dispatchsim import __version__
+        from .. import __version__
 
         typer.echo(f"{PROGRAM} {__version__}")
         raise typer.Exit

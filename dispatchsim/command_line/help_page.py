@@ -59,7 +59,7 @@ def paragraphs(text: str) -> list[tuple[bool, str]]:
     >>> paragraphs("Run it.\n\n    dispatchsim run x\n\nIt is\nquick.")
     [(False, 'Run it.'), (True, 'dispatchsim run x'), (False, 'It is quick.')]
     """
-    found = []
+    found: list[tuple[bool, str]] = []
     for block in inspect.cleandoc(text).split("\n\n"):
         lines = [line.strip() for line in block.splitlines()]
         if is_example := lines[0].startswith(f"{PROGRAM} "):

@@ -144,7 +144,6 @@ def profiles(*, as_json: AsJson = False) -> None:
         f"borrowed: costs of similar calls of the same machine; {DASH}: none\n"
         f"the default profile: {name} ({why})\n",
         markup=False,
-        soft_wrap=True,
     )
     _print_machines(measured)
     people().print(
@@ -153,7 +152,7 @@ def profiles(*, as_json: AsJson = False) -> None:
     )
     for each in measured.values():
         if each["missing_effects"]:
-            people().print(each["missing_effects"], markup=False, soft_wrap=True)
+            people().print(each["missing_effects"], markup=False)
     people().print()
     _print_matrix("machines of papers", period)
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Required, TypedDict, cast
+from typing import TYPE_CHECKING, Annotated, Required, TypedDict
 
 import typer
 
@@ -269,10 +269,10 @@ def _plan(
 
     if target is not TargetChoice.HARDWARE:
         # Guests that count are not noisy: another repeat differs in its arrivals only.
-        return {"kind": cast("CampaignKind", kind.value), "repeats": repeats}
+        return {"kind": kind.value, "repeats": repeats}
     for_profile = quick and kind is Kind.ALL
     return {
-        "kind": "profile" if for_profile else cast("CampaignKind", kind.value),
+        "kind": "profile" if for_profile else kind.value,
         "repeats": repeats or (QUICK_ROUNDS if for_profile else None),
         "within": within,
         "budget_s": minutes * 60,

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ..calibration.observed.measuring_server import ServerPlan
     from ..calibration.observed.observed_run import ObservedServer
     from ..calibration.points.point import Point
+    from ..calibration.testbed.testbed import Steering
 
 _LIST_MAX = 20
 _COUNT_MAX = 1_000_000
@@ -290,7 +291,8 @@ def measure_server(
     from ..calibration.observed.operating_point import counted
 
     campaign = options.campaign
-    steering = None if campaign.steering is None else campaign.steering.value
+    where = None if campaign.steering is None else campaign.steering.value
+    steering = cast("Steering | None", where)
     plan = _plan(command, options, closeness_of(campaign.within))
     if plan.pid and steering is not None:
         raise UserError(f"--steering: must be absent with --pid, got {steering}")

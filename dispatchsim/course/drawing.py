@@ -1,6 +1,6 @@
 """The pictures of the lessons: SVG, with a sentence for readers who cannot see them.
 
-    `Figure` ──► Picture ──► `<figure role="img" aria-label="..."> <svg>`
+    `Figure` ──► Picture ──► `<div role="img" aria-label="..."> <svg>`
 
 Colours, markers and dashes are those of all pictures of the project (validation/drawing/looks.py).
 
@@ -42,7 +42,7 @@ class Picture:
         svg = _PROLOGUE.sub("", to_svg(self.figure, self.says))
         svg = svg.replace("<svg ", f'<svg style="{_SVG_STYLE}" ', 1)
         label = html.escape(self.says, quote=True)
-        return f'<figure role="img" aria-label="{label}" style="{_STYLE}">{svg}</figure>'
+        return f'<div role="img" aria-label="{label}" style="{_STYLE}">{svg}</div>'
 
     def __repr__(self) -> str:
         """Return the sentence."""

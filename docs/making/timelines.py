@@ -8,6 +8,7 @@ python -m docs.making.timelines    write the picture anew
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ from dispatchsim.calibration.profiles.choosing import example_profile
 from dispatchsim.recording.recorded import IN_INTERRUPT
 from dispatchsim.recording.recording import Recording
 from dispatchsim.recording.timeline import Window, draw_spans, draw_ticks
+from dispatchsim.sim.figures.recording import Span
 from dispatchsim.sim.files.whole_files import write_whole
 from dispatchsim.sim.state.kinds import Activity, Occurrence
 from dispatchsim.sim.state.units import MICROSECOND_NS
@@ -72,7 +74,7 @@ def two_timelines() -> Figure:
             arrivals = [e.at_ns for e in run.events if e.kind == Occurrence.SYN]
             replies = [each.end_ns for each in run.requests if each.replied]
             draw_ticks(axes, 0, arrivals, window)
-            draw_spans(axes, 1, run.spans, window, lambda span, run=run: _label(run, span.activity))
+            draw_spans(axes, 1, run.spans, window, functools.partial(_label_of, run))
             draw_ticks(axes, 2, replies, window)
             axes.set_yticks(range(3), ["arrivals", "server's CPU", "replies"])
             axes.set(xlim=(0, window.at(run.end_ns)), ylim=(2.6, -0.6))
@@ -100,8 +102,8 @@ def facts(run: Recording) -> str:
     return f"CPU {busy:.0%} busy, a reply comes after {response_us:.0f} µs (median)"
 
 
-def _label(run: Recording, activity: int) -> str:
-    return "" if activity in IN_INTERRUPT else run.name_of(activity)
+def _label_of(run: Recording, span: Span) -> str:
+    return "" if span.activity in IN_INTERRUPT else run.name_of(span.activity)
 
 
 def main() -> None:

@@ -52,7 +52,7 @@ def test_json_has_the_verdict(call: Call) -> None:
         ),
         (
             [PRINTED / "wrk_plain.txt", "--output", "no/x.jsonl"],
-            "--output: must be in a folder that",
+            "--output: must be in an existing folder",
         ),
         ([PRINTED / "wrk2.txt", "--column", "p99=x"], "p99=COLUMN:UNIT"),
         ([PRINTED / "spectrum.hgrm", "--users", "3"], "values of a histogram have no unit"),

@@ -76,7 +76,7 @@ def test_a_row_is_of_the_runs_that_may_be_used() -> None:
     ]
     console = Console(width=150, record=True, file=io.StringIO())
     console.print(rich_table(runs_table(runs)))
-    _, _, *rows = (" ".join(line.split()) for line in console.export_text().splitlines())
+    _, _, _, *rows = (" ".join(line.split()) for line in console.export_text().splitlines())
     assert rows == [
         "64 users, 1 requests, 250 idle 2 of 3 1,050/s 9.5% 60.5% 2 unknown unknown 90.0% 100.0%",
         "2,000/s, 1 requests 0 of 1 none none none none none none none none",

@@ -239,7 +239,7 @@ def test_the_slow_requests_of_a_backend_are_slower_by_the_same_factor(call: Call
     answers = ("--backend-delay", "20 ms", "--backend-limit", "8", "--backend-connections", "16")
     assert call("new", "reverse-proxy", "proxy.toml", *answers, "--defaults").exit_code == 0
     lines = Path("proxy.toml").read_text().splitlines()
-    slow = 'delay_p99 = "100 ms"            # one of a hundred takes longer'
+    slow = 'delay_p99 = "100 ms"            # 1 in 100 takes longer'
     assert f"{slow} (example: 5 times the mean)" in lines
     assert 'delay = "100 us"                # one way' in lines
     backend = ds.Scenario.read("proxy.toml").backend

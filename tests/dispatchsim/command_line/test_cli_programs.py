@@ -137,7 +137,7 @@ def test_programs_are_swept(call: Call, tmp_path: Path, profile_path: Path, serv
         ),
         (
             ("run", "--mechanism", "poll", "--set", "server.mechanism=select"),
-            "--mechanism: must be absent where --set server.mechanism is, got poll",
+            "--mechanism: must be absent with --set server.mechanism, got poll",
         ),
         (
             ("sweep", "--vary", "server.program=thttpd,userver_masel"),

@@ -51,7 +51,7 @@ def test_a_page_is_made_for_another_mechanism(tmp_path: Path) -> None:
     asked = (*_SHORT, "--mechanism", "select", "--output", str(path))
     told = said("step", "poll_10k_idle", *asked)
     assert re.search(rf"{re.escape(str(path))}: \d+ steps\n", told)
-    assert "select() looks at 10,000 idle descriptors" in path.read_text()
+    assert "select() checks 10,000 idle descriptors" in path.read_text()
 
 
 @pytest.mark.parametrize(

@@ -120,7 +120,7 @@ def test_forecast_says_what_its_intervals_hold(
     assert result.exit_code == 0, result.output
     assert "80% interval" in result.stdout
     assert Path("f.png").read_bytes().startswith(b"\x89PNG")
-    assert "no forecast of made-up was ever set beside measured runs" in result.stdout
+    assert "past errors are those of other machines" in result.stdout
 
 
 def test_other_hardware_is_in_the_name_of_the_profile(
@@ -312,7 +312,7 @@ def test_a_store_that_cannot_be_written_is_said_before_anything_runs(
         (("capacity",), "--p99: must be given, such as"),
         (
             ("capacity", "--p99", "5 ms", "--objective", "p99 < 1 ms"),
-            "not be given beside --p99",
+            "must be absent with --p99",
         ),
         (("capacity", "--objective", "p99 = 1 ms"), "objective: must look like"),
         (("capacity", "--p99", "1 ms", "--of", "server.mechanism"), "must be a number"),
@@ -339,7 +339,10 @@ def test_a_store_that_cannot_be_written_is_said_before_anything_runs(
             "--set load.rate: must",
         ),
         (("compare", "--within", "10%"), "--within, --plot, --cluster: must be absent without"),
-        (("capacity", "--p99", "1 ms", "--plot", "no/p.png"), "--plot: must be in a folder"),
+        (
+            ("capacity", "--p99", "1 ms", "--plot", "no/p.png"),
+            "--plot: must be in an existing folder",
+        ),
     ],
 )
 def test_a_mistake_is_one_sentence(

@@ -121,7 +121,7 @@ def test_an_experiment_is_a_table_and_a_picture() -> None:
     assert of.frame["mechanism"].tolist() == ["epoll_level", "poll"]
     assert of.value("latency_p50_us", "poll", 14_000) > 0
     shown = of._repr_html_()
-    assert '<figure role="img" aria-label="epoll_level against poll' in shown
+    assert '<div role="img" aria-label="epoll_level against poll' in shown
     assert "<svg" in shown
     assert "<?xml" not in shown
     assert [axes.get_title() for axes in of.plot().axes if axes.get_visible()] == [

@@ -47,8 +47,6 @@ def test_the_name_of_a_scenario_is_none() -> None:
 def test_mechanisms_that_do_not_exist_are_named(profile: ds.Profile) -> None:
     expected = r'^mechanisms: must be one of select, .*, got "pigeons"$'
     with pytest.raises(ds.UserError, match=expected):
-        ds.UserError, match=r'^mechanisms: must be one of select, .*, got "pigeons"$'
-    ):
         ds.compare(scenario(), ["poll", "pigeons"], profile=profile)
 
 
