@@ -317,7 +317,10 @@ def test_lists_and_the_schema_are_told(call: Call) -> None:
     assert "must be without files of these names" in call("scenarios", "--copy", "mine").stderr
 
 
-def test_profiles_are_a_matrix_of_mechanisms_with_the_errors_of_each_machine(call: Call) -> None:
+def test_profiles_are_a_matrix_of_mechanisms_with_the_errors_of_each_machine(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
     known = json.loads(call("profiles", "--json").stdout)
     measured = {name: each for name, each in known.items() if not each["reconstructed"]}
     assert 0 < len(measured) < len(known)
