@@ -113,7 +113,7 @@ class Machine:
                 self._interrupt()
             # It runs when the interrupt is over, and with it all that come in before.
             # Mypy misses that an interrupt sets `woken`.
-            runs_ns = max(self.now_ns, self.irq_free_ns)  # type: ignore[unreachable]
+            runs_ns = max(self.now_ns, self.irq_free_ns)
             while self.to_come and self.to_come[0].at_ns <= runs_ns:
                 self._interrupt()
                 runs_ns = max(runs_ns, self.irq_free_ns)

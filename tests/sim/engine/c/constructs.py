@@ -90,7 +90,7 @@ def dropped_branches(world):
     if IS_OFF:
         return world.no_such_member
     if IS_ON and not IS_OFF:
-        return 3 if IS_ON else world.no_such_member  # type: ignore[redundant-expr]
+        return 3 if IS_ON else world.no_such_member
     return 4
 
 
