@@ -69,7 +69,7 @@ def test_request_and_connection_are_told_apart_by_kept_connections() -> None:
     assert fit.notes == ()
     assert application["request_ns"].low[0] < REQUEST_NS < application["request_ns"].high[0]
     text = scenario_text(fit, closes_first=None, profile_path=Path("mine.toml"))
-    (own,) = re.findall(r"takes: (\S+) µs a request \(.* to .*\), (\S+) µs a connection", text)
+    (own,) = re.findall(r"own code: (\S+) µs a request \(.* to .*\), (\S+) µs a connection", text)
     assert [round(float(each)) for each in own] == [9, 14]
     fitted = was_fitted_to(fit.profile, runs)
     seen = [point_of(run, HABITS) for run in runs]
