@@ -29,7 +29,7 @@ from typer.core import TyperGroup
 
 from ..scenario.errors import UserError
 from .old_spellings import hint, renewed
-from .usage_errors import usage_sentence
+from .usage_errors import as_typed, usage_sentence
 
 _LIBRARY = __name__.partition(".")[0]
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3
@@ -102,7 +102,8 @@ class Door(TyperGroup):
             if sentence is None:
                 raise
             for each in error.mistakes if isinstance(error, UserError) else [sentence]:
-                typer.echo(f"error: {' '.join(each.split())}", err=True)
+                said = as_typed(" ".join(each.split()), ctx)
+                typer.echo(f"error: {said}", err=True)
             raise typer.Exit(2) from None
         except Exception as error:
             _refuse_usage(error)

@@ -55,7 +55,8 @@ def renewed(words: Sequence[str]) -> list[str]:
         rest[0] = COMMANDS[command].get(rest[0], rest[0])
     names = OPTIONS | OPTIONS_OF.get((command, rest[0] if rest else ""), {})
     rest = list(_with_new_options(rest, names))
-    if command in _SUBCOMMANDS and not {"--help", "--help-all"} & set(rest):
+    # A bare `measure` prints its commands. It started 90 minutes of measurements before.
+    if command in _SUBCOMMANDS and rest and not {"--help", "--help-all"} & set(rest):
         rest = _with_subcommand(command, rest)
     return [*first, *rest]
 

@@ -135,8 +135,8 @@ def print_capacity(console: Console, answer: Capacity) -> None:
     print_answer(console, answer.sentence)
     title = f"{answer.scenario.server.mechanism}: one search per replication"
     console.print(rich_table(Table.of(title, answer.searches, columns)))
-    if answer.reckoning:
-        console.print(answer.reckoning, highlight=False, markup=False)
+    for sentence in answer.reckoning:
+        console.print(sentence, highlight=False, markup=False)
 
 
 def print_tuning(console: Console, answer: Tuning) -> None:

@@ -54,6 +54,7 @@ from .rendering_studies import (
 from .working import (
     asked_of,
     check_plot,
+    check_vary,
     deliver,
     forced,
     note_profile,
@@ -164,6 +165,7 @@ def sweep(
     """
     check_plot(wanted.plot)
     check_metric(figure, "--metric")
+    check_vary(vary)
     asked = with_replications(study_of(scenario, study), replications, within)
     mechanisms = varied_mechanisms(vary)
     note_profile(asked, vary)
@@ -214,6 +216,7 @@ def tune(
     dispatchsim tune poll_10k_idle --vary server.accept_limit=0,1,16
     """
     check_plot(wanted.plot)
+    check_vary(vary)
     asked = study_of(scenario, study)
     mechanisms = varied_mechanisms(vary)
     note_profile(asked, vary)

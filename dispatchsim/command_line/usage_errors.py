@@ -39,6 +39,21 @@ def unknown_command(name: str, context: Any) -> str:
     return f'COMMAND: must be a command of `{path_of(context)}`{near}, got "{name}"'
 
 
+def as_typed(sentence: str, context: Any) -> str:
+    """Return *sentence* with the option's spelling if it begins with an argument of the library.
+
+    Functions of the library name the arguments of Python ("profile: must be one of ..."), which the
+    command that was called in the group of *context* has as options (--profile).
+    """
+    called = re.match(r"([a-z_]+)(?=[: ])", sentence)
+    if called is None or context.invoked_subcommand is None:
+        return sentence
+    command = context.command.resolve_command(context, [context.invoked_subcommand])[1]
+    option = "--" + called[1].replace("_", "-")
+    has = any(option in _names(parameter) for parameter in command.params)
+    return f"{option}{sentence[called.end() :]}" if has else sentence
+
+
 def _of_option(name: str, error: Any) -> str:
     context = error.ctx
     if not hasattr(error, "possibilities"):  # it is there, with or without a value

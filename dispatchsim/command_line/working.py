@@ -411,6 +411,21 @@ def check_plot(plot: Path | None) -> None:
     check_folder("--plot", plot)
 
 
+def check_vary(vary: Sequence[str] | None) -> None:
+    """Refuse a study of no field before anything is compiled.
+
+    Raises
+    ------
+    UserError
+        If *vary* is empty.
+    """
+    if not vary:
+        raise UserError(
+            "--vary: must name a field and its values, such as --vary load.rate=1000/s..8000/s:8 "
+            "or --vary server.mechanism=poll,epoll_level"
+        )
+
+
 def check_folder(option: str, path: Path) -> None:
     """Refuse, before anything is simulated, a file in a folder that does not exist.
 

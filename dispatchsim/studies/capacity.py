@@ -183,16 +183,16 @@ class Capacity:
         return f"{at} {_why(self.objective, tried[least])}"
 
     @property
-    def reckoning(self) -> str:
-        """How the answer is made up, as one sentence; empty if a search ended at a limit."""
+    def reckoning(self) -> list[str]:
+        """The parts of the answer, one sentence each; none if a search ended at a limit."""
         if self.centre is None:
-            return ""
-        middle, low, high = map(number_text, (self.searches[0].middle, *self.simulated))
-        errors = "no past forecast errors" if self.past is None else self.past.sentence
-        return (
-            f"centre {self.axis.text(self.centre)}: simulated {middle} ({low} ... {high}), "
-            f"and {errors}"
-        )
+            return []
+        low, high = map(number_text, self.simulated)
+        simulated = f"simulated: {self.axis.text(self.searches[0].middle)} ({low} ... {high})"
+        if self.past is None:
+            return [f"{simulated}; no past forecast errors are known"]
+        corrected = f"corrected by past forecast errors: {self.axis.text(self.centre)}"
+        return [f"{simulated}; {corrected}", *self.past.sentences]
 
     @property
     def frame(self) -> pd.DataFrame:

@@ -74,20 +74,26 @@ class PastErrors(NamedTuple):
     is_of_others: bool = False
 
     @property
-    def sentence(self) -> str:
-        """The number of past forecasts and their errors: + is more than forecast."""
+    def sentences(self) -> list[str]:
+        """The past errors (+: more was measured than forecast), and their share of the answer."""
         middle, *ends = map(self._text, (self.allowed.middle, self.allowed.low, self.allowed.high))
-        rest = f", in the {share_text(1 - self.stated)} of CPU time that is not the application's"
         runs, missed = "runs", METRICS[self.figure].short
         if self.knee_ns:
             runs, missed = "servers", f"load at which p99 passes {DURATION.format(self.knee_ns)}"
         machines = " of other machines" if self.is_of_others else ""
-        least = f" ({self.n_least} of these errors may be larger)" if self.n_least else ""
-        return (
-            f"{self.allowed.n} past {runs}{machines}: measured over forecast {missed}{least}, "
-            f"{middle} in the median ({LEVEL:.0%}: {' ... '.join(ends)})"
-            f"{rest if self.stated else ''}"
+        least = f"; {self.n_least} of these errors may be larger" if self.n_least else ""
+        errors = (
+            f"past errors of {self.allowed.n} {runs}{machines}: measured {missed}, relative to the "
+            f"forecast, {middle} in the median ({LEVEL:.0%}: {' ... '.join(ends)}){least}"
         )
+        if not self.stated:
+            return [errors]
+        share = share_text(1 - self.stated)
+        return [
+            errors,
+            f"the correction covers {share} of the CPU time; the scenario states the rest (the "
+            "application's)",
+        ]
 
     def _text(self, error: float) -> str:
         share = math.exp(error) - 1

@@ -291,7 +291,9 @@ def test_a_store_that_cannot_be_written_is_said_before_anything_runs(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("sweep",), "vary: must name at least one field"),
+        (("sweep",), "--vary: must name a field and its values"),
+        (("tune",), "--vary: must name a field and its values"),
+        (("run", "--profile", "no"), "error: --profile: must be a file or one of"),
         (("sweep", "--vary", "load.rat=1/s"), "unknown key"),
         (
             (
@@ -314,9 +316,12 @@ def test_a_store_that_cannot_be_written_is_said_before_anything_runs(
             ("capacity", "--p99", "5 ms", "--objective", "p99 < 1 ms"),
             "must be absent with --p99",
         ),
-        (("capacity", "--objective", "p99 = 1 ms"), "objective: must look like"),
+        (("capacity", "--objective", "p99 = 1 ms"), "error: --objective: must look like"),
         (("capacity", "--p99", "1 ms", "--of", "server.mechanism"), "must be a number"),
-        (("tune", "--vary", "server.backlog=10,20", "--minimise", "x"), "minimise: must be one of"),
+        (
+            ("tune", "--vary", "server.backlog=10,20", "--minimise", "x"),
+            "error: --minimise: must be one of",
+        ),
         (("sensitivity", "--samples", "7"), "samples: must be a power of 2"),
         (("forecast", "--level", "150%"), "--level: must be a share"),
         (("forecast", "--clock", "0"), "clock: must be from 0.01 to 100 times, got 0"),

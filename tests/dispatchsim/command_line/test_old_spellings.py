@@ -11,7 +11,7 @@ from tests.made_up_profile import Call
 from dispatchsim.command_line.old_spellings import UNTIL, renewed
 
 RENEWED = [
-    ("measure", "measure machine"),
+    ("measure --anyway", "measure machine --anyway"),
     ("measure --quick --output m", "measure machine --quick --output m"),
     ("measure micro", "measure machine micro"),
     ("measure --output m flood", "measure flood --output m"),
@@ -40,6 +40,7 @@ KEPT = [
     "measure machine micro",
     "measure overload --quick",
     "measure --help",
+    "measure",
     "calibrate",
     "validate",
     "validate rules --only overload",

@@ -137,10 +137,11 @@ def test_past_errors_move_a_capacity_and_widen_it(profile: ds.Profile) -> None:
     assert answer.low == pytest.approx(1.1 * simulated)
     assert answer.high == pytest.approx(4 / 3 * simulated)
     assert answer.simulated == (answer.searches[0].low, answer.searches[0].high)
-    assert answer.reckoning.endswith(
-        "41 past runs: measured over forecast throughput, +20.0% in the median "
-        "(90%: +10.0% ... +33.3%)"
-    )
+    assert "; corrected by past forecast errors: " in answer.reckoning[0]
+    assert answer.reckoning[1:] == [
+        "past errors of 41 runs: measured throughput, relative to the forecast, +20.0% in the "
+        "median (90%: +10.0% ... +33.3%)"
+    ]
     content = answer.to_dict()
     assert content["low"] < content["centre"] < content["high"]
     assert content["past_errors"]["errors"]["n"] == 41
@@ -159,7 +160,7 @@ def test_what_the_scenario_states_of_its_application_was_never_missed(profile: d
     assert answer.centre == pytest.approx(found.middle * busy_s / faster_s)
     assert found.middle < answer.centre < 1.1 * found.middle
     assert answer.centre * 100e-6 < 1
-    assert " of CPU time that is not the application's" in answer.reckoning
+    assert "of the CPU time; the scenario states the rest" in answer.reckoning[-1]
 
 
 def test_below_capacity_past_errors_of_the_metric_move_its_bound(profile: ds.Profile) -> None:
@@ -244,10 +245,11 @@ def test_where_p99_breaks_past_errors_are_of_the_load_at_which_it_did(
     assert answer.past
     assert answer.past.middle == pytest.approx(1.2 * answer.searches[0].middle)
     assert answer.past.low < answer.past.middle < answer.past.high
-    assert (
-        "5 past servers: measured over forecast load at which p99 passes 1 ms (1 of these errors "
-        "may be larger), +20" in answer.reckoning
+    assert answer.reckoning[1].startswith(
+        "past errors of 5 servers: measured load at which p99 passes 1 ms, relative to the "
+        "forecast, +20"
     )
+    assert answer.reckoning[1].endswith("; 1 of these errors may be larger")
     assert any(w.startswith("1 of the 5 past errors are lower limits") for w in answer.warnings)
     # A server that is 1.2 times as fast is this one at less load, and in so much more time.
     less = asked.with_values(load={"rate": f"{1000 / 1.2:.0f}/s"})

@@ -177,9 +177,11 @@ def test_a_point_that_the_profile_cannot_price_is_said(
         [MachineRuns(folder / "toy.toml", tmp_path)], tmp_path / "out", draws=0
     ).hardware
     assert [s.measured.point.server.mechanism for s in found.scores] == ["poll"]
-    no_fit, notice = found.provenance.notices
+    no_fit, not_forecast, effects = found.provenance.notices
     assert no_fit == "fit.jsonl: no such file"
-    assert "dev_poll" in notice
+    assert not_forecast.startswith("not forecast: ")
+    assert "dev_poll" in not_forecast
+    assert "has no costs for" in effects
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def test_a_bench_that_is_missing_is_named(tmp_path: Path) -> None:
     path = tmp_path / "micro.jsonl"
     append(path, micro("spin", 1.0), micro("memory", 1.0))
     with pytest.raises(
-        MissingBenchError, match=r"micro\.jsonl: must hold the bench floor, got none"
+        MissingBenchError, match=r"micro\.jsonl: must hold the benchmark floor, got none"
     ):
         borrowed(toy_profile(), path, path)
 

@@ -251,7 +251,7 @@ NO_KNEES = [json.dumps({"format": FORMAT, "points": [], "knees": knees}) for kne
 def test_what_is_no_file_of_misses_is_named(tmp_path: Path, content: str) -> None:
     path = tmp_path / "m.json"
     path.write_text(content)
-    with pytest.raises(ProfileError, match=r"m\.json: must be a file of misses"):
+    with pytest.raises(ProfileError, match=r"m\.json: must be a file of forecast errors"):
         read_file(path)
 
 
