@@ -29,7 +29,7 @@ def recorded(length: str, mechanism: str = "epoll_level", workers: int = 1) -> d
     [
         ("200 us", 1, ["arrivals", "CPU 0", "interrupts", "replies"]),
         ("1 ms", 2, ["arrivals", "CPU 0", "interrupts", "CPU 1", "worker 0"]),
-        ("25 ms", 1, ["arrivals\n(≤ 5 a column)", "CPU 0", "interrupts"]),
+        ("25 ms", 1, ["arrivals\n(≤ 5 per column)", "CPU 0", "interrupts"]),
     ],
 )
 def test_lanes_and_queues_have_names_and_units(length: str, workers: int, lanes: list[str]) -> None:

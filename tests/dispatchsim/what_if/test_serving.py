@@ -17,6 +17,8 @@ from urllib.error import HTTPError
 from urllib.parse import quote, urlsplit
 
 import pytest
+from bokeh.client import pull_session
+from bokeh.core.json_encoder import serialize_json
 from bokeh.util.token import generate_jwt_token, generate_session_id
 from tornado.httpclient import HTTPClientError, HTTPRequest
 from tornado.websocket import websocket_connect
@@ -112,6 +114,13 @@ def test_a_page_of_another_site_cannot_look(served: Served) -> None:
     with pytest.raises(HTTPClientError) as refused:
         asyncio.run(connect())
     assert refused.value.code == 403
+
+
+def test_a_page_made_for_its_websocket_alone_loads_nothing_from_elsewhere(served: Served) -> None:
+    with contextlib.closing(pull_session(url=served.address)) as session:
+        content = serialize_json(session.document.to_json())
+    assert "static/extensions/panel/" in content
+    assert "cdn." not in content
 
 
 def test_viewers_are_answered_first_and_after_each_move(served: Served) -> None:
