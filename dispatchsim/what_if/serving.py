@@ -245,8 +245,8 @@ def _new_page(simulations: Simulations) -> Any:
     """Return a new page for a new viewer."""
     document: Any = pn.state.curdoc
     context = document.session_context
-    # Panel sets this while it renders the page. A page that was unused for too long is made again for
-    # its websocket alone, and would then load style sheets from Panel's own server.
+    # Panel sets this while it renders the page. A page that was unused for too long is made again
+    # for its websocket alone, and would then load style sheets from Panel's own server.
     document.template_variables["dist_url"] = LOCAL_DIST
     query = context.request.uri.partition("?")[2] if context and context.request else ""
     view, notices = read_query(query)
