@@ -156,8 +156,8 @@ def never_calm_text(rows: Sequence[MicroResult]) -> str:
         return ""
     return (
         f"{len(commands - calm)} of {len(commands)} benches were only measured while another guest "
-        "used the core, so their costs are too high: repeat the `dispatchsim measure` command to "
-        "measure them again"
+        "used the core, so their costs are too high: `dispatchsim measure machine micro` measures "
+        "them again"
     )
 
 

@@ -16,7 +16,7 @@ from ..studies.capacity import Capacity
 from ..studies.comparison import Contest, Round
 from ..studies.factors import Levels, Value
 from ..studies.forecast import ForecastAnswer
-from ..studies.rows import Expected, Index, Option, Search, Swept
+from ..studies.rows import Expected, Found, Index, Option, Search, Swept
 from ..studies.sensitivity import Sensitivity
 from ..studies.steady import Steady
 from ..studies.sweep import Sweep
@@ -124,16 +124,17 @@ def print_capacity(console: Console, answer: Capacity) -> None:
         is_none = search.low == 0 and search.high <= axis.floor
         return "none" if is_none else axis.text(search.low)
 
+    is_usual = all(search.found is Found.BETWEEN for search in answer.searches)
     columns: list[Column[Search]] = [
         Column("seed", lambda s: s.seed),
         Column("costs", lambda s: "central" if s.draw is None else f"sample {s.draw}", words=True),
-        Column("found", lambda s: s.found, words=True),
+        *([] if is_usual else [Column("found", lambda s: s.found, words=True)]),
         Column("meets at", met),
         Column("violates at", lambda s: "none" if math.isinf(s.high) else axis.text(s.high)),
-        Column("tried", lambda s: len(s.tried)),
+        Column("loads tried", lambda s: len(s.tried)),
     ]
     print_answer(console, answer.sentence)
-    title = f"{answer.scenario.server.mechanism}: one search per replication"
+    title = f"{answer.scenario.server.mechanism}: one search per row"
     console.print(rich_table(Table.of(title, answer.searches, columns)))
     for sentence in answer.reckoning:
         console.print(sentence, highlight=False, markup=False)

@@ -131,6 +131,8 @@ class Capacity:
             n = len(self.searches)
             ended = "1 search" if n == 1 else f"{n} searches"
             text += f" (range of {ended}; an interval takes five)"
+        elif kinds == {Found.BETWEEN}:
+            text += f" ({LEVEL:.0%} interval)"
         return text + self._full + self._today
 
     def _loads(self, *ends: float) -> str:
@@ -140,10 +142,10 @@ class Capacity:
             load = self.scenario.load
             counts_requests = load.connections is not None or self.scenario.has_one_request
             noun = "requests/s" if counts_requests else "connections/s"
-            return f"{' to '.join(map(number_text, ends))} {noun}"
+            return f"{' ... '.join(map(number_text, ends))} {noun}"
         if field == "idle.connections":
-            return f"{' to '.join(number_text(x, trim=True) for x in ends)} idle connections"
-        return f"{field} = {' to '.join(map(self.axis.text, ends))}"
+            return f"{' ... '.join(number_text(x, trim=True) for x in ends)} idle connections"
+        return f"{field} = {' ... '.join(map(self.axis.text, ends))}"
 
     @property
     def _full(self) -> str:
@@ -164,12 +166,12 @@ class Capacity:
             return ""
         load = self.axis.text(begin) if self.axis.field == RATE_FIELD else self._loads(begin)
         if tried.broken is not None:
-            return f"; with today's {load} {_why(self.objective, tried)}"
+            return f"; at the scenario's {load} {_why(self.objective, tried)}"
         used = share_text(tried.figures[BUSIEST])
         cpu = "the CPU" if self.scenario.machine.cpus == 1 else "the busiest CPU"
         steady = self.scenario.load.arrivals in {"poisson", "constant"}
         mean = "" if steady else " on average"
-        return f"; today's {load} use{'s' if ' = ' in load else ''} {used} of {cpu}{mean}"
+        return f"; at the scenario's {load} {cpu} is {used} busy{mean}"
 
     @property
     def _at_least_load(self) -> str:
@@ -315,7 +317,7 @@ def capacity(
         The field that grows: load.rate, idle.connections, or another number.
     misses:
         Past forecast errors of that machine; None: the shipped ones. A sequence of `Miss` holds
-        no errors of the load at which p99 passes a bound; a `Known` may.
+        no errors of the load at which p99 exceeds a bound; a `Known` may.
     profile:
         The costs; None: the profile that the scenario names.
     replications:

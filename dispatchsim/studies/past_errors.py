@@ -3,7 +3,7 @@
     at capacity    the error of throughput, a factor ─► scales the load searched for if it is the
                                                         rate; otherwise the speed of the server
     p99 violated   the error of the load at which    ─► as at capacity
-                   p99 passes a bound, a factor
+                   p99 exceeds a bound, a factor
     below          the error of p50, p99 or CPU      ─► moves the bound for the simulator
 
 The central search is repeated with a correction that would have made the simulator right: at both
@@ -52,7 +52,7 @@ class PastErrors(NamedTuple):
     figure, allowed:
         The metric in error, and its past errors.
     knee_ns:
-        The bound, if the errors are of the load at which p99 passes it; 0: of the metric itself.
+        The bound, if the errors are of the load at which p99 exceeds it; 0: of the metric itself.
     n_least:
         The number of errors of which only a lower limit is known.
     is_of_others:
@@ -75,16 +75,16 @@ class PastErrors(NamedTuple):
 
     @property
     def sentences(self) -> list[str]:
-        """The past errors (+: more was measured than forecast), and their share of the answer."""
-        middle, *ends = map(self._text, (self.allowed.middle, self.allowed.low, self.allowed.high))
+        """The past errors, and their share of the answer."""
+        middle, *ends = map(_error_text, (self.allowed.middle, self.allowed.low, self.allowed.high))
         runs, missed = "runs", METRICS[self.figure].short
         if self.knee_ns:
-            runs, missed = "servers", f"load at which p99 passes {DURATION.format(self.knee_ns)}"
+            runs, missed = "servers", f"load at which p99 exceeds {DURATION.format(self.knee_ns)}"
         machines = " of other machines" if self.is_of_others else ""
         least = f"; {self.n_least} of these errors may be larger" if self.n_least else ""
         errors = (
-            f"past errors of {self.allowed.n} {runs}{machines}: measured {missed}, relative to the "
-            f"forecast, {middle} in the median ({LEVEL:.0%}: {' ... '.join(ends)}){least}"
+            f"past errors of {self.allowed.n} {runs}{machines}: the forecast {missed} was {middle} "
+            f"in the median ({LEVEL:.0%}: {' ... '.join(ends)}){least}"
         )
         if not self.stated:
             return [errors]
@@ -95,12 +95,18 @@ class PastErrors(NamedTuple):
             "application's)",
         ]
 
-    def _text(self, error: float) -> str:
-        share = math.exp(error) - 1
-        if share >= 1:
-            return f"x {number_text(1 + share)}"
-        sign = "+" if share >= 0 else "-"
-        return f"{sign}{share_text(abs(share))}"
+
+def _error_text(error: float) -> str:
+    """Return how far a forecast was off; *error* is the logarithm of measured over forecast.
+
+    >>> _error_text(math.log(1.25)), _error_text(math.log(1 / 3))
+    ('20.0% too low', 'x 3.00 too high')
+    """
+    share = math.exp(-error) - 1
+    direction = "low" if share < 0 else "high"
+    if share >= 1 or share <= -0.5:
+        return f"x {number_text(math.exp(abs(error)))} too {direction}"
+    return f"{share_text(abs(share))} too {direction}"
 
 
 def unlike_past(scenario: Scenario) -> list[str]:

@@ -92,7 +92,7 @@ def asked(section: Section) -> Asked:
 
 BEGIN, END = "<!-- errors: python -m docs.making.accuracy -->", "<!-- end of errors -->"
 """Around the table in the README."""
-_KNEE = "load at which p99 passes {}"
+_KNEE = "load at which p99 exceeds {}"
 _UP_TO_80 = "no queue: up to 80% of capacity"
 _TRUST = {
     _KNEE.format("20 ms"): (_KNEE.format("20 ms"), ""),
@@ -100,7 +100,7 @@ _TRUST = {
     "CPU busy, up to 80% of capacity": (FIGURE_NAMES["cpu_busy"], _UP_TO_80),
     "p50, up to 80% of capacity": (FIGURE_NAMES["p50_ns"], _UP_TO_80),
     "p99, up to 80% of capacity": (FIGURE_NAMES["p99_ns"], _UP_TO_80),
-    "p99, from there to the capacity": (FIGURE_NAMES["p99_ns"], "queue: up to the capacity"),
+    "p99, 80% to 100% of capacity": (FIGURE_NAMES["p99_ns"], "queue: up to the capacity"),
 }
 """The rows of the table in the README: their names, metrics and regimes."""
 _TRUSTED = ("epyc-family25-2cpu-linux-6.18", EXAMPLE)
@@ -161,7 +161,7 @@ def order_text() -> str:
     return (
         f"Capacities of nginx, memcached, Redis and Transmission: median error "
         f"{unsigned(summary['median'])} at {summary['n_cases']} points.\n"
-        f"Of {summary['pairs']} pairs, {summary['ordered']} are in the right order."
+        f"The forecast ranks {summary['ordered']} of {summary['pairs']} pairs of them as measured."
     )
 
 
@@ -174,7 +174,7 @@ def _summary(errors: ErrorSummary | None) -> str:
     """Return the median error and how many are within 15%; see `_median`."""
     if errors is None or not errors.n:
         return "-"
-    return f"{_median(errors)}, {errors.n_within}/{errors.n}"
+    return f"{_median(errors)}, {errors.n_within} of {errors.n}"
 
 
 def _median(errors: ErrorSummary) -> str:

@@ -391,25 +391,25 @@ BY_SHARE = " (by the offered share; lateness at p99 was not recorded)"
 
 
 def knee_table(errors: Sequence[KneeErrors]) -> Table:
-    """Return the errors of the load at which p99 passes a bound."""
+    """Return the errors of the load at which p99 exceeds a bound."""
     columns: list[Column[KneeErrors]] = [
-        Column("p99 passes", lambda e: time_text(e.bound_ns, trim=True), words=True),
+        Column("p99 exceeds", lambda e: time_text(e.bound_ns, trim=True), words=True),
         Column(
             "servers",
             lambda e: e.n,
-            means="servers whose measured or forecast p99 passes the bound",
+            means="servers whose measured or forecast p99 exceeds the bound",
         ),
         *_ERRORS,
         Column(
             "only measured",
             lambda e: e.only_measured,
-            means="servers whose measured p99 alone passes the bound at the measured rates; "
+            means="servers whose measured p99 alone exceeds the bound at the measured rates; "
             'likewise "only forecast"; these errors are the least that the rates allow',
         ),
         Column("only forecast", lambda e: e.only_forecast),
     ]
     note = (
-        "The load at which p99 passes a bound, in open loops with three or more rates. Error: "
+        "The load at which p99 exceeds a bound, in open loops with three or more rates. Error: "
         "forecast load over measured load, minus 1; + promises too much. "
         f"{_NOISE} If the noise ends beyond the measured rates, it is unknown whether a forecast "
         "on that side is within it."

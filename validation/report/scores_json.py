@@ -54,7 +54,7 @@ def asked_scores(scores: Sequence[PointScore]) -> dict[str, Any]:
 
 
 def knee_loads(scores: Sequence[PointScore]) -> list[dict[str, Any]]:
-    """Return the loads at which p99 passes each bound, server by server.
+    """Return the loads at which p99 exceeds each bound, server by server.
 
     Where a curve passes the bound beyond the measured rates, its load is the end of these rates and
     `is_end` is true.

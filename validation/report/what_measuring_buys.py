@@ -47,7 +47,7 @@ class Bought(NamedTuple):
     """The `middle_error` of the forecasts from one profile; None without scored points.
 
     `cpu`, `p50` and `p99` are for loads up to 80% of the capacity, where no queue forms. `knee` is
-    the shift of the load at which p99 passes 20 ms.
+    the shift of the load at which p99 exceeds 20 ms.
     """
 
     way: str
@@ -179,6 +179,6 @@ def buying_table(rows: Sequence[Bought]) -> Table:
     ]
     note = (
         "Median absolute errors over held-out points; factors beyond two. CPU, p50 and p99: loads "
-        "up to 80% of the capacity. Knee: error of the load at which p99 passes 20 ms."
+        "up to 80% of the capacity. Knee: error of the load at which p99 exceeds 20 ms."
     )
     return Table.of("What measuring buys", rows, columns, note)

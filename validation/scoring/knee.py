@@ -1,4 +1,4 @@
-"""The knee: the load at which p99 passes a bound, measured and forecast.
+"""The knee: the load at which p99 exceeds a bound, measured and forecast.
 
     p99 │            / measured      the shift is the forecast load over the measured load,
         │ ─ ─ ─ ─ ─ x─ ─o ─ ─ bound  minus 1: the error of a planner who relied on the
@@ -34,7 +34,7 @@ Curve = Sequence[tuple[float, float]]
 
 
 class Knee(NamedTuple):
-    """The load at which p99 of one server passes `bound_ns`, in connections per second.
+    """The load at which p99 of one server exceeds `bound_ns`, in connections per second.
 
     None stands for a load beyond the measured rates.
 

@@ -6,7 +6,7 @@
 Cost samples show the uncertainty of the calibration, not errors of the model itself. Errors at
 held-out points bound the error at a new point of the same kind: the interval then has its nominal
 probability for any distribution of errors. The coverage is measured here with each mechanism left
-out in turn, so that no interval uses its own mechanism. The load at which p99 passes a bound also
+out in turn, so that no interval uses its own mechanism. The load at which p99 exceeds a bound also
 has an error, for each bound and each server measured at three or more rates. From five to eighteen
 such loads the interval is made of their mean and spread, as if they were normal.
 
@@ -77,7 +77,7 @@ class Miss(NamedTuple):
 
 
 class KneeMiss(NamedTuple):
-    """The load at which p99 of one server passes a bound, measured and forecast.
+    """The load at which p99 of one server exceeds a bound, measured and forecast.
 
     With `is_end` one of both loads is the end of the measured rates: the curve passes beyond it.
     """
@@ -135,7 +135,7 @@ def _ranked(values: Iterable[float], level: float) -> Allowance | None:
 
 
 class KneeAllowance(NamedTuple):
-    """The `Allowance` for the load at which p99 passes `bound_ns`, and whether of all machines.
+    """The `Allowance` for the load at which p99 exceeds `bound_ns`, and whether of all machines.
 
     `n_least` is the number of errors of which only a least size is known.
     """
@@ -147,7 +147,7 @@ class KneeAllowance(NamedTuple):
 
 
 def knee_allowance(known: Known, bound_ns: float, level: float = LEVEL) -> KneeAllowance | None:
-    """Return the interval of the error of a further load at which p99 passes *bound_ns*.
+    """Return the interval of the error of a further load at which p99 exceeds *bound_ns*.
 
     It uses the nearest scored bound and the ranks of the machine's own knees; with five to eighteen
     of them, their mean and spread (`prediction_interval`). A machine without a validation uses the
@@ -424,7 +424,7 @@ def _coverage_table(
     columns = [
         Column[str]("machine", str, words=True),
         *map(column, FIGURES),
-        Column("load at which p99 passes its bound", lambda name: _held(*knees(name))),
+        Column("load at which p99 exceeds its bound", lambda name: _held(*knees(name))),
     ]
     return Table.of(title, shipped, columns)
 

@@ -105,7 +105,7 @@ def test_what_is_never_kept_and_what_is_never_broken_are_said(profile: ds.Profil
     )
     assert always.searches[0].found is Found.NEVER_BROKEN
     assert always.sentence.startswith("meets cpu < 100% up to server.backlog = ")
-    assert ", the highest possible; today's server.backlog = 100 uses " in always.sentence
+    assert ", the highest possible; at the scenario's server.backlog = 100 the CPU is " in always.sentence
 
 
 def test_no_idle_connection_may_be_too_many(profile: ds.Profile) -> None:
@@ -139,8 +139,8 @@ def test_past_errors_move_a_capacity_and_widen_it(profile: ds.Profile) -> None:
     assert answer.simulated == (answer.searches[0].low, answer.searches[0].high)
     assert "; corrected by past forecast errors: " in answer.reckoning[0]
     assert answer.reckoning[1:] == [
-        "past errors of 41 runs: measured throughput, relative to the forecast, +20.0% in the "
-        "median (90%: +10.0% ... +33.3%)"
+        "past errors of 41 runs: the forecast throughput was 16.7% too low in the median "
+        "(90%: 9.09% too low ... 25.0% too low)"
     ]
     content = answer.to_dict()
     assert content["low"] < content["centre"] < content["high"]
@@ -246,8 +246,7 @@ def test_where_p99_breaks_past_errors_are_of_the_load_at_which_it_did(
     assert answer.past.middle == pytest.approx(1.2 * answer.searches[0].middle)
     assert answer.past.low < answer.past.middle < answer.past.high
     assert answer.reckoning[1].startswith(
-        "past errors of 5 servers: measured load at which p99 passes 1 ms, relative to the "
-        "forecast, +20"
+        "past errors of 5 servers: the forecast load at which p99 exceeds 1 ms was 16."
     )
     assert answer.reckoning[1].endswith("; 1 of these errors may be larger")
     assert any(w.startswith("1 of the 5 past errors are lower limits") for w in answer.warnings)

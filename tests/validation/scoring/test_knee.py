@@ -1,4 +1,4 @@
-"""Where p99 passes a bound, and by how much a forecast misses that, on curves made up by hand."""
+"""Where p99 exceeds a bound, and by how much a forecast misses that, on curves made up by hand."""
 
 from __future__ import annotations
 
