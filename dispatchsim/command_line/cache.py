@@ -50,7 +50,7 @@ def show_cache(
 
     dispatchsim cache --clear
 
-    Translated C is the text of built-in engines, kept to save its translation. Entries unused for
+    The C text of built-in engines is kept, so that it is not translated again. Entries unused for
     30 days are removed automatically. DISPATCHSIM_CACHE_DIR names another folder for engines;
     DISPATCHSIM_KEEP_C=1 keeps the C text of an engine beside it.
     """

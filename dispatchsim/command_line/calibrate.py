@@ -69,7 +69,7 @@ def calibrate_server(
     *,
     of_server: OfServer,
 ) -> None:
-    """Fit the CPU time of a server's own code to observed runs.
+    """Fit the CPU time of a server's own code to runs of `measure server`.
 
     dispatchsim calibrate server my-server --output my-server.toml
 
@@ -210,7 +210,8 @@ def calibrate_machine(
 
     dispatchsim calibrate machine my-machine
 
-    The folder must hold micro and fit runs. Floods and gaps are fitted, too, if it holds any.
+    The folder must hold micro and fit runs. Runs of `measure flood` and `lab gaps` are fitted, too,
+    if it holds any.
     """
     from ..calibration.emulated.microbenchmarks import missing_commands
     from ..calibration.fit.fit import fit_profile

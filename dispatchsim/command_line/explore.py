@@ -39,7 +39,7 @@ def explore(
 
     dispatchsim explore
 
-    The page accepts neither code nor files. Ctrl-C ends it.
+    Viewers can send neither code nor files. Ctrl-C ends the page.
     """
     from ..what_if import check_panel
 

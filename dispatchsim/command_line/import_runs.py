@@ -42,7 +42,7 @@ def import_runs(
     ] = None,
     users: Annotated[
         int | None,
-        typer.Option(min=1, help="Number of a histogram's clients that wait for replies."),
+        typer.Option(min=1, help="Number of closed-loop clients whose replies a histogram holds."),
     ] = None,
     unit: Annotated[
         str | None, typer.Option(help="Unit of the values of a histogram: ns, us, ms or s.")
@@ -69,9 +69,9 @@ def import_runs(
 
     dispatchsim import wrk2.txt --rate 2000/s --output runs.jsonl
 
-    It prints the state of the server in each run (stable, backlogged, overloaded) and what the
-    tool left out. A closed loop shows no state, as its clients wait for the server. A tool that
-    stalled or ran out of descriptors did not offer its load.
+    It prints the state of the server in each run (stable, backlogged, overloaded) and what the tool
+    left out. A closed loop shows no state, as its clients wait for the server. If a tool stalled or
+    ran out of descriptors, it says so: the load was lower.
     """
     from ..calibration.observed.importing import Told, parse_columns, read_any
 

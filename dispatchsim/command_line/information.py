@@ -45,7 +45,7 @@ def scenarios(
 
 
 def mechanisms(*, as_json: AsJson = False) -> None:
-    """List the dispatch mechanisms and their sources.
+    """List the dispatch mechanisms, with man pages and papers.
 
     dispatchsim mechanisms
     """
@@ -92,7 +92,7 @@ def _also(name: str, aliases: Sequence[str]) -> str:
 
 
 def programs(*, as_json: AsJson = False) -> None:
-    """List the server programs of the literature.
+    """List server programs of papers and well-known servers.
 
     dispatchsim programs
     """

@@ -99,11 +99,11 @@ def interrupt_load(
         Path | None, typer.Option(help="Plot measured and forecast to this file, such as FILE.png.")
     ] = None,
 ) -> None:
-    """Compare the CPU that floods of datagrams leave with its forecast.
+    """Compare the CPU time left by datagram floods with its forecast.
 
     dispatchsim lab interrupt-load my-machine --profile my-machine.toml
 
-    The CPU is measured as the progress of a process that computes.
+    The CPU time left is the progress of a process that computes.
     """
     from rich.console import Console
 
@@ -124,7 +124,7 @@ def interrupt_load(
 
 
 def overflow_onset(folder: Folder, *, profile: ProfileFile) -> None:
-    """Compare the load at which RT signals overflow their queue.
+    """Compare the load at which RT signals overflow their queue with its forecast.
 
     dispatchsim lab overflow-onset my-machine --profile my-machine.toml
     """
@@ -134,7 +134,7 @@ def overflow_onset(folder: Folder, *, profile: ProfileFile) -> None:
 
 
 def call_counts(folder: Folder, *, profile: ProfileFile) -> None:
-    """Compare the calls that servers make for each request.
+    """Compare the system calls per request with their forecast.
 
     dispatchsim lab call-counts counted --profile counted-linux-6.1
     """
@@ -148,7 +148,7 @@ def ablation(
     *,
     profile: ProfileFile,
     effect: Annotated[list[str] | None, typer.Option(help="Only this effect. Repeatable.")] = None,
-    every: Annotated[int, typer.Option(help="Take every Nth run, or point.")] = 1,
+    every: Annotated[int, typer.Option(help="Take every Nth run (on machines: point).")] = 1,
 ) -> None:
     """Compare forecast errors with and without each effect of the model.
 

@@ -78,13 +78,13 @@ Anyway = Annotated[
     bool,
     typer.Option(
         "--anyway",
-        help="Measure even if the host takes over 5% of a CPU, if another guest shares the core "
-        "for over half of the time, or if the load generator is too slow.",
+        help="Measure even if the host steals more than 5% of a CPU, another guest shares the "
+        "core for more than half of the time, or the load generator is too slow.",
     ),
 ]
 Rounds = Annotated[
     int | None,
-    typer.Option("--repeats", min=1, max=1000, help="Maximum rounds. Default: 3."),
+    typer.Option("--repeats", min=1, max=1000, help="Maximum runs of each point. Default: 3."),
 ]
 Quick = Annotated[bool, typer.Option("--quick", help="Measure one point in ten.")]
 
@@ -104,13 +104,13 @@ def measure_machine(
         bool,
         typer.Option(
             "--quick",
-            help="Take two minutes on hardware, enough for a profile; with heldout, one point in "
-            "eight. On other targets, one point in ten.",
+            help="Two minutes on hardware, enough for a profile (heldout: one point in eight). "
+            "Emulated: one point in ten.",
         ),
     ] = False,
     minutes: Annotated[
         float,
-        typer.Option(min=1, help="Begin no run on hardware later than this."),
+        typer.Option(min=1, help="On hardware, begin no run after this many minutes."),
     ] = 90.0,
     mechanisms: Annotated[
         str | None,
@@ -124,8 +124,8 @@ def measure_machine(
         SteeringChoice | None,
         typer.Option(
             help="namespaces: server and clients in network namespaces (root). client_machine: "
-            "clients without a TCP stack (root). loopback: no root, but the client's CPU does the "
-            "server's receiving, so capacity is unreliable."
+            "clients outside the machine's TCP stack (root). loopback: no root, but the "
+            "client's CPU does the server's receiving, so capacity is unreliable."
         ),
     ] = None,
     repeats: Annotated[
@@ -133,19 +133,19 @@ def measure_machine(
         typer.Option(
             min=1,
             max=1000,
-            help="Maximum rounds. Default: 10 on hardware, 5 on the emulated target.",
+            help="Maximum runs of each point. Default: 10 on hardware, 5 on the emulated target.",
         ),
     ] = None,
     within: Annotated[
         str,
         typer.Option(
-            help="Stop repeating a held-out point once the 95% intervals of its mean request rate "
-            "and CPU are this narrow, after three accepted runs. 0: never.",
+            help="Repeat a held-out point until, after three valid runs, the 95% intervals of its "
+            "request rate and CPU are within ± this share. 0: always --repeats runs.",
         ),
     ] = "3%",
     anyway: Anyway = False,
 ) -> None:
-    """Measure what calls and runs of C servers cost on a machine.
+    """Measure the costs of system calls and of C servers on a machine.
 
     dispatchsim measure machine --quick --output my-machine
 
@@ -185,12 +185,13 @@ def measure_overload(
     steering: Annotated[
         OverloadSteeringChoice,
         typer.Option(
-            help="Clients in a network namespace, or clients without a TCP stack. Both need root."
+            help="Clients in a network namespace, or outside the machine's TCP stack. Both need "
+            "root."
         ),
     ] = OverloadSteeringChoice.NAMESPACES,
     anyway: Anyway = False,
 ) -> None:
-    """Measure loads beyond the capacity, full queues and retry storms.
+    """Measure overload, full queues and retry storms.
 
     dispatchsim measure overload --quick --output my-machine
     """
@@ -217,7 +218,7 @@ def measure_flood(
     repeats: Rounds = None,
     anyway: Anyway = False,
 ) -> None:
-    """Measure how much CPU datagrams take from a process that computes.
+    """Measure the CPU time that a busy process loses to datagrams.
 
     dispatchsim measure flood --quick --output my-machine
 

@@ -110,7 +110,7 @@ class Spoken:
     protocol: Annotated[
         ProtocolChoice, typer.Option(help="Protocol of the requests; HTTP sends only GET.")
     ] = ProtocolChoice.HTTP_1_1
-    path: Annotated[str, typer.Option(help="Path that HTTP requests.")] = "/"
+    path: Annotated[str, typer.Option(help="Path of HTTP requests.")] = "/"
     host: Annotated[
         str, typer.Option(help="Host header of HTTP requests.", rich_help_panel=RARE)
     ] = "localhost"
@@ -135,17 +135,20 @@ class Loads:
     users: Annotated[
         str | None,
         typer.Option(
-            help="Users of closed loops, separated by commas. Default: 64, unless --rate is given."
+            help="Numbers of users of closed loops, separated by commas. Default: 64, unless "
+            "--rate is given."
         ),
     ] = None
     rate: Annotated[
         list[str] | None,
         typer.Option(help="Connection rate of an open loop, such as 2000/s. Repeatable."),
     ] = None
-    requests: Annotated[str, typer.Option(help="Requests per connection, separated by commas.")] = (
-        "1,1000"
-    )
-    idle: Annotated[str, typer.Option(help="Further idle connections, separated by commas.")] = "0"
+    requests: Annotated[
+        str, typer.Option(help="Numbers of requests per connection, separated by commas.")
+    ] = "1,1000"
+    idle: Annotated[
+        str, typer.Option(help="Numbers of further idle connections, separated by commas.")
+    ] = "0"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -53,8 +53,9 @@ def new(
 
     dispatchsim new websocket_hub hub.toml --defaults
 
-    A question without its option is asked in the terminal. The file explains each key, and marks
-    values that are examples. It names the profile of your CPU, or the best one.
+    The terminal asks for options that are not given. The file explains each key, and marks values
+    that are examples. It names the profile of your CPU, or the one with the most measured
+    mechanisms.
     """
     options = (
         *(connections, rate, reply_size, request_cpu, threads),

@@ -54,12 +54,16 @@ CostSamples = Annotated[
         "--cost-samples",
         min=0,
         max=10_000,
-        help="Further runs, each at costs resampled from their uncertainty.",
+        help="More runs, each with costs drawn from their measured intervals.",
     ),
 ]
 Replications = Annotated[
     int | None,
-    typer.Option(min=1, max=1000, help="Runs with different arrivals. Default: run.replications."),
+    typer.Option(
+        min=1,
+        max=1000,
+        help="Runs with different arrivals. Default: the scenario's (run.replications).",
+    ),
 ]
 Workers = Annotated[
     int | None,
@@ -89,7 +93,7 @@ Verbose = Annotated[
 ]
 Output = Annotated[
     Path | None,
-    typer.Option(help="Write each run as it finishes to this new folder, as JSON."),
+    typer.Option(help="Also write each run as JSON to this new folder."),
 ]
 
 # Options of studies
@@ -100,7 +104,7 @@ Vary = Annotated[
         "--vary",
         metavar="FIELD=VALUES",
         help="Vary a field: load.rate=1000/s,2000/s, or load.rate=1000/s..8000/s:8 for eight "
-        "evenly spaced values (:8log: by equal factors). Repeatable.",
+        "evenly spaced values (:8log for equal factors). Repeatable.",
     ),
 ]
 Settings = Annotated[
@@ -108,8 +112,8 @@ Settings = Annotated[
     typer.Option(
         "--set",
         metavar="FIELD=VALUE",
-        help="Override a field, e.g. load.rate=5000/s; load.timeout= restores the default. "
-        "Repeatable.",
+        help="Set a field, such as load.rate=5000/s. Without a value (load.timeout=) it gets its "
+        "default. Repeatable.",
     ),
 ]
 Samples = Annotated[
@@ -202,15 +206,16 @@ MetricName = Annotated[
     typer.Option(
         "--metric",
         metavar="METRIC",
-        help="Metric of each run: p99_ns (failed requests count as infinitely late), p97_5_ns, "
-        "p50_answered_ns, throughput_per_s, cpu_busy, failed_share, waits_per_reply ...",
+        help="Metric of each run: p99_ns (failed requests count as infinitely late), "
+        "p99_answered_ns (without failed requests), p97_5_ns, throughput_per_s, cpu_busy, "
+        "failed_share, waits_per_reply ...",
     ),
 ]
 Within = Annotated[
     str | None,
     typer.Option(
         metavar="SHARE",
-        help="Add replications until the 95% interval of the metric is this narrow: '10%'.",
+        help="Add replications until the metric's 95% interval is within ± this share: '10%'.",
     ),
 ]
 STORE = Path("dispatchsim-results")

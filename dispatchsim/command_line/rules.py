@@ -46,14 +46,16 @@ class OfRules:
     ] = False
     kept: Annotated[
         str | None,
-        typer.Option(metavar="RELEASE", help="Show the stored answers of this Linux release."),
+        typer.Option(
+            metavar="RELEASE", help="Compare with the stored results of this Linux release."
+        ),
     ] = None
     keep: Annotated[
         bool,
         typer.Option(
             "--keep",
-            help="Store the answers in the folder of --output. Default in a checkout: beside the "
-            "catalogue of rules.",
+            help="Store the results in the folder of --output; without it, in a checkout, beside "
+            "the catalogue of rules.",
         ),
     ] = False
 
@@ -66,7 +68,7 @@ def validate_rules(
         Path | None, typer.Option(help="Folder for a page with all rules. Default: none.")
     ] = None,
 ) -> None:
-    """Test the rules of the kernel on this Linux and in the simulator.
+    """Compare rules of the kernel in the simulator and on this Linux.
 
     dispatchsim validate rules --only epoll
     """

@@ -109,13 +109,11 @@ def run(
 
     dispatchsim run poll_10k_idle --set load.rate=5000/s
 
-    Two uncertainties are shown: ± is sampling error over random arrivals; the column of cost
-    samples is the spread from uncertain costs.
+    ± is the sampling error over random arrivals. The column of cost samples is the spread from
+    uncertain costs.
 
-    The first run of a version compiles the engine (about 2 seconds) and keeps it in the folder of
-    DISPATCHSIM_CACHE_DIR, or in the user's cache folder. Ctrl-C keeps finished runs. With
-    --workers 1 it also prints the metrics of an unfinished first run, on the fast engine and up to
-    a million connections.
+    The first run of a mechanism compiles its engine (about 2 seconds) into the folder of
+    DISPATCHSIM_CACHE_DIR, or into the user's cache folder. Ctrl-C keeps finished runs.
     """
     asked = with_replications(asked_of(scenario, changes, hardware, engine=engine), replications)
     trace.check()
@@ -179,10 +177,10 @@ def compare(
 ) -> None:
     """Compare mechanisms under the same arrivals.
 
-    dispatchsim compare poll_10k_idle --mechanisms poll,epoll
+    dispatchsim compare poll_10k_idle --mechanisms poll,epoll_level
 
-    With --vary, print the best mechanism at every combination of some fields; runs are kept in the
-    --store, as those of a sweep.
+    With --vary, print the best mechanism at each combination of values. Runs are then kept in the
+    --store.
     """
     asked = with_settings(with_engine(read_scenario(scenario), engine), settings)
     note_aliases([asked.alias])

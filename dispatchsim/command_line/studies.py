@@ -78,17 +78,20 @@ def capacity(
     objective: Annotated[
         str | None,
         typer.Option(
-            help='Any bounds instead: "p99 < 50 ms and errors < 0.1%", "p97.5 < 20 ms", '
-            '"cpu_busiest < 80%" ...'
+            help='Other bounds: "p99 < 50 ms and errors < 0.1%", "p97.5 < 20 ms", "cpu_busiest < '
+            '80%" ...'
         ),
     ] = None,
     of: Annotated[
-        str, typer.Option(help="Field that is raised, such as idle.connections.")
+        str, typer.Option(help="Field to increase, such as idle.connections.")
     ] = "load.rate",
     replications: Annotated[
         int,
         typer.Option(
-            min=1, max=1000, help="Searches, each with different arrivals and resampled costs."
+            min=1,
+            max=1000,
+            help="Searches: one at central costs, the others with costs drawn "
+            "from their intervals. Each has its own arrivals.",
         ),
     ] = 6,
     minutes: Annotated[
@@ -108,8 +111,8 @@ def capacity(
 
     dispatchsim capacity poll_10k_idle --p99 "50 ms"
 
-    The answer is a range. It combines random arrivals, uncertain costs and the errors of past
-    forecasts, and is centred on their median.
+    The answer is an interval. It combines random arrivals, uncertain costs and past forecast
+    errors. The median past error moves its centre.
     """
     check_plot(wanted.plot)
     if not bounds.given and objective is None:
@@ -160,8 +163,8 @@ def sweep(
 
     dispatchsim sweep poll_10k_idle --vary load.rate=5000/s..20000/s:4
 
-    Every run is kept in the --store as it finishes. A stopped sweep resumes there, and stored runs
-    of other studies are not repeated. `dispatchsim results` lists and exports them.
+    Every run is kept in the --store as it finishes. A stopped sweep resumes there. Runs that other
+    commands stored there are reused. `dispatchsim results` lists and exports them.
     """
     check_plot(wanted.plot)
     check_metric(figure, "--metric")
@@ -199,19 +202,19 @@ def tune(
         str | None, typer.Option(help="Metric to maximise, such as throughput.")
     ] = None,
     objective: Annotated[
-        str | None, typer.Option(help='Bounds that an option must meet: "errors < 0.1%".')
+        str | None, typer.Option(help='Bounds that each combination must meet: "errors < 0.1%".')
     ] = None,
     matters: Annotated[
-        str, typer.Option(help="Smallest difference between options that matters.")
+        str, typer.Option(help="Ignore smaller differences between combinations.")
     ] = f"{MATTERS:.0%}",
     replications: Annotated[
-        int, typer.Option(min=1, max=10_000, help="Maximum replications per option.")
+        int, typer.Option(min=1, max=10_000, help="Maximum replications of a combination.")
     ] = REPLICATIONS_MAX,
     study: Study,
     kept: Kept,
     wanted: Wanted,
 ) -> None:
-    """Find the best of some settings.
+    """Find the best values of some fields.
 
     dispatchsim tune poll_10k_idle --vary server.accept_limit=0,1,16
     """
@@ -248,18 +251,18 @@ def forecast(
         typer.Option(
             "--cost-samples",
             max=10_000,
-            help="Number of runs, each with resampled costs and arrivals.",
+            help="Number of runs, each with its own arrivals and costs drawn from their intervals.",
         ),
     ] = DRAWS,
     study: Study,
     kept: Kept,
     wanted: Wanted,
 ) -> None:
-    """Predict the interval that a measured run will fall into.
+    """Predict the interval of a measured run, past errors included.
 
     dispatchsim forecast poll_10k_idle --set load.rate=10000/s
 
-    The interval combines random arrivals, uncertain costs and the errors of past forecasts.
+    The interval combines random arrivals, uncertain costs and past forecast errors.
     """
     check_plot(wanted.plot)
     asked = study_of(scenario, study)
@@ -293,7 +296,7 @@ def sensitivity(
     samples: Annotated[
         int,
         typer.Option(
-            help="Base sample size N, a power of 2. N x (factors + 2) runs are simulated."
+            help="Base sample size N, a power of 2. N x (costs and fields + 2) runs are simulated."
         ),
     ] = SAMPLES,
     changes: Changes,
@@ -308,11 +311,11 @@ def sensitivity(
     ] = None,
     wanted: Wanted,
 ) -> None:
-    """Rank the costs and settings that drive a metric.
+    """Rank the costs and fields that a metric depends on.
 
     dispatchsim sensitivity poll_10k_idle --costs poll.scan,poll.register
 
-    The ranks are Sobol indices.
+    The rank is by Sobol index.
     """
     check_plot(wanted.plot)
     check_metric(figure, "--metric")

@@ -29,7 +29,8 @@ CostSamples = Annotated[
         "--cost-samples",
         min=0,
         max=1000,
-        help="Forecasts of each run at resampled costs; 0: at the fitted costs alone.",
+        help="Forecasts of each run with costs drawn from their intervals; 0: the fitted costs "
+        "only.",
     ),
 ]
 Processes = Annotated[
@@ -62,8 +63,8 @@ def validate_machine(
 
     dispatchsim validate machine my-machine
 
-    The report has one section per folder. Each run of the emulated target is forecast by itself,
-    as its runs have no noise. A forecast.json in FOLDER is compared, too.
+    The report has one section per folder. Runs of the emulated target have no noise, so each is
+    compared alone. A forecast.json in FOLDER is scored, too.
     """
     _validate_machines(folders, profile or [], output, draws=draws, workers=workers or cpu_count())
 
@@ -87,7 +88,7 @@ def validate_server(
     workers: Processes = None,
     of_runs: OfRuns,
 ) -> None:
-    """Compare forecasts with observed runs of a server.
+    """Compare forecasts with the runs of a server.
 
     dispatchsim validate server my-server --profile my-server.toml
     """
@@ -108,7 +109,8 @@ def validate_papers(
         bool | None,
         typer.Option(
             "--ablation/--no-ablation",
-            help="Switch off one rule after the other. Default: yes, but no with --fast.",
+            help="Repeat the simulation without each rule of the kernel, one at a time. Default: "
+            "yes, but no with --fast.",
         ),
     ] = None,
     output: ReportFolder = Path("report-papers"),
@@ -118,7 +120,8 @@ def validate_papers(
             "--cost-samples",
             min=1,
             max=1000,
-            help="Simulations of each point at resampled costs. Default: 40, or 10 with --fast.",
+            help="Simulations of each point with costs drawn from their intervals. Default: 40, "
+            "or 10 with --fast.",
         ),
     ] = None,
     workers: Processes = None,

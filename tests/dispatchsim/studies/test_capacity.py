@@ -105,7 +105,10 @@ def test_what_is_never_kept_and_what_is_never_broken_are_said(profile: ds.Profil
     )
     assert always.searches[0].found is Found.NEVER_BROKEN
     assert always.sentence.startswith("meets cpu < 100% up to server.backlog = ")
-    assert ", the highest possible; at the scenario's server.backlog = 100 the CPU is " in always.sentence
+    assert (
+        ", the highest possible; at the scenario's server.backlog = 100 the CPU is "
+        in always.sentence
+    )
 
 
 def test_no_idle_connection_may_be_too_many(profile: ds.Profile) -> None:
