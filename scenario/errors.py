@@ -30,6 +30,7 @@ class ScenarioError(UserError):
     """A scenario that breaks rules; each sentence names file, key, rule and value."""
 
 
+_LISTED_MAX = 8  # names: a longer list hides the nearest one
 _LIKENESS_MIN = 0.6
 _BEGINNING_MIN = 3  # letters: fewer begin too many names
 
@@ -42,6 +43,25 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """
     close = closest(name, known)
     return "" if close is None else f' (did you mean "{close}"?)'
+
+
+def one_of(name: str, known: Iterable[str], also: Iterable[str] = ()) -> str:
+    """Return the rule for the unknown *name*: all *known* names, or the nearest of many.
+
+    Parameters
+    ----------
+    also:
+        Other spellings that are accepted, which a list of all names leaves out.
+
+    >>> one_of("pol", ["poll", "select"])
+    'must be one of poll, select (did you mean "poll"?)'
+    >>> one_of("n_11", [f"n_1{i}" for i in range(10)])
+    'must be one of 10 names (did you mean "n_11"?)'
+    """
+    names = list(known)
+    near = nearest(name, (*names, *also))
+    many = near and len(names) > _LISTED_MAX
+    return f"must be one of {f'{len(names)} names' if many else ', '.join(names)}{near}"
 
 
 def closest(name: str, known: Iterable[str]) -> str | None:

@@ -40,6 +40,6 @@ def scenario_path(name: str) -> Path:
     if name in examples:
         return examples[name]
     raise ScenarioError(
-        f"{name}: no such file, and no example of that name{nearest(name, examples)}; "
-        "`dispatchsim scenarios` lists them"
+        f"{name}: no such file or example{nearest(name, examples)}; "
+        "`dispatchsim scenarios` lists the examples"
     )

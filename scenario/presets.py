@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from ..sim.state.units import MILLISECOND_NS, SECOND_NS
 from .declared import written
-from .errors import ScenarioError, UserError, nearest
+from .errors import ScenarioError, UserError, one_of
 from .examples import example_scenarios
 from .quantities import DURATION, RATE, QuantityError, Unit, shown
 from .scenario import Scenario
@@ -211,10 +211,7 @@ def preset_named(name: str) -> Preset:
     """
     plain = name.strip().replace("-", "_")
     if plain not in PRESETS:
-        names = ", ".join(PRESETS)
-        raise UserError(
-            f"PRESET: must be one of {names}{nearest(plain, PRESETS)}, got {shown(name)}"
-        )
+        raise UserError(f"PRESET: {one_of(plain, PRESETS)}, got {shown(name)}")
     return PRESETS[plain]
 
 

@@ -14,7 +14,7 @@ import json
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
-from .errors import nearest
+from .errors import one_of
 
 
 class ServerProgram(NamedTuple):
@@ -166,10 +166,7 @@ def check_program(name: str) -> None:
         With the nearest name.
     """
     if name not in PROGRAMS:
-        raise ValueError(
-            f"server.program: must be one of {', '.join(PROGRAMS)}{nearest(name, PROGRAMS)}, "
-            f"got {json.dumps(name)}"
-        )
+        raise ValueError(f"server.program: {one_of(name, PROGRAMS)}, got {json.dumps(name)}")
 
 
 def with_program(content: Mapping[str, Any]) -> dict[str, Any]:

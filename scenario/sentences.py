@@ -104,7 +104,11 @@ def key_of(location: list[str]) -> str:
 def _rule(detail: Any, location: list[str], model: type[BaseModel]) -> str:
     kind, context, value = detail["type"], detail.get("ctx", {}), detail["input"]
     if kind == "extra_forbidden":
-        return unknown_key(location[-1], _keys(model, location[:-1]))
+        other = _in_another_section(location[-1], model)
+        known = _keys(model, location[:-1])
+        return (
+            f'unknown key (did you mean "{other}"?)' if other else unknown_key(location[-1], known)
+        )
     if kind == "missing":
         return "is missing"
     if kind == "tuple_type" and len(location) == 1 and isinstance(value, dict):
@@ -154,6 +158,13 @@ def _numbered(message: str, location: list[str]) -> str:
 
 def _names_its_key(message: str) -> bool:
     return re.match(r"\w+( \d+)?\.\w+:", _own_words(message)) is not None
+
+
+def _in_another_section(name: str, model: type[BaseModel]) -> str:
+    """Return the key of *model* that *name* spells with "_", such as idle_connections; or ""."""
+    section, _, key = name.partition("_")
+    is_there = section in model.model_fields and key in _keys(model, [section])
+    return f"{section}.{key}" if is_there else ""
 
 
 def _keys(model: type[BaseModel], location: list[str]) -> list[str]:

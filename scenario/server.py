@@ -14,7 +14,7 @@ from ..sim.state.mechanism import Trait
 from ..sim.state.rules import broken_rules, too_few_epoll_sets, too_many_workers
 from ..sim.state.settings import FOR_SERVER, RunSettings
 from .declared import SettingsSection, refuse, settings_from, written
-from .errors import nearest
+from .errors import one_of
 from .key_types import Bounded
 from .laws import Spread, law_of
 from .programs import PROGRAMS, check_program, with_program
@@ -112,10 +112,7 @@ class Server(SettingsSection, settings=_RECORDS.values()):
     @classmethod
     def _known(cls, name: str) -> str:
         if name not in MECHANISMS:
-            raise ValueError(
-                f"must be one of {', '.join(MECHANISMS)}{nearest(name, (*MECHANISMS, *ALIASES))}, "
-                f"got {shown(name)}"
-            )
+            raise ValueError(f"{one_of(name, MECHANISMS, ALIASES)}, got {shown(name)}")
         return name
 
     @property

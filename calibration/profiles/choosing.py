@@ -21,7 +21,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple
 
-from ...scenario.errors import UserError, nearest
+from ...scenario.errors import UserError, one_of
 from ..testbed.machine_facts import Cpu, cpu
 from .cost import MECHANISM_TABLES
 from .cost_profile import (
@@ -163,7 +163,7 @@ def find_profile_path(name: str | None) -> Path:
         return known[name]
     if Path(name).is_file():
         return Path(name)
-    others = f" or one of {', '.join(known)}{nearest(name, known)}" if known else ""
+    others = f" or {one_of(name, known).removeprefix('must be ')}" if known else ""
     raise UserError(f'{key}: must be a file{others}, got "{name}"')
 
 

@@ -19,7 +19,7 @@ from ...models.simulate import Engine, InterruptedRun, simulate, simulate_stream
 from ...scenario.backend import unused_limit
 from ...scenario.clients import unused_pauses
 from ...scenario.cpus import unused_cpus
-from ...scenario.errors import ScenarioError, UserError, nearest
+from ...scenario.errors import ScenarioError, UserError, one_of
 from ...scenario.quantities import DURATION
 from ...scenario.run_settings import settings_of
 from ...scenario.scenario import Scenario
@@ -446,8 +446,7 @@ def check_mechanisms(names: Sequence[str], key: str = "mechanisms") -> list[str]
     found = [named(name) for name in names]
     for name in found:
         if name not in CATALOGUE:
-            hint = nearest(name, (*CATALOGUE, *ALIASES))
-            raise UserError(f'{key}: must be one of {", ".join(CATALOGUE)}{hint}, got "{name}"')
+            raise UserError(f'{key}: {one_of(name, CATALOGUE, ALIASES)}, got "{name}"')
     if not found or len(set(found)) != len(found):
         raise UserError(f"{key}: must be one or more, each once, got {', '.join(names)}")
     return found

@@ -190,7 +190,7 @@ def forecast_grid(
         typer.Option(min=1, max=1024, help="Number of processes. Default: all CPUs."),
     ] = None,
 ) -> None:
-    """Forecast a campaign before it is measured.
+    """Forecast all points of a machine before they are measured.
 
     dispatchsim lab forecast-grid my.toml --capacity 42000/s --output f.json
 
@@ -245,8 +245,8 @@ def forecast_errors(
 
     dispatchsim lab forecast-errors
 
-    The intervals are made of the errors of other forecasts. The errors in SCORES are stored first,
-    in place of the shipped ones of their machines.
+    Each interval is made from the errors of the other forecasts. The errors in SCORES first replace
+    the shipped errors of the same machines.
     """
     from rich.console import Console
 
@@ -285,7 +285,9 @@ def what_measuring_buys(
     *,
     quick: Annotated[
         Path,
-        typer.Option(metavar="PROFILE", help="Profile of `measure machine --quick` on it."),
+        typer.Option(
+            metavar="PROFILE", help="Profile of this machine from `measure machine --quick`."
+        ),
     ],
     borrow: Annotated[
         str, typer.Option(metavar="MACHINE", help="Shipped machine whose profile is scaled.")
@@ -301,12 +303,12 @@ def what_measuring_buys(
         bool, typer.Option("--keep", help="Store the errors, for the intervals of `capacity`.")
     ] = False,
 ) -> None:
-    """Compare forecasts from borrowed costs, two minutes and all results.
+    """Compare forecasts from borrowed costs, from a quick profile and from a full one.
 
     dispatchsim lab what-measuring-buys mine --quick quick.toml --borrow MACHINE
 
-    All forecast the same runs. The borrowed machine's costs of computing, memory and entering the
-    kernel are scaled by those of this machine.
+    All three predict the same runs. The borrowed costs are scaled by this machine's speed of
+    computing, of memory and of entering the kernel.
     """
     from rich.console import Console
 
@@ -349,7 +351,7 @@ def coverage(
     experiments: Annotated[int, typer.Option(min=1, help="Experiments per case.")] = 2_000,
     seed: Annotated[int, typer.Option(help="Seed of the random numbers.")] = 1,
 ) -> None:
-    """Measure how often confidence intervals contain the known truth.
+    """Test on simulated data how often confidence intervals contain the true value.
 
     dispatchsim lab coverage --experiments 100
     """
@@ -362,14 +364,17 @@ def reported(
     *,
     write: Annotated[bool, typer.Option("--write", help="Write the pictures again.")] = False,
     take: Annotated[
-        Path | None, typer.Option(metavar="REPORT", help="Copy this report's folder first.")
+        Path | None,
+        typer.Option(
+            metavar="REPORT", help="Copy the report in this folder into the published one first."
+        ),
     ] = None,
 ) -> None:
     """Check that the committed pictures of measured runs are up to date.
 
     dispatchsim lab reported
 
-    The exit code is 1 if the code makes another picture.
+    The exit code is 1 if a picture changed.
     """
     from ..validation.report.reported import checked
     from ..validation.report.reported import take as take_in

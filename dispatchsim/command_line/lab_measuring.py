@@ -52,11 +52,9 @@ def _server_names(given: Sequence[str] | None) -> list[str]:
 
 
 Runs = Annotated[
-    Path, typer.Argument(metavar="FOLDER", help="Folder of the machine's runs; work is resumed.")
+    Path, typer.Argument(metavar="FOLDER", help="Folder for the runs; a second call resumes.")
 ]
-OwnProfile = Annotated[
-    str, typer.Option(help="Profile of this machine today: a shipped one or a file.")
-]
+OwnProfile = Annotated[str, typer.Option(help="This machine's profile: a shipped one or a file.")]
 Repeats = Annotated[
     int, typer.Option(min=0, max=1000, help="Runs per point; 0: compare existing runs.")
 ]
@@ -74,7 +72,7 @@ def impatient(
 
     dispatchsim lab impatient my-machine --profile my-machine.toml
 
-    Loads are shares of the capacity that the profile gives a server whose application takes 20 us.
+    Loads are shares of the forecast capacity of a server whose application takes 20 us.
     """
     from ..calibration.measure.machine_campaigns import IMPATIENT
     from ..validation.overload.impatient import compare, impatient_tables, points_of
@@ -97,12 +95,11 @@ def kept(
     repeats: Repeats = BESIDE_REPEATS,
     anyway: Anyway = False,
 ) -> None:
-    """Measure kept connections; compare the runs with simulations.
+    """Measure keep-alive connections; compare the runs with simulations.
 
     dispatchsim lab kept my-machine --profile my-machine.toml
 
-    Loads are shares of the capacity that the profile gives each server, whose application takes
-    20 us.
+    Loads are shares of each server's forecast capacity. The application takes 20 us.
     """
     from ..calibration.measure.machine_campaigns import KEPT
     from ..validation.points.kept import compare, kept_tables, points_of
@@ -175,18 +172,16 @@ def gaps(
     *,
     seconds: Annotated[
         float,
-        typer.Option(
-            min=0.1, max=60, help="Length of each of eight measurements (nine recordings)."
-        ),
+        typer.Option(min=0.1, max=60, help="Length of each measurement."),
     ] = 10.0,
 ) -> None:
     """Record the gaps in which the host takes the CPUs away.
 
     dispatchsim lab gaps my-machine
 
-    Programs spin on the CPUs of server and client. The gaps are added to gaps.jsonl in FOLDER, and
-    the share of time that another guest used each core to neighbour.jsonl; `calibrate` copies the
-    last of both into the profile. A machine that is too noisy is an error, with exit code 2.
+    Programs spin on the CPUs of server and client. Gaps are added to gaps.jsonl in FOLDER, the
+    shares of each core that other guests used to neighbour.jsonl. `calibrate` copies the last entry
+    of each into the profile. A machine that is too noisy is an error, with exit code 2.
     """
     from rich.console import Console
 
@@ -233,7 +228,7 @@ def client_machine(
     *,
     rounds: Annotated[
         int,
-        typer.Option(min=1, max=100, help="Rounds of the runs that the cost is computed from."),
+        typer.Option(min=1, max=100, help="Repeats of the runs that the cost is computed from."),
     ] = 6,
     highest: Annotated[
         float, typer.Option(min=2_000, max=200_000, help="Maximum connections per second.")
@@ -243,8 +238,8 @@ def client_machine(
 
     dispatchsim lab client-machine
 
-    Both kinds of clients load one C server in turn, as root. Rounds at loads that both reach show
-    the cost of the client's kernel on the server's CPU.
+    Both kinds of clients load one C server in turn, as root. Runs at loads that both kinds reach
+    show the CPU time that the clients' kernel takes from the server.
     """
     from rich.console import Console
 
@@ -419,7 +414,7 @@ def unmerged_tables(
         ),
     ] = None,
 ) -> None:
-    """Print the tables of the mechanisms that were never merged.
+    """Print the results of the mechanisms that Linux never merged.
 
     dispatchsim lab unmerged-tables
     """
@@ -433,17 +428,19 @@ def instructions(
     mechanism: Annotated[
         str, typer.Option(help="Dispatch mechanism of the server.")
     ] = "epoll_level",
-    users: Annotated[int, typer.Option(help="Users of a closed loop.")] = 0,
-    rate: Annotated[float, typer.Option(help="Connections per second of an open loop.")] = 0,
+    users: Annotated[int, typer.Option(help="Users of a closed loop; 0: --rate.")] = 0,
+    rate: Annotated[
+        float, typer.Option(help="Connections per second of an open loop; 0: --users.")
+    ] = 0,
     idle: Annotated[int, typer.Option(help="Idle connections.")] = 0,
     think_ns: Annotated[int, typer.Option(help="Mean think time of a user.")] = 0,
     requests: Annotated[int, typer.Option(help="Requests per connection.")] = 1,
     backlog: Annotated[int, typer.Option(help="Backlog of the listener.")] = 4096,
-    repeat: Annotated[int, typer.Option(help="Number of the repeat, which seeds arrivals.")] = 0,
+    repeat: Annotated[int, typer.Option(help="Seed of the arrivals.")] = 0,
     window_s: Annotated[float, typer.Option(help="Length of the window, in seconds.")] = 0.4,
     as_json: AsJson = False,
 ) -> None:
-    """Print the instructions of one operating point by activity.
+    """Print the CPU instructions at one load, by activity.
 
     dispatchsim lab instructions --mechanism epoll_level --users 64
 
@@ -489,8 +486,8 @@ def memory_costs(
         bool,
         typer.Option(
             "--keep",
-            help="Store the costs in the folder of --output. Default in a checkout: where the "
-            "defaults of machine.socket_memory and eleven other keys come from.",
+            help="Store the costs in the folder of --output; without it, in a checkout, as the "
+            "defaults of machine.socket_memory and eleven other keys.",
         ),
     ] = False,
     output: Annotated[
@@ -498,7 +495,7 @@ def memory_costs(
         typer.Option(metavar="FOLDER", help="Folder for linux-RELEASE.json, with --keep."),
     ] = None,
 ) -> None:
-    """Measure the kernel memory of a connection, wait, signal and thread.
+    """Measure the kernel memory of a connection, a waiter, a signal and a thread.
 
     dispatchsim lab memory-costs
 
@@ -552,7 +549,8 @@ def bench(
         list[str] | None, typer.Option(metavar="GROUP", help="Only this group. Repeatable.")
     ] = None,
     connections: Annotated[
-        int | None, typer.Option(min=1000, help="Connections of a compiled run. Default: 300,000.")
+        int | None,
+        typer.Option(min=1000, help="Connections of a run on the fast engine. Default: 300,000."),
     ] = None,
     repetitions: Annotated[
         int | None, typer.Option(min=1, help="Runs of each contestant. Default: 7.")
@@ -565,7 +563,7 @@ def bench(
     ] = None,
     against: Annotated[
         str | None,
-        typer.Option(metavar="PYTHON", help="Compare with the interpreter of another checkout."),
+        typer.Option(metavar="PYTHON", help="Compare with another checkout, given by its Python."),
     ] = None,
     profile: Annotated[
         Path | None, typer.Option(help="File with costs. Default: the shipped profile.")

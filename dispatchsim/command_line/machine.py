@@ -291,7 +291,7 @@ def _id_of(choice: TargetChoice) -> str:
 def _stock_mechanisms(given: str | None, choice: TargetChoice) -> list[str]:
     """Return the mechanisms to measure; those of an emulated target are its own."""
     from ..calibration.points.points import STOCK_MECHANISMS
-    from ..scenario.errors import nearest
+    from ..scenario.errors import one_of
 
     if given is None:
         return list(STOCK_MECHANISMS)
@@ -300,10 +300,7 @@ def _stock_mechanisms(given: str | None, choice: TargetChoice) -> list[str]:
     names = list(dict.fromkeys(name.strip() for name in given.split(",")))
     for name in names:
         if name not in STOCK_MECHANISMS:
-            raise UserError(
-                f"--mechanisms: must be some of {', '.join(STOCK_MECHANISMS)}"
-                f'{nearest(name, STOCK_MECHANISMS)}, got "{name}"'
-            )
+            raise UserError(f'--mechanisms: {one_of(name, STOCK_MECHANISMS)}, got "{name}"')
     return names
 
 

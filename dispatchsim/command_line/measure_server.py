@@ -320,7 +320,7 @@ def _plan(command: str | None, options: ServerOptions, within: float | None) -> 
     reached, spoken = options.reached, options.spoken
     if (command is None) == (reached.pid is None):
         given = "neither" if command is None else "both"
-        raise UserError(f"CMD, --pid: must be one of them, got {given}")
+        raise UserError(f"CMD: either CMD or --pid must be given, got {given}")
     if reached.port is None:
         raise UserError("--port: must be given")
     if reached.address is not None and reached.pid is None:

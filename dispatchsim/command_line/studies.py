@@ -117,7 +117,7 @@ def capacity(
     check_plot(wanted.plot)
     if not bounds.given and objective is None:
         raise UserError(
-            '--p99: must be given, such as --p99 "50 ms", or another of --p50 to --p99.9, '
+            '--p99: a bound must be given, such as --p99 "50 ms", or one of --p50 to --p99.9, '
             "or --objective"
         )
     if bounds.given and objective is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ..scenario.errors import nearest
+from ..scenario.errors import nearest, one_of
 from .help_page import ALL, choices_of, example_of, kind_of, name_of, path_of
 
 _OWNERS_MAX = 2
@@ -36,7 +36,7 @@ def unknown_command(name: str, context: Any) -> str:
     """Return the sentence for a command that is not there."""
     known = context.command.list_commands(context)
     near = nearest(name, known) or f" ({', '.join(known)})"
-    return f'COMMAND: must be a command of `{path_of(context)}`{near}, got "{name}"'
+    return f"{name}: unknown command of `{path_of(context)}`{near}"
 
 
 def as_typed(sentence: str, context: Any) -> str:
@@ -67,7 +67,7 @@ def _of_option(name: str, error: Any) -> str:
         listed = " and ".join(f"`{owner}`" for owner in owners)
         return f"{name}: must be absent here; it belongs to {listed}"
     near = nearest(name, names) or f" (`{path} {ALL}` lists them)"
-    return f"{name}: must be an option of `{path}`{near}"
+    return f"{name}: unknown option of `{path}`{near}"
 
 
 def _names(parameter: Any) -> list[str]:
@@ -108,7 +108,7 @@ def _of_value(parameter: Any, error: Any) -> str:
     low, high = getattr(parameter, "min", None), getattr(parameter, "max", None)
     number = {int: "a whole number", float: "a number"}.get(kind_of(parameter))
     if choices:
-        rule = f"must be one of {', '.join(choices)}{nearest(str(value), choices)}"
+        rule = one_of(str(value), choices)
     elif number is None:
         rule = error.message.rstrip(".")
     elif low is not None and high is not None:

@@ -19,7 +19,7 @@ from ..calibration.running.compiling import Side, compile_engines
 from ..calibration.running.preparation import check_mechanisms, with_engine
 from ..models.catalogue import CATALOGUE, MECHANISMS, named
 from ..scenario.cpus import cpus_in_vain, is_of_unused_cpus, threads_of
-from ..scenario.errors import ScenarioError, UserError, nearest
+from ..scenario.errors import ScenarioError, UserError, one_of
 from ..scenario.examples import scenario_path
 from ..scenario.quantities import BANDWIDTH, DURATION, QuantityError, parse_share
 from ..scenario.scenario import Scenario
@@ -461,7 +461,7 @@ def check_measured(folder: Path, *names: str) -> None:
         With the missing file.
     """
     if not folder.is_dir():
-        raise UserError(f"FOLDER: must be a folder with measured runs, got {folder}")
+        raise UserError(f'FOLDER: must be an existing folder with measured runs, got "{folder}"')
     for name in names:
         path = folder / name
         if not path.is_file() or path.stat().st_size == 0:
@@ -480,8 +480,7 @@ def check_known(option: str, name: str, known: Iterable[str]) -> None:
     """
     names = list(known)
     if name not in names:
-        listed = f"{', '.join(names)}{nearest(name, names)}"
-        raise UserError(f'{option}: must be one of {listed}, got "{name}"')
+        raise UserError(f'{option}: {one_of(name, names)}, got "{name}"')
 
 
 def share_of(text: str | None, option: str = "--within") -> float | None:

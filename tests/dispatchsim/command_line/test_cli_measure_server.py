@@ -19,9 +19,9 @@ SERVER = ("nginx", "--port", "80")
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (("--port", "80"), "CMD, --pid: must be one of them, got neither"),
+        (("--port", "80"), "CMD: either CMD or --pid must be given, got neither"),
         (("nginx",), "--port: must be given"),
-        ((*SERVER, "--pid", "1"), "CMD, --pid: must be one of them, got both"),
+        ((*SERVER, "--pid", "1"), "CMD: either CMD or --pid must be given, got both"),
         (("nginx '", "--port", "80"), "CMD: must be a command line (No closing"),
         ((" ", "--port", "80"), "CMD: must name a program, got nothing"),
         ((*SERVER, "--address", "::1"), "--address: must be absent without --pid"),
@@ -33,7 +33,7 @@ SERVER = ("nginx", "--port", "80")
         ((*SERVER, "--rate", "fast"), "--rate: must be a rate"),
         ((*SERVER, "--environment", "EVENT"), '--environment: must be NAME=VALUE, got "EVENT"'),
         ((*SERVER, "--mechanism", "epol"), "--mechanism: "),
-        ((*SERVER, "--quick"), "--quick: must be an option of `dispatchsim measure server`"),
+        ((*SERVER, "--quick"), "--quick: unknown option of `dispatchsim measure server`"),
         (
             (*SERVER, "--steering", "client_machine"),
             '--steering: must be one of namespaces, loopback, got "client_machine"',

@@ -146,7 +146,7 @@ def test_a_program_that_fails_is_said_in_a_sentence(
         (("rules", "--kept", "6.18.44", "--quick"), "--kept: must be absent where Linux is asked"),
         (("rules", "--keep", "--quick"), "--keep: must be absent unless all rules are asked"),
         (("rules", "--emulated", "--quick"), "--quick: must be absent with --emulated"),
-        (("rules", "--workers", "2"), "--workers: must be an option of"),
+        (("rules", "--workers", "2"), "--workers: unknown option of"),
         (("rules", "--profile", "x"), "it belongs to `dispatchsim validate machine` and"),
         (("server", "x", "--emulated"), "it belongs to `dispatchsim validate rules`"),
         (

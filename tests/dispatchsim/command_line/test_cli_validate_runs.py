@@ -236,7 +236,10 @@ def test_a_line_that_was_cut_is_ignored_with_a_note(
 @pytest.mark.parametrize(
     ("command", "rule"),
     [
-        (("calibrate", "machine", "absent"), "FOLDER: must be a folder with measured runs"),
+        (
+            ("calibrate", "machine", "absent"),
+            "FOLDER: must be an existing folder with measured runs",
+        ),
         (("calibrate", "server", "mine", "absent"), "absent: must be a file or folder of runs"),
         (("calibrate", "machine"), "FOLDER: must be given, as in `dispatchsim calibrate machine"),
         (("validate", "machine"), "FOLDER: must be given"),

@@ -11,21 +11,19 @@ from tests.made_up_profile import Call
     [
         (
             ("rnu", "x"),
-            'COMMAND: must be a command of `dispatchsim` (did you mean "run"?), got "rnu"',
+            'rnu: unknown command of `dispatchsim` (did you mean "run"?)',
         ),
-        (("measure", "machin"), '(did you mean "machine"?), got "machin"'),
-        (("validate", "paper", "--fast"), '(did you mean "papers"?), got "paper"'),
+        (("measure", "machin"), "machin: unknown command of `dispatchsim measure` (did you mean"),
+        (("validate", "paper", "--fast"), "paper: unknown command of `dispatchsim validate` (did"),
         (
             ("lab", "ablations"),
-            'COMMAND: must be a command of `dispatchsim lab` (did you mean "ablation"?), '
-            'got "ablations"',
+            'ablations: unknown command of `dispatchsim lab` (did you mean "ablation"?)',
         ),
-        (("validate", "--nothing"), "--nothing: must be an option of `dispatchsim validate`"),
-        (("--nothing",), "--nothing: must be an option of `dispatchsim` (`dispatchsim --help-all`"),
+        (("validate", "--nothing"), "--nothing: unknown option of `dispatchsim validate`"),
+        (("--nothing",), "--nothing: unknown option of `dispatchsim` (`dispatchsim --help-all`"),
         (
             ("run", "x", "--replication", "3"),
-            "--replication: must be an option of `dispatchsim run` "
-            '(did you mean "--replications"?)',
+            '--replication: unknown option of `dispatchsim run` (did you mean "--replications"?)',
         ),
         (
             ("run",),

@@ -82,7 +82,7 @@ def test_the_bounds_are_epolls_alone(mechanism: str) -> None:
             "epoll_level",
             {"workers": 3, "epoll_instances": 2},
             0,
-            "epoll_instances must be 0 or at least 3 .*EMFILE, got 2",
+            "epoll_instances must be 0 or at least 3 .*EMFILE otherwise, got 2",
         ),
         ("epoll_level", {"epoll_watches": 10}, 10, "epoll_watches must be at least 11, .* got 10"),
         (
