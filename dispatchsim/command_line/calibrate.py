@@ -62,7 +62,7 @@ def calibrate_server(
         list[Path],
         typer.Argument(
             metavar="RUNS",
-            help="Observed runs of one server: files, or folders with runs.jsonl, as `measure "
+            help="Measured runs of one server: files, or folders with runs.jsonl, as `measure "
             "server` and `import` write them.",
         ),
     ],

@@ -168,11 +168,14 @@ def forecast_grid(
     *,
     capacity: Annotated[
         str,
-        typer.Option(help="Capacity at the fit point, as 42000/s; loads are shares of it."),
+        typer.Option(
+            help="Capacity in the runs that the profile was fitted to, such as 42000/s. "
+            "Loads are shares of it."
+        ),
     ],
     kept_capacity: Annotated[
         str | None,
-        typer.Option(help="Capacity with kept connections, in requests/s. Default: the same."),
+        typer.Option(help="Capacity with keep-alive, in requests/s. Default: --capacity."),
     ] = None,
     output: Annotated[
         Path, typer.Option(help="File for the forecasts, such as a machine's forecast.json.")

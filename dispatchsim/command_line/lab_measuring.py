@@ -58,7 +58,7 @@ OwnProfile = Annotated[str, typer.Option(help="This machine's profile: a shipped
 Repeats = Annotated[
     int, typer.Option(min=0, max=1000, help="Runs per point; 0: compare existing runs.")
 ]
-Anyway = Annotated[bool, typer.Option("--anyway", help="Measure on a noisy machine, too.")]
+Anyway = Annotated[bool, typer.Option("--anyway", help="Measure even on a noisy machine.")]
 
 
 def impatient(

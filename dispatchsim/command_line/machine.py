@@ -150,9 +150,9 @@ def measure_machine(
     dispatchsim measure machine --quick --output my-machine
 
     The whole takes 90 minutes. Every finished run is on disk, and the same command resumes.
-    Hardware needs gcc, make and two idle CPUs; as root, server and clients run in network
-    namespaces. The emulated target needs QEMU and the sources of Linux, builds a kernel once
-    (minutes), and tolerates busy CPUs.
+    --target hardware needs gcc, make and two idle CPUs. As root, server and clients run in network
+    namespaces. --target emulated needs QEMU and the sources of Linux, and builds a kernel once
+    (minutes); CPUs may be busy.
     """
     from ..calibration.measure.campaign import check_machine
     from ..calibration.measure.campaign_progress import campaign_bar

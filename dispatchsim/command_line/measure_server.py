@@ -252,7 +252,7 @@ class Campaign:
         bool,
         typer.Option(
             "--anyway",
-            help="Measure on a noisy machine, too, and loads beyond the load generator.",
+            help="Measure even on a noisy machine, and at loads beyond the load generator's limit.",
         ),
     ] = False
 
@@ -286,8 +286,8 @@ def measure_server(
 
     dispatchsim measure server "nginx -g 'daemon off;'" --port 80
 
-    The server needs no change. Timed runs take minutes. A separate run counts its system calls, to
-    detect how it waits and accepts.
+    The server needs no change. The measurement takes minutes. A separate run counts its system
+    calls, to detect how it waits and accepts.
     """
     from ..calibration.measure.campaign_progress import campaign_bar
     from ..calibration.observed.measuring_server import measure_server as measure

@@ -75,8 +75,8 @@ def validate_server(
         list[Path],
         typer.Argument(
             metavar="RUNS",
-            help="Observed runs of servers: files, or folders with runs.jsonl, as `measure server` "
-            "and `import` write them.",
+            help="Measured runs of servers: files, or folders with runs.jsonl, as `measure "
+            "server` and `import` write them.",
         ),
     ],
     *,
