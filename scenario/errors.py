@@ -30,7 +30,7 @@ class ScenarioError(UserError):
     """A scenario that breaks rules; each sentence names file, key, rule and value."""
 
 
-_LISTED_MAX = 8  # names: a longer list hides the nearest one
+_LISTED_MAX = 12  # names: a longer list hides the nearest one
 _LIKENESS_MIN = 0.6
 _BEGINNING_MIN = 3  # letters: fewer begin too many names
 
@@ -55,8 +55,8 @@ def one_of(name: str, known: Iterable[str], also: Iterable[str] = ()) -> str:
 
     >>> one_of("pol", ["poll", "select"])
     'must be one of poll, select (did you mean "poll"?)'
-    >>> one_of("n_11", [f"n_1{i}" for i in range(10)])
-    'must be one of 10 names (did you mean "n_11"?)'
+    >>> one_of("n_11", [f"n_1{i}" for i in range(13)])
+    'must be one of 13 names (did you mean "n_11"?)'
     """
     names = list(known)
     near = nearest(name, (*names, *also))

@@ -81,7 +81,7 @@ FAMILIES = {
         },
     ),
     "validate": Family(
-        "Compare the simulation with measured runs, papers and this Linux.",
+        "Compare with measured runs, papers and this Linux.",
         "dispatchsim validate machine my-machine",
         {
             "machine": "validate.validate_machine",

@@ -70,8 +70,8 @@ def import_runs(
     dispatchsim import wrk2.txt --rate 2000/s --output runs.jsonl
 
     It prints the state of the server in each run (stable, backlogged, overloaded) and what the tool
-    left out. A closed loop shows no state, as its clients wait for the server. If a tool stalled or
-    ran out of descriptors, it says so: the load was lower.
+    left out. A closed loop shows no state, as its clients wait for the server. It also reports if
+    the tool stalled or ran out of descriptors, as the load was then lower.
     """
     from ..calibration.observed.importing import Told, parse_columns, read_any
 

@@ -63,7 +63,7 @@ def test_a_wrong_scenario_is_one_sentence(  # noqa: PLR0917 (fixtures and cases)
 
 
 def test_a_scenario_that_does_not_exist_is_told_from_an_example(call: Call) -> None:
-    assert 'no example of that name (did you mean "poll_10k_idle"?)' in sentence(
+    assert 'no such file or example (did you mean "poll_10k_idle"?)' in sentence(
         call("run", "poll_10k_idel")
     )
 
@@ -141,7 +141,9 @@ def test_measured_runs_of_another_version_are_refused(
 def test_a_folder_without_measurements_is_named(call: Call, tmp_path: Path) -> None:
     assert "heldout.jsonl: must hold results" in sentence(call("validate", "machine", tmp_path))
     assert "machine.json: must hold results" in sentence(call("calibrate", "machine", tmp_path))
-    assert "must be a folder" in sentence(call("calibrate", "machine", tmp_path / "absent"))
+    assert "must be an existing folder" in sentence(
+        call("calibrate", "machine", tmp_path / "absent")
+    )
 
 
 def test_every_folder_has_a_profile_or_none_is_given(
@@ -289,7 +291,7 @@ def test_another_mechanism_may_be_asked_for(
     scenario_path.write_text(text)
     assert json.loads(asked.stdout) == json.loads(call("run", scenario_path, *options).stdout)
     wrong = call("run", scenario_path, "--mechanism", "pol", *options)
-    assert "--mechanism: must be one of select, " in wrong.stderr
+    assert '--mechanism: must be one of 24 names (did you mean "poll"?), got "pol"' in wrong.stderr
 
 
 def test_settings_that_a_mechanism_ignores_are_told(

@@ -129,7 +129,7 @@ def test_floods_of_another_machine_are_refused(call: Call, tmp_path: Path) -> No
     ("options", "message"),
     [
         (("--mechanisms", "poll,signalfs"), '(did you mean "signalfd"?), got "signalfs"'),
-        (("--mechanisms", "dev_poll"), "--mechanisms: must be some of select, poll, epoll_level,"),
+        (("--mechanisms", "dev_poll"), "--mechanisms: must be one of select, poll, epoll_level,"),
         (("--mechanisms", ""), 'got ""'),
         (("--within", "300%"), "--within: must be a share such as 10% or 0.1, got 300%"),
         (

@@ -102,7 +102,7 @@ def test_answers_are_read_as_people_type_them_and_written_with_comments(call: Ca
         "connections = 20_000            # kept open",
         'rate = "2500/s"                 # requests of all connections together',
         'reply_size = "8 kB"',
-        'up = "1 Gbit/s"',
+        'up = "1 Gbit/s"                 # to the server',
         "cpus = 2",
         'duration = "5200 ms"',
     ):

@@ -42,7 +42,10 @@ def test_a_capacity_is_a_range_that_holds_what_it_says(profile: ds.Profile) -> N
         assert found.high - found.low <= 0.02 * found.high
         assert answer.low <= found.low < found.high <= answer.high
     assert answer.sentence.startswith("meets p99 < 1 ms up to ")
-    assert " requests/s (range of 3 searches; an interval takes five); today" in answer.sentence
+    assert (
+        " requests/s (range of 3 searches; an interval takes five); at the scenario's "
+        in answer.sentence
+    )
     assert len(answer.frame) == sum(len(s.tried) for s in answer.searches)
 
 
@@ -143,7 +146,7 @@ def test_past_errors_move_a_capacity_and_widen_it(profile: ds.Profile) -> None:
     assert "; corrected by past forecast errors: " in answer.reckoning[0]
     assert answer.reckoning[1:] == [
         "past errors of 41 runs: the forecast throughput was 16.7% too low in the median "
-        "(90%: 9.09% too low ... 25.0% too low)"
+        "(90%: 9.1% too low ... 25.0% too low)"
     ]
     content = answer.to_dict()
     assert content["low"] < content["centre"] < content["high"]
