@@ -106,11 +106,9 @@ def _rule(detail: Any, location: list[str], model: type[BaseModel]) -> str:
     if kind == "extra_forbidden":
         other = _in_another_section(location[-1], model)
         known = _keys(model, location[:-1])
-        return (
-            f'unknown key (did you mean "{other}"?)' if other else unknown_key(location[-1], known)
-        )
+        return f"unknown key (did you mean {other}?)" if other else unknown_key(location[-1], known)
     if kind == "missing":
-        return "is missing"
+        return f"is missing{_choices(model, location)}"
     if kind == "tuple_type" and len(location) == 1 and isinstance(value, dict):
         return f"must be sections [[{location[0]}]], got one section"
     if kind == "model_type" and isinstance(value, list):
@@ -161,18 +159,33 @@ def _names_its_key(message: str) -> bool:
 
 
 def _in_another_section(name: str, model: type[BaseModel]) -> str:
-    """Return the key of *model* that *name* spells with "_", such as idle_connections; or ""."""
+    """Return the key of another section that *name* spells out, such as idle_connections; or ""."""
     section, _, key = name.partition("_")
     is_there = section in model.model_fields and key in _keys(model, [section])
-    return f"{section}.{key}" if is_there else ""
+    return f'"{key}" in [{section}]' if is_there else ""
+
+
+def _choices(model: type[BaseModel], location: list[str]) -> str:
+    """Return " (one of ...)" if the key at *location* is one of a few texts."""
+    section = _section(model, location[:-1])
+    field = section.model_fields.get(location[-1]) if section else None
+    texts = get_args(field.annotation) if field is not None else ()
+    is_few = texts and all(isinstance(text, str) for text in texts)
+    return f" (one of {', '.join(map(shown, texts))})" if is_few else ""
 
 
 def _keys(model: type[BaseModel], location: list[str]) -> list[str]:
-    """Return the keys of the section at *location*."""
+    """Return the keys of the section at *location*; none if it is no section."""
+    section = _section(model, location)
+    return list(section.model_fields) if section else []
+
+
+def _section(model: type[BaseModel], location: list[str]) -> type[BaseModel] | None:
+    """Return the model of the section at *location*; None if it is no section."""
     for name in location:
         annotation: Any = model.model_fields[name.split(" ")[0]].annotation
         annotation = get_args(annotation)[0] if get_args(annotation) else annotation
         if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
-            return []
+            return None
         model = annotation
-    return list(model.model_fields)
+    return model

@@ -149,7 +149,7 @@ def warnings_of(scenario: Scenario, profile: CostSource) -> list[str]:
     )  # several blocking threads were measured
     if machine.cpus > 1 or (server.workers > 1 and not threads_block):
         found.append(
-            "capacity is an upper bound: contention between CPUs (locks, caches) is not modelled"
+            "capacity may be lower: contention between CPUs (locks, caches) is not modelled"
         )
     return found
 

@@ -73,8 +73,8 @@ def calibrate_server(
 
     dispatchsim calibrate server my-server --output my-server.toml
 
-    It prints what a request and a connection cost, with intervals; which further run would narrow
-    them most; and a scenario with this server.
+    It prints the costs of a request and of a connection, with intervals; the next run that would
+    narrow them most; and a scenario with this server.
     """
     _calibrate_server(runs, of_server, of_server.output)
 

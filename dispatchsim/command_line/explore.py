@@ -39,7 +39,7 @@ def explore(
 
     dispatchsim explore
 
-    Viewers can send neither code nor files. Ctrl-C ends the page.
+    The page is safe to share: it takes neither code nor files. Ctrl-C ends it.
     """
     from ..what_if import check_panel
 

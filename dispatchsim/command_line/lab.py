@@ -99,11 +99,11 @@ def interrupt_load(
         Path | None, typer.Option(help="Plot measured and forecast to this file, such as FILE.png.")
     ] = None,
 ) -> None:
-    """Compare the CPU time left by datagram floods with its forecast.
+    """Compare CPU time left during datagram floods with forecasts.
 
     dispatchsim lab interrupt-load my-machine --profile my-machine.toml
 
-    The CPU time left is the progress of a process that computes.
+    A process that computes measures the CPU time left.
     """
     from rich.console import Console
 
@@ -124,7 +124,7 @@ def interrupt_load(
 
 
 def overflow_onset(folder: Folder, *, profile: ProfileFile) -> None:
-    """Compare the load at which RT signals overflow their queue with its forecast.
+    """Compare forecast and measured loads that overflow the RT signal queue.
 
     dispatchsim lab overflow-onset my-machine --profile my-machine.toml
     """
@@ -134,7 +134,7 @@ def overflow_onset(folder: Folder, *, profile: ProfileFile) -> None:
 
 
 def call_counts(folder: Folder, *, profile: ProfileFile) -> None:
-    """Compare the system calls per request with their forecast.
+    """Compare forecast and measured system calls per request.
 
     dispatchsim lab call-counts counted --profile counted-linux-6.1
     """
@@ -148,7 +148,7 @@ def ablation(
     *,
     profile: ProfileFile,
     effect: Annotated[list[str] | None, typer.Option(help="Only this effect. Repeatable.")] = None,
-    every: Annotated[int, typer.Option(help="Take every Nth run (on machines: point).")] = 1,
+    every: Annotated[int, typer.Option(help="Take every Nth run or point.")] = 1,
 ) -> None:
     """Compare forecast errors with and without each effect of the model.
 
@@ -248,8 +248,8 @@ def forecast_errors(
 
     dispatchsim lab forecast-errors
 
-    Each interval is made from the errors of the other forecasts. The errors in SCORES first replace
-    the shipped errors of the same machines.
+    Each interval is made from the errors of all other forecasts (leave one out). Errors in SCORES
+    replace the shipped errors of the same machines.
     """
     from rich.console import Console
 
@@ -306,7 +306,7 @@ def what_measuring_buys(
         bool, typer.Option("--keep", help="Store the errors, for the intervals of `capacity`.")
     ] = False,
 ) -> None:
-    """Compare forecasts from borrowed costs, from a quick profile and from a full one.
+    """Compare forecasts with borrowed, quickly measured and full costs.
 
     dispatchsim lab what-measuring-buys mine --quick quick.toml --borrow MACHINE
 
@@ -369,7 +369,7 @@ def reported(
     take: Annotated[
         Path | None,
         typer.Option(
-            metavar="REPORT", help="Copy the report in this folder into the published one first."
+            metavar="REPORT", help="First replace the published report by the one in this folder."
         ),
     ] = None,
 ) -> None:

@@ -179,9 +179,10 @@ def gaps(
 
     dispatchsim lab gaps my-machine
 
-    Programs spin on the CPUs of server and client. Gaps are added to gaps.jsonl in FOLDER, the
-    shares of each core that other guests used to neighbour.jsonl. `calibrate` copies the last entry
-    of each into the profile. A machine that is too noisy is an error, with exit code 2.
+    Programs spin on the CPUs of server and client. Gaps are added to FOLDER/gaps.jsonl.
+    FOLDER/neighbour.jsonl gets the share of each core that other guests used. `calibrate` copies
+    the last entry of each into the profile. A machine that is too noisy is an error, with exit code
+    2.
     """
     from rich.console import Console
 
@@ -228,18 +229,18 @@ def client_machine(
     *,
     rounds: Annotated[
         int,
-        typer.Option(min=1, max=100, help="Repeats of the runs that the cost is computed from."),
+        typer.Option(min=1, max=100, help="Repeats of the runs at equal loads."),
     ] = 6,
     highest: Annotated[
         float, typer.Option(min=2_000, max=200_000, help="Maximum connections per second.")
     ] = 200_000,
 ) -> None:
-    """Measure the highest load of clients with and without a TCP stack.
+    """Measure the highest load that clients make, with or without a TCP stack.
 
     dispatchsim lab client-machine
 
-    Both kinds of clients load one C server in turn, as root. Runs at loads that both kinds reach
-    show the CPU time that the clients' kernel takes from the server.
+    Both kinds of clients load one C server in turn, as root. At equal loads, the difference is CPU
+    time that the clients' kernel takes from the server.
     """
     from rich.console import Console
 
@@ -339,7 +340,9 @@ def report_servers(
     *,
     runs: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Results of measure-servers. Default: the shipped."),
+        typer.Option(
+            metavar="FOLDER", help="Results of measure-servers. Default: the shipped ones."
+        ),
     ] = None,
     profile: Annotated[
         Path | None, typer.Option(help="The machine's profile. Default: that of the runs.")
@@ -428,9 +431,9 @@ def instructions(
     mechanism: Annotated[
         str, typer.Option(help="Dispatch mechanism of the server.")
     ] = "epoll_level",
-    users: Annotated[int, typer.Option(help="Users of a closed loop; 0: --rate.")] = 0,
+    users: Annotated[int, typer.Option(help="Users of a closed loop; 0: --rate is given.")] = 0,
     rate: Annotated[
-        float, typer.Option(help="Connections per second of an open loop; 0: --users.")
+        float, typer.Option(help="Connections per second of an open loop; 0: --users is given.")
     ] = 0,
     idle: Annotated[int, typer.Option(help="Idle connections.")] = 0,
     think_ns: Annotated[int, typer.Option(help="Mean think time of a user.")] = 0,
@@ -440,7 +443,7 @@ def instructions(
     window_s: Annotated[float, typer.Option(help="Length of the window, in seconds.")] = 0.4,
     as_json: AsJson = False,
 ) -> None:
-    """Print the CPU instructions at one load, by activity.
+    """Count the CPU instructions at one load, by activity.
 
     dispatchsim lab instructions --mechanism epoll_level --users 64
 
@@ -486,8 +489,8 @@ def memory_costs(
         bool,
         typer.Option(
             "--keep",
-            help="Store the costs in the folder of --output; without it, in a checkout, as the "
-            "defaults of machine.socket_memory and eleven other keys.",
+            help="Store the costs in the folder of --output; without --output, as the defaults of "
+            "machine.socket_memory and eleven other keys (in a checkout).",
         ),
     ] = False,
     output: Annotated[
@@ -495,11 +498,11 @@ def memory_costs(
         typer.Option(metavar="FOLDER", help="Folder for linux-RELEASE.json, with --keep."),
     ] = None,
 ) -> None:
-    """Measure the kernel memory of a connection, a waiter, a signal and a thread.
+    """Measure the kernel memory of connections, waits, signals and threads.
 
     dispatchsim lab memory-costs
 
-    The last lines are a section of a scenario file. It takes about a minute, and needs root to
+    The output ends with a section for a scenario file. It takes about a minute, and needs root to
     exclude the memory of other programs.
     """
     from ..calibration.memory import prices as memory
@@ -553,7 +556,7 @@ def bench(
         typer.Option(min=1000, help="Connections of a run on the fast engine. Default: 300,000."),
     ] = None,
     repetitions: Annotated[
-        int | None, typer.Option(min=1, help="Runs of each contestant. Default: 7.")
+        int | None, typer.Option(min=1, help="Runs of each engine or program. Default: 7.")
     ] = None,
     idle: Annotated[
         list[int] | None, typer.Option(help="Number of idle connections. Repeatable.")
@@ -563,7 +566,9 @@ def bench(
     ] = None,
     against: Annotated[
         str | None,
-        typer.Option(metavar="PYTHON", help="Compare with another checkout, given by its Python."),
+        typer.Option(
+            metavar="PYTHON", help="Python interpreter of another checkout to compare with."
+        ),
     ] = None,
     profile: Annotated[
         Path | None, typer.Option(help="File with costs. Default: the shipped profile.")

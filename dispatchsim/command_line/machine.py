@@ -84,7 +84,7 @@ Anyway = Annotated[
 ]
 Rounds = Annotated[
     int | None,
-    typer.Option("--repeats", min=1, max=1000, help="Maximum runs of each point. Default: 3."),
+    typer.Option("--repeats", min=1, max=1000, help="Maximum runs of each load. Default: 3."),
 ]
 Quick = Annotated[bool, typer.Option("--quick", help="Measure one point in ten.")]
 
@@ -104,8 +104,8 @@ def measure_machine(
         bool,
         typer.Option(
             "--quick",
-            help="Two minutes on hardware, enough for a profile (heldout: one point in eight). "
-            "Emulated: one point in ten.",
+            help="Hardware: two minutes, enough for a profile (heldout: one load in eight). "
+            "Emulated: one load in ten.",
         ),
     ] = False,
     minutes: Annotated[
@@ -124,8 +124,8 @@ def measure_machine(
         SteeringChoice | None,
         typer.Option(
             help="namespaces: server and clients in network namespaces (root). client_machine: "
-            "clients outside the machine's TCP stack (root). loopback: no root, but the "
-            "client's CPU does the server's receiving, so capacity is unreliable."
+            "clients that send raw packets, without a TCP stack (root). loopback: no root, "
+            "but the client's CPU does the server's receiving, so capacity is unreliable."
         ),
     ] = None,
     repeats: Annotated[
@@ -133,14 +133,14 @@ def measure_machine(
         typer.Option(
             min=1,
             max=1000,
-            help="Maximum runs of each point. Default: 10 on hardware, 5 on the emulated target.",
+            help="Maximum runs of each load. Default: 10 on hardware, 5 on the emulated target.",
         ),
     ] = None,
     within: Annotated[
         str,
         typer.Option(
-            help="Repeat a held-out point until, after three valid runs, the 95% intervals of its "
-            "request rate and CPU are within ± this share. 0: always --repeats runs.",
+            help="Repeat a held-out load, three times or more, until the 95% intervals of request "
+            "rate and CPU are this narrow. 0: --repeats times.",
         ),
     ] = "3%",
     anyway: Anyway = False,
@@ -152,7 +152,7 @@ def measure_machine(
     The whole takes 90 minutes. Every finished run is on disk, and the same command resumes.
     --target hardware needs gcc, make and two idle CPUs. As root, server and clients run in network
     namespaces. --target emulated needs QEMU and the sources of Linux, and builds a kernel once
-    (minutes); CPUs may be busy.
+    (minutes), but no idle CPUs.
     """
     from ..calibration.measure.campaign import check_machine
     from ..calibration.measure.campaign_progress import campaign_bar
@@ -185,8 +185,8 @@ def measure_overload(
     steering: Annotated[
         OverloadSteeringChoice,
         typer.Option(
-            help="Clients in a network namespace, or outside the machine's TCP stack. Both need "
-            "root."
+            help="Clients in a network namespace, or clients that send raw packets, without a TCP "
+            "stack. Both need root."
         ),
     ] = OverloadSteeringChoice.NAMESPACES,
     anyway: Anyway = False,

@@ -135,8 +135,8 @@ class Loads:
     users: Annotated[
         str | None,
         typer.Option(
-            help="Numbers of users of closed loops, separated by commas. Default: 64, unless "
-            "--rate is given."
+            help="Numbers of closed-loop clients, separated by commas. Default: 64, unless --rate "
+            "is given."
         ),
     ] = None
     rate: Annotated[

@@ -104,7 +104,7 @@ Vary = Annotated[
         "--vary",
         metavar="FIELD=VALUES",
         help="Vary a field: load.rate=1000/s,2000/s, or load.rate=1000/s..8000/s:8 for eight "
-        "evenly spaced values (:8log for equal factors). Repeatable.",
+        "evenly spaced values (:8log: logarithmic spacing). Repeatable.",
     ),
 ]
 Settings = Annotated[
@@ -120,8 +120,8 @@ Samples = Annotated[
     int | None,
     typer.Option(
         min=1,
-        help="Take this many points of a Latin hypercube, not all combinations; "
-        "with --vary FIELD=LOW..HIGH.",
+        help="Simulate this many random, evenly spread combinations (a Latin hypercube), not all. "
+        "Needs --vary FIELD=LOW..HIGH.",
     ),
 ]
 StoreFolder = Annotated[
@@ -215,7 +215,8 @@ Within = Annotated[
     str | None,
     typer.Option(
         metavar="SHARE",
-        help="Add replications until the metric's 95% interval is within ± this share: '10%'.",
+        help="Add replications until the metric's 95% interval is this narrow: '10%' is ±10% of "
+        "the mean.",
     ),
 ]
 STORE = Path("dispatchsim-results")

@@ -127,11 +127,11 @@ def print_capacity(console: Console, answer: Capacity) -> None:
     is_usual = all(search.found is Found.BETWEEN for search in answer.searches)
     columns: list[Column[Search]] = [
         Column("seed", lambda s: s.seed),
-        Column("costs", lambda s: "central" if s.draw is None else f"sample {s.draw}", words=True),
+        Column("costs", lambda s: "fitted" if s.draw is None else f"sample {s.draw}", words=True),
         *([] if is_usual else [Column("found", lambda s: s.found, words=True)]),
-        Column("meets at", met),
-        Column("violates at", lambda s: "none" if math.isinf(s.high) else axis.text(s.high)),
-        Column("loads tried", lambda s: len(s.tried)),
+        Column("meets", met),
+        Column("violates", lambda s: "none" if math.isinf(s.high) else axis.text(s.high)),
+        Column("tried", lambda s: len(s.tried)),
     ]
     print_answer(console, answer.sentence)
     title = f"{answer.scenario.server.mechanism}: one search per row"

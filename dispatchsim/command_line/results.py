@@ -48,7 +48,7 @@ def results(
 
     dispatchsim results --where "load.rate>2000/s"
 
-    Each line is a scenario, with the fields in which they differ.
+    Each line is a scenario, with the fields that differ between lines.
     """
     from ..studies.listing import Condition, check_fields, matching, points_of
 

@@ -46,16 +46,14 @@ class OfRules:
     ] = False
     kept: Annotated[
         str | None,
-        typer.Option(
-            metavar="RELEASE", help="Compare with the stored results of this Linux release."
-        ),
+        typer.Option(metavar="RELEASE", help="Compare with the stored results of Linux RELEASE."),
     ] = None
     keep: Annotated[
         bool,
         typer.Option(
             "--keep",
-            help="Store the results in the folder of --output; without it, in a checkout, beside "
-            "the catalogue of rules.",
+            help="Store the results in the folder of --output; without --output, beside the "
+            "catalogue of rules (in a checkout).",
         ),
     ] = False
 
@@ -68,7 +66,7 @@ def validate_rules(
         Path | None, typer.Option(help="Folder for a page with all rules. Default: none.")
     ] = None,
 ) -> None:
-    """Compare rules of the kernel in the simulator and on this Linux.
+    """Test behaviours of the kernel in the simulator and on this Linux.
 
     dispatchsim validate rules --only epoll
     """

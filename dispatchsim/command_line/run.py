@@ -109,11 +109,11 @@ def run(
 
     dispatchsim run poll_10k_idle --set load.rate=5000/s
 
-    ± is the sampling error over random arrivals. The column of cost samples is the spread from
+    ± is the 95% interval over random arrivals. The column of cost samples is the spread over
     uncertain costs.
 
     The first run of a mechanism compiles its engine (about 2 seconds) into the folder of
-    DISPATCHSIM_CACHE_DIR, or into the user's cache folder. Ctrl-C keeps finished runs.
+    DISPATCHSIM_CACHE_DIR, or into the user's cache folder. Ctrl-C keeps finished runs of --output.
     """
     asked = with_replications(asked_of(scenario, changes, hardware, engine=engine), replications)
     trace.check()
@@ -179,8 +179,8 @@ def compare(
 
     dispatchsim compare poll_10k_idle --mechanisms poll,epoll_level
 
-    With --vary, print the best mechanism at each combination of values. Runs are then kept in the
-    --store.
+    With --vary, print the best mechanism at each combination of values. Only then are runs kept in
+    the --store.
     """
     asked = with_settings(with_engine(read_scenario(scenario), engine), settings)
     note_aliases([asked.alias])

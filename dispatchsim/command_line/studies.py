@@ -90,8 +90,8 @@ def capacity(
         typer.Option(
             min=1,
             max=1000,
-            help="Searches: one at central costs, the others with costs drawn "
-            "from their intervals. Each has its own arrivals.",
+            help="Searches: one at the fitted costs, the others with costs drawn from their "
+            "intervals. Each has its own arrivals.",
         ),
     ] = 6,
     minutes: Annotated[
@@ -112,13 +112,13 @@ def capacity(
     dispatchsim capacity poll_10k_idle --p99 "50 ms"
 
     The answer is an interval. It combines random arrivals, uncertain costs and past forecast
-    errors. The median past error moves its centre.
+    errors. The median past error is corrected.
     """
     check_plot(wanted.plot)
     if not bounds.given and objective is None:
         raise UserError(
-            '--p99: a bound must be given, such as --p99 "50 ms", or one of --p50 to --p99.9, '
-            "or --objective"
+            '--p99: must be given, as in --p99 "50 ms", unless --p50, --p90, --p95, --p99.9 or '
+            "--objective is"
         )
     if bounds.given and objective is not None:
         given = ", ".join(f"--{name}" for name in bounds.given)
@@ -205,7 +205,8 @@ def tune(
         str | None, typer.Option(help='Bounds that each combination must meet: "errors < 0.1%".')
     ] = None,
     matters: Annotated[
-        str, typer.Option(help="Ignore smaller differences between combinations.")
+        str,
+        typer.Option(help="Ignore differences between combinations that are smaller than this."),
     ] = f"{MATTERS:.0%}",
     replications: Annotated[
         int, typer.Option(min=1, max=10_000, help="Maximum replications of a combination.")
@@ -258,7 +259,7 @@ def forecast(
     kept: Kept,
     wanted: Wanted,
 ) -> None:
-    """Predict the interval of a measured run, past errors included.
+    """Predict where a measurement will lie, from past errors, too.
 
     dispatchsim forecast poll_10k_idle --set load.rate=10000/s
 
@@ -288,15 +289,15 @@ def sensitivity(
     costs: Annotated[
         str | None,
         typer.Option(
-            help="Costs of the profile, separated by commas, such as call.accept_ns. "
-            "Default: all uncertain costs."
+            help="Costs to rank, separated by commas, such as call.accept_ns. Default: all "
+            "uncertain costs."
         ),
     ] = None,
     figure: MetricName = "p99_answered_ns",
     samples: Annotated[
         int,
         typer.Option(
-            help="Base sample size N, a power of 2. N x (costs and fields + 2) runs are simulated."
+            help="Base sample size N, a power of 2. Number of runs: N x (costs + fields + 2)."
         ),
     ] = SAMPLES,
     changes: Changes,
@@ -304,10 +305,7 @@ def sensitivity(
     place: Place,
     store: Annotated[
         Path | None,
-        typer.Option(
-            help="Keep runs in this folder. Other studies cannot reuse them, as each run has its "
-            "own costs."
-        ),
+        typer.Option(help="Keep runs in this folder, to resume a stopped study."),
     ] = None,
     wanted: Wanted,
 ) -> None:
@@ -315,7 +313,7 @@ def sensitivity(
 
     dispatchsim sensitivity poll_10k_idle --costs poll.scan,poll.register
 
-    The rank is by Sobol index.
+    They are ranked by their share of the variance (Sobol index).
     """
     check_plot(wanted.plot)
     check_metric(figure, "--metric")

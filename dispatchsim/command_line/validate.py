@@ -63,8 +63,8 @@ def validate_machine(
 
     dispatchsim validate machine my-machine
 
-    The report has one section per folder. Runs of the emulated target have no noise, so each is
-    compared alone. A forecast.json in FOLDER is scored, too.
+    The report has one section per folder. Runs of the emulated target have no noise, so they are
+    not averaged. Forecasts of `lab forecast-grid` in FOLDER are scored, too.
     """
     _validate_machines(folders, profile or [], output, draws=draws, workers=workers or cpu_count())
 
@@ -109,7 +109,7 @@ def validate_papers(
         bool | None,
         typer.Option(
             "--ablation/--no-ablation",
-            help="Repeat the simulation without each rule of the kernel, one at a time. Default: "
+            help="Repeat the simulation with one rule of the kernel left out at a time. Default: "
             "yes, but no with --fast.",
         ),
     ] = None,

@@ -421,7 +421,7 @@ def check_vary(vary: Sequence[str] | None) -> None:
     """
     if not vary:
         raise UserError(
-            "--vary: must name a field and its values, such as --vary load.rate=1000/s..8000/s:8 "
+            "--vary: must be given, such as --vary load.rate=1000/s..8000/s:8 "
             "or --vary server.mechanism=poll,epoll_level"
         )
 

@@ -190,7 +190,9 @@ class Capacity:
         if self.centre is None:
             return []
         low, high = map(number_text, self.simulated)
-        simulated = f"simulated: {self.axis.text(self.searches[0].middle)} ({low} ... {high})"
+        simulated = (
+            f"simulated: {self.axis.text(self.searches[0].middle)} ({LEVEL:.0%}: {low} ... {high})"
+        )
         if self.past is None:
             return [f"{simulated}; no past forecast errors are known"]
         corrected = f"corrected by past forecast errors: {self.axis.text(self.centre)}"

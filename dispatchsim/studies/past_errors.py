@@ -91,8 +91,7 @@ class PastErrors(NamedTuple):
         share = share_text(1 - self.stated)
         return [
             errors,
-            f"the correction covers {share} of the CPU time; the scenario states the rest (the "
-            "application's)",
+            f"only {share} of the CPU time is corrected: the scenario states the application's",
         ]
 
 
@@ -113,7 +112,7 @@ def unlike_past(scenario: Scenario) -> list[str]:
     """Return a warning if *scenario* differs from all runs whose errors are known."""
     if scenario.load.connections is None and scenario.machine.cpus == 1:
         return []
-    return ["past forecast errors come from new connections on one CPU; others may be larger"]
+    return ["past forecast errors are of new connections on one CPU; here they may be larger"]
 
 
 def past_errors(

@@ -161,7 +161,8 @@ def order_text() -> str:
     return (
         f"Capacities of nginx, memcached, Redis and Transmission: median error "
         f"{unsigned(summary['median'])} at {summary['n_cases']} points.\n"
-        f"The forecast ranks {summary['ordered']} of {summary['pairs']} pairs of them as measured."
+        f"Of {summary['pairs']} pairs of runs that differ in one setting, the forecast ranks "
+        f"{summary['ordered']} as measured."
     )
 
 

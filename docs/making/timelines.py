@@ -39,7 +39,7 @@ _TITLES = {
     "epoll_level": "epoll returns ready connections only",
 }
 _KEY = {
-    "waiting call (poll, epoll_wait)": "WAIT",
+    "poll or epoll_wait": "WAIT",
     "accept": "ACCEPT",
     "read": "READ",
     "application": "USER",

@@ -193,7 +193,7 @@ def test_run_begins_with_its_answer_and_warns_in_lines(
         r"the server's busiest CPU is \d+\.\d% busy epoll_level: stable ",
         " ".join(short.stdout.split()),
     )
-    warning = "warning: capacity is an upper bound: contention between CPUs ..."
+    warning = "warning: capacity may be lower: contention between CPUs ..."
     assert warning in short.stdout.splitlines()
     assert "--verbose prints warnings in full" in short.stderr
     whole = call("run", scenario_path, *options, "--verbose")

@@ -291,8 +291,8 @@ def test_a_store_that_cannot_be_written_is_said_before_anything_runs(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("sweep",), "--vary: must name a field and its values"),
-        (("tune",), "--vary: must name a field and its values"),
+        (("sweep",), "--vary: must be given, such as"),
+        (("tune",), "--vary: must be given, such as"),
         (("run", "--profile", "no"), "error: --profile: must be a file or one of"),
         (("sweep", "--vary", "load.rat=1/s"), "unknown key"),
         (
@@ -311,7 +311,7 @@ def test_a_store_that_cannot_be_written_is_said_before_anything_runs(
             ("sweep", "--vary", "load.rate=1000/s", "--plot", "a.gif"),
             "must end in .png, .svg or .pdf",
         ),
-        (("capacity",), "--p99: a bound must be given, such as"),
+        (("capacity",), "--p99: must be given, as in"),
         (
             ("capacity", "--p99", "5 ms", "--objective", "p99 < 1 ms"),
             "must be absent with --p99",
