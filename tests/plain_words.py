@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[1]
 RULES = Path(__file__).with_suffix(".toml")
 PROSE = {".md", ".html", ".cff"}
 C_LIKE = {".c", ".h", ".js", ".css"}
-UNREAD = ("tests/", "docs/making/__pycache__", "validation/papers/published", ".ci/")
+UNREAD = ("tests/", "validation/papers/published", ".ci/")
 """Beginnings of paths that hold nothing that a user reads: tests, and sentences of papers."""
 
 

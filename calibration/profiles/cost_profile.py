@@ -366,7 +366,7 @@ class Profile(Frozen):
         if self.noise and self.noise.core_busy_share and self.noise.core_busy_ratio is not None:
             told.append(
                 f"the costs of {self.name} hold while the server has a core to itself; for about "
-                f"{self.noise.core_busy_share:.0%} of the time the core was shared, "
+                f"{self.noise.core_busy_share:.0%} of the time the core was most likely shared, "
                 f"and calls took {self.noise.core_busy_ratio:.1f} times as long"
             )
         return told

@@ -3,8 +3,8 @@
     at which load does p99 exceed 5 ms?  ─┬─ runs measured on the machine ─┬─► three rows, one
                                           └─ the same runs simulated ──────┘   picture, one sentence
 
-One of the forecasts is wrong, and the sentence names it. `dispatchsim validate machine` compares
-all points, with intervals.
+The sentence names the worst forecast, which is wrong on the shipped runs. `dispatchsim validate
+machine` compares all points, with intervals.
 """
 
 from __future__ import annotations

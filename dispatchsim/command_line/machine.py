@@ -204,7 +204,7 @@ def measure_overload(
             folder,
             repeats=repeats,
             quick=quick,
-            steering="far_end" if steering.value == "client_machine" else "namespaces",
+            steering=_RECORDED[steering.value],
             anyway=anyway,
             progress=progress,
         )

@@ -85,13 +85,14 @@ def _with_new_options(words: Sequence[str], names: dict[str, str]) -> Iterator[s
 def _with_subcommand(command: str, words: list[str]) -> list[str]:
     """Return *words* with the subcommand that *command* had not, unless it is there."""
     places = _places(words)
-    is_there = bool(words) and words[0] in _SUBCOMMANDS[command]
+    is_there = words[0] in _SUBCOMMANDS[command]
     if is_there or (places and _is_mistyped(command, words[places[0]])):
         return words
     for place in places:  # `measure --output x flood`: its words were in any order
         if words[place] in ("overload", "flood", "papers", "rules"):
             return [words[place], *words[:place], *words[place + 1 :]]
-    kept = _without_option(words, {"measure": "--server", "validate": "--runs"}.get(command, ""))
+    option = {"measure": "--server", "validate": "--runs"}.get(command)
+    kept = words if option is None else _without_option(words, option)
     if kept != words or (command == "measure" and any(word.startswith("--pid") for word in words)):
         return ["server", *kept]
     if not places and command != "measure":

@@ -155,8 +155,8 @@ def compare(
     mechanisms: Annotated[
         str | None,
         typer.Option(
-            help="Names separated by commas; the first is the baseline. Default: all that the "
-            "profile has costs for."
+            help="Names separated by commas; the first is the baseline. Default: all that suit "
+            "the scenario and have measured costs."
         ),
     ] = None,
     settings: Settings = None,

@@ -12,6 +12,7 @@ from typing import Any
 
 from ..scenario.errors import nearest, one_of
 from .help_page import ALL, choices_of, example_of, kind_of, name_of, path_of
+from .old_spellings import OPTIONS
 
 _OWNERS_MAX = 2
 """Subcommands that are named as those that have an option; more would be no help."""
@@ -50,6 +51,7 @@ def as_typed(sentence: str, context: Any) -> str:
         return sentence
     command = context.command.resolve_command(context, [context.invoked_subcommand])[1]
     option = "--" + called[1].replace("_", "-")
+    option = OPTIONS.get(option, option)
     has = any(option in _names(parameter) for parameter in command.params)
     return f"{option}{sentence[called.end() :]}" if has else sentence
 

@@ -94,7 +94,7 @@ BEGIN, END = "<!-- errors: python -m docs.making.accuracy -->", "<!-- end of err
 """Around the table in the README."""
 _KNEE = "load at which p99 exceeds {}"
 _UP_TO_80 = "no queue: up to 80% of capacity"
-_TRUST = {
+TRUST = {
     _KNEE.format("20 ms"): (_KNEE.format("20 ms"), ""),
     "throughput of a saturated server": (FIGURE_NAMES["throughput_per_s"], "closed loops"),
     "CPU busy, up to 80% of capacity": (FIGURE_NAMES["cpu_busy"], _UP_TO_80),
@@ -103,7 +103,7 @@ _TRUST = {
     "p99, 80% to 100% of capacity": (FIGURE_NAMES["p99_ns"], "queue: up to the capacity"),
 }
 """The rows of the table in the README: their names, metrics and regimes."""
-_TRUSTED = ("epyc-family25-2cpu-linux-6.18", EXAMPLE)
+TRUSTED = ("epyc-family25-2cpu-linux-6.18", EXAMPLE)
 """The machines of the table in the README."""
 
 
@@ -142,17 +142,17 @@ def errors_of(section: Section) -> dict[tuple[str, str], ErrorSummary]:
 
 def trust_table() -> Table:
     """Return the table of the README: median errors of two machines, and points within 15%."""
-    errors = {s["name"]: errors_of(s) for s in scores()["hardware"] if s["name"] in _TRUSTED}
+    errors = {s["name"]: errors_of(s) for s in scores()["hardware"] if s["name"] in TRUSTED}
 
     def of(name: str) -> Column[str]:
         return Column(
             name.split("-2cpu", maxsplit=1)[0],
-            lambda row: _summary(errors[name][_TRUST[row]]),
+            lambda row: _summary(errors[name][TRUST[row]]),
             words=True,
         )
 
-    columns = [Column[str]("forecast of", lambda row: row, words=True), *map(of, _TRUSTED)]
-    return Table.of("", list(_TRUST), columns)
+    columns = [Column[str]("forecast of", lambda row: row, words=True), *map(of, TRUSTED)]
+    return Table.of("", list(TRUST), columns)
 
 
 def order_text() -> str:
@@ -161,8 +161,8 @@ def order_text() -> str:
     return (
         f"Capacities of nginx, memcached, Redis and Transmission: median error "
         f"{unsigned(summary['median'])} at {summary['n_cases']} points.\n"
-        f"Of {summary['pairs']} pairs of runs that differ in one setting, the forecast ranks "
-        f"{summary['ordered']} as measured."
+        f"Of {summary['pairs']} pairs of one server's points whose measured ranges do not overlap, "
+        f"the forecast ranks {summary['ordered']} as measured."
     )
 
 

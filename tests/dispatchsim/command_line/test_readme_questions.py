@@ -103,11 +103,20 @@ def test_each_number_in_a_sentence_is_printed_or_named() -> None:
 
 def test_the_numbers_that_no_command_prints_are_true() -> None:
     from docs.making import timelines
+    from docs.making.accuracy import TRUST, TRUSTED, errors_of, scores
 
     from dispatchsim.models.catalogue import CATALOGUE
 
     assert f"Modelled: {len(CATALOGUE)} ways" in _README
-    assert f"with {timelines.IDLE:,} idle connections, for {timelines.LENGTH}." in _README
+    assert f"that hold {timelines.IDLE:,} idle ones, for {timelines.LENGTH}." in _README
+    machines = [errors_of(each) for each in scores()["hardware"] if each["name"] in TRUSTED]
+    throughput, knee = (
+        sorted(abs(errors[TRUST[row]].median) for errors in machines)
+        for row in ("throughput of a saturated server", "load at which p99 exceeds 20 ms")
+    )
+    ranges = [f"{100 * low:.0f} to {100 * high:.0f}%" for low, high in (throughput, knee)]
+    words = " ".join(_README.split())
+    assert f"throughput {ranges[0]}, the load at which p99 exceeds a bound {ranges[1]};" in words
 
 
 def test_the_pages_execute_a_command_of_every_verb() -> None:
