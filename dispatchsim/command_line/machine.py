@@ -204,7 +204,7 @@ def measure_overload(
             folder,
             repeats=repeats,
             quick=quick,
-            steering=_RECORDED[steering.value],
+            steering="far_end" if steering.value == "client_machine" else "namespaces",
             anyway=anyway,
             progress=progress,
         )
