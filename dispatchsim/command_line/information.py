@@ -92,7 +92,7 @@ def _also(name: str, aliases: Sequence[str]) -> str:
 
 
 def programs(*, as_json: AsJson = False) -> None:
-    """List modelled server programs, of papers and such as nginx.
+    """List modelled server programs, such as nginx.
 
     dispatchsim programs
     """
@@ -120,7 +120,7 @@ def programs(*, as_json: AsJson = False) -> None:
 
 
 def profiles(*, as_json: AsJson = False) -> None:
-    """List profiles (measured machines) and their forecast errors.
+    """List measured machines and their forecast errors.
 
     dispatchsim profiles
     """

@@ -259,7 +259,7 @@ def forecast(
     kept: Kept,
     wanted: Wanted,
 ) -> None:
-    """Predict where a measurement will lie, from past errors, too.
+    """Predict where a measurement will lie, by past errors, too.
 
     dispatchsim forecast poll_10k_idle --set load.rate=10000/s
 

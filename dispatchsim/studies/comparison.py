@@ -289,7 +289,7 @@ def compare(
     """
     check_scenario(scenario)
     if draws < 0:
-        raise UserError(f"draws: must be at least 0, got {draws}")
+        raise UserError(f"cost samples: must be at least 0, got {draws}")
     profile = profile or profile_of(scenario)
     if mechanisms is None:
         mechanisms, _ = comparable(scenario, profile)
@@ -382,7 +382,7 @@ def contest(
     known = {metric.name for metric in ASKED_AS.values()}
     if not METRICS[figure].short:
         raise UserError(
-            f"figure: must be one with a better direction ({', '.join(sorted(known))}), "
+            f"metric: must be one with a better direction ({', '.join(sorted(known))}), "
             f"got {figure}"
         )
     if field == MECHANISM:

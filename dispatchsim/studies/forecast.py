@@ -119,7 +119,7 @@ def forecast(
     if not 0.5 <= level <= 0.99:
         raise UserError(f"level: must be from 0.5 to 0.99, got {level}")
     if draws < 3:
-        raise UserError(f"draws: must be at least 3, got {draws}")
+        raise UserError(f"cost samples: must be at least 3, got {draws}")
     profile = profile or profile_of(scenario)
     warnings = warnings_of(scenario, profile)
     known, whose = misses_for(profile, misses)

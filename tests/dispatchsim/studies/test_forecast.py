@@ -207,5 +207,5 @@ def test_a_latency_that_nobody_has_has_no_interval(profile: ds.Profile) -> None:
 def test_what_is_asked_wrongly_is_said(profile: ds.Profile) -> None:
     with pytest.raises(ds.UserError, match=r"level: must be from 0\.5 to 0\.99, got 1"):
         ds.forecast(scenario(), level=1, profile=profile)
-    with pytest.raises(ds.UserError, match="draws: must be at least 3, got 1"):
+    with pytest.raises(ds.UserError, match="cost samples: must be at least 3, got 1"):
         ds.forecast(scenario(), draws=1, profile=profile)

@@ -124,7 +124,7 @@ def test_a_contest_names_the_best_of_each_row(profile: ds.Profile) -> None:
     frame = answer.frame.set_index(["idle.connections", "server.mechanism"])
     assert frame.loc[(2000, "epoll_level"), "may_be_best"]
     assert not frame.loc[(2000, "poll"), "may_be_best"]
-    with pytest.raises(ds.UserError, match=r"figure: must be one with a better direction"):
+    with pytest.raises(ds.UserError, match=r"metric: must be one with a better direction"):
         ds.contest(scenario(), ["poll", "select"], ["idle.connections=0"], figure="cpu_idle")
     with pytest.raises(ds.UserError, match=r"server\.mechanism: must be at least two"):
         ds.contest(scenario(), ["poll"], ["idle.connections=0"], profile=profile)
