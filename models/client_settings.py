@@ -7,7 +7,7 @@ import json
 from ..sim.assembly.checks import check
 from ..sim.kernel.descriptors import FIRST_FD
 from ..sim.load.workload import Trace
-from ..sim.state.kernel_settings import LimitSettings
+from ..sim.state.kernel_settings import SEND_BUFFER_MAX, LimitSettings
 from ..sim.state.mechanism import Mechanism, Trait
 from ..sim.state.settings import RunSettings, given_to_server
 
@@ -91,8 +91,9 @@ def _check_trace(trace: Trace, limits: LimitSettings) -> None:
             f"think_ns must be 0 with a client, which sends after each reply "
             f"(service_ns is the server's), got {trace.think_ns.max()}"
         )
-    if trace.request_bytes.max() > limits.send_buffer_bytes:
+    send_buffer_bytes = limits.send_buffer_bytes or SEND_BUFFER_MAX
+    if trace.request_bytes.max() > send_buffer_bytes:
         raise ValueError(
-            f"request_bytes must be at most send_buffer_bytes ({limits.send_buffer_bytes}) "
+            f"request_bytes must be at most send_buffer_bytes ({send_buffer_bytes}) "
             f"with a client, got {trace.request_bytes.max()}"
         )

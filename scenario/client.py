@@ -86,7 +86,7 @@ def _check_room(server: Server, load: Load, idle: Idle) -> None:
             f"load.users: must be at most {THREADS_MAX} {_WHERE} with a thread for each user, "
             f"got {load.users}"
         )
-    if load.request_size > server.send_buffer:
+    if server.send_buffer is not None and load.request_size > server.send_buffer:
         raise ValueError(
             f"load.request_size: must be at most server.send_buffer "
             f"({SIZE.format(server.send_buffer)}) {_WHERE}, got {SIZE.format(load.request_size)}"

@@ -62,14 +62,10 @@ def taken_ns(world: World, c: int, n_bytes: int, at_client_ns: int) -> int:
 
 
 def room_of(world: World, c: int, n_bytes: int) -> int:
-    """Return how many of *n_bytes* go to the client of *c* now: what its kernel has room for.
-
-    Where that has none they go all, and wait.
-    """
+    """Return for how many of *n_bytes* the kernel of the client of *c* has room now."""
     if not world.some_stop_reading or world.held_until_ns[c] <= world.now_ns:
         return n_bytes
-    room = world.network.receive_window_bytes - world.held[c]
-    return min(n_bytes, room) if room > 0 else n_bytes
+    return max(0, min(n_bytes, world.network.receive_window_bytes - world.held[c]))
 
 
 def _reads_on_ns(world: World, c: int, at_client_ns: int) -> int:

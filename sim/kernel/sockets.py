@@ -186,7 +186,7 @@ def _is_at_end(world: World, c: int) -> bool:
 def writable_bytes(world: World, fd: int) -> int:
     """Return how many bytes of the pending reply one write on *fd* would take now."""
     c = world.connection_of[fd]
-    return min(world.unsent[c], world.limits.send_buffer_bytes - world.unacked[c])
+    return min(world.unsent[c], windows.room_in_buffer(world, c))
 
 
 def writing_ns(world: World, fd: int, n_bytes: int) -> int:

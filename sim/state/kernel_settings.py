@@ -20,6 +20,8 @@ class Packets(IntEnum):
 
 CPUS_MAX = 1024
 """CPUs of one server."""
+SEND_BUFFER_MAX = 4_194_304
+"""Largest size of a send buffer that grows (Linux net.ipv4.tcp_wmem)."""
 EVERY_CPU = -1
 """Packets go to the CPU that the hash of their flow selects (RSS, RPS)."""
 
@@ -31,8 +33,9 @@ class LimitSettings(NamedTuple):
     SYN when too many connections are half open, without storing it (Linux default,
     net.ipv4.tcp_syncookies = 1). Otherwise it drops the SYN.
 
-    fd_limit is the largest number of descriptors (RLIMIT_NOFILE). send_buffer_bytes is the largest
-    size of a send buffer (net.ipv4.tcp_wmem).
+    fd_limit is the largest number of descriptors (RLIMIT_NOFILE). send_buffer_bytes is the size to
+    which the server has fixed a connection's send buffer (SO_SNDBUF). With 0 the buffer grows with
+    the window up to SEND_BUFFER_MAX (sim/tcp/windows.py).
 
     epoll_watches bounds the descriptors in all epoll sets together (fs.epoll.max_user_watches: as
     many as fit 4 % of the memory), epoll_instances the sets (fs.epoll.max_user_instances); 0: no
@@ -53,9 +56,9 @@ class LimitSettings(NamedTuple):
     ] = 1_048_576
     """Open descriptors allowed (ulimit -n)."""
     send_buffer_bytes: Annotated[
-        int, Setting(least=1, file_least="1 KiB", most="1 GiB", of_client=True)
-    ] = 4_194_304
-    """Size of a connection's send buffer."""
+        int, Setting(least=0, file_least="1 KiB", most="1 GiB", absent_is_0=True, of_client=True)
+    ] = 0
+    """Size of a connection's send buffer (SO_SNDBUF); absent: it grows as Linux's, up to 4 MiB."""
     epoll_watches: Annotated[
         int,
         Setting(

@@ -282,6 +282,9 @@ class Flights:
     unsent: Column = per_connection()  # bytes of the reply not yet in the send buffer
     unacked: Column = per_connection()  # bytes in the send buffer
     under_way: Column = per_connection()  # of these, sent and not yet acknowledged
+    joined: Column = per_connection()  # of these, sent while others were under way
+    all_there_ns: Column = per_connection()  # when the client's kernel has all that is under way
+    buffer_segments: Column = per_connection(0, I32)  # of the window that its send buffer grew to
     window_grown: Column = per_connection(0, I32)  # segments under way more than at first; or less
     slow_until: Column = per_connection(0, I32)  # ssthresh, in segments; 0: no bound
     sent_ns: Column = per_connection()  # when the last of a reply was sent, where windows are

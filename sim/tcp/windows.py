@@ -7,7 +7,13 @@
 A reply that fits the window is sent at once, without waiting for acknowledgements. A longer reply
 takes round trips: a window of ten segments doubles with each (slow start), up to the client's
 receive window. Flights follow one another. In reality the acknowledgements of one flight start the
-next while the first still arrives; the end is the same.
+next while the first still arrives; the end is the same. A write that finds room in the window while
+a flight is under way joins it.
+
+The send buffer grows with the window: 45 KiB at first, then twice the window, each segment counted
+with its headers. It grows when an acknowledgement finds the window not full. A write that begins an
+sk_buff fills it, beyond the buffer's size. A descriptor is reported writable once a third of the
+buffer is free. A server may fix the size (SO_SNDBUF).
 
 A window shrinks when a segment is lost: to half after duplicate acknowledgements, to one segment
 after a time-out. From half of its old size it grows by a segment a round trip. An idle window is
@@ -16,8 +22,10 @@ halved for each time-out without sending, down to its initial size.
 Sources: RFC 6928 (ten segments), RFC 5681 (slow start; an acknowledgement for every second
 segment), sections 3.1, 3.2 and 4.1 (a loss, idleness); Linux net/ipv4/tcp_output.c
 tcp_write_xmit(), tcp_cwnd_restart() (tcp_slow_start_after_idle = 1), tcp_cong.c tcp_slow_start(),
-tcp_reno_ssthresh(). Left out: that CUBIC, Linux's choice, falls by 0.3 and not by half, and rises
-faster after that; that some of a flight is sent anew behind a time-out.
+tcp_reno_ssthresh(); of the send buffer tcp.c tcp_sendmsg_locked(), tcp_bound_to_half_wnd(),
+tcp_input.c tcp_new_space(), tcp_sndbuf_expand(), include/net/sock.h __sk_stream_is_writeable().
+Left out: memory that an sk_buff takes beside its data; that CUBIC, Linux's choice, falls by 0.3 and
+not by half, and rises faster after that; that some of a flight is sent anew behind a time-out.
 
 The server acknowledges a request at once, or with its reply:
 
@@ -38,6 +46,7 @@ from __future__ import annotations
 from ..clients.clients import reply_arrives
 from ..clients.slow_clients import read_ns, room_of, taken_ns
 from ..state.event_calendar import is_led, post, schedule
+from ..state.kernel_settings import SEND_BUFFER_MAX
 from ..state.kinds import IS_GONE, NONE, WRITABLE, occurrence, stage
 from ..state.units import MILLISECOND_NS
 from ..state.world import World
@@ -73,6 +82,50 @@ WINDOW_MAX = 1 << 20
 _LEAST_HALF = 2  # segments
 
 
+_SEGMENT_IN_BUFFER = 2_304
+"""Bytes of a growing send buffer for a segment of the window, counted twice: 1460 and headers,
+rounded up to a power of two, and an sk_buff (Linux net/ipv4/tcp_input.c tcp_sndbuf_expand())."""
+_BUFFER_SEGMENTS_MIN = 10  # TCP_INIT_CWND
+_CHUNK_SEGMENTS = 45  # in 64 KiB, the most of an sk_buff
+
+
+def room_in_buffer(world: World, c: int) -> int:
+    """Return how many bytes more a write would put into the send buffer of *c*."""
+    free = _buffer_bytes(world, c) - world.unacked[c]
+    if world.limits.send_buffer_bytes > 0 or world.network.window_segments == 0:
+        return free
+    # The last sk_buff is begun if there is any room at all, and filled.
+    chunk = _chunk_bytes(world)
+    return (free + chunk - 1) // chunk * chunk if free > 0 else 0
+
+
+def _chunk_bytes(world: World) -> int:
+    """Return the data of an sk_buff: whole segments, at most half of the client's window."""
+    segments = _CHUNK_SEGMENTS
+    if world.network.receive_window_bytes > 0:
+        segments = min(segments, world.network.receive_window_bytes // 2 // SEGMENT_BYTES)
+    return max(1, segments) * SEGMENT_BYTES
+
+
+def _buffer_bytes(world: World, c: int) -> int:
+    if world.limits.send_buffer_bytes > 0:
+        return world.limits.send_buffer_bytes
+    if world.network.window_segments == 0:
+        return SEND_BUFFER_MAX
+    segments = max(_BUFFER_SEGMENTS_MIN, world.network.window_segments, world.buffer_segments[c])
+    return min(SEND_BUFFER_MAX, 2 * segments * _SEGMENT_IN_BUFFER)
+
+
+def _reports_room(world: World, c: int) -> bool:
+    """Return whether *c* is writable after an acknowledgement: free is half of what is in use.
+
+    Before, the buffer of a connection whose window is not full grows.
+    """
+    if world.under_way[c] < _window_bytes(world, c):
+        world.buffer_segments[c] = max(world.buffer_segments[c], _window(world, c))
+    return 2 * (_buffer_bytes(world, c) - world.unacked[c]) >= world.unacked[c]
+
+
 def goes_in_flights(world: World, c: int, n_bytes: int) -> bool:
     """Return whether *n_bytes* more on *c* exceed the window."""
     if world.network.window_segments == 0:
@@ -103,21 +156,33 @@ def buffered(world: World, c: int, n_bytes: int) -> None:
 def put_in_buffer(world: World, c: int, n_bytes: int) -> None:
     """Put *n_bytes* of the reply of *c* behind what its send buffer holds, and send what may be."""
     buffered(world, c, n_bytes)
-    if world.under_way[c] == 0:
-        _next_flight(world, c)
+    if world.joined[c] == 0:
+        _send_more(world, c)
 
 
-def _next_flight(world: World, c: int) -> None:
-    """Send as much of the buffer of *c* as its window allows; the last flight ends the reply."""
-    n_bytes = min(world.unacked[c], _window_bytes(world, c))
-    if n_bytes == 0 or world.ended[c] == IS_GONE:
+def _send_more(world: World, c: int) -> None:
+    """Send as much of the buffer of *c* as its window allows; the last of it ends the reply.
+
+    It is a flight of its own, or joins the one that is under way.
+    """
+    under_way = world.under_way[c]
+    n_bytes = min(world.unacked[c], _window_bytes(world, c)) - under_way
+    if n_bytes <= 0 or world.ended[c] == IS_GONE:
         return
-    n_bytes = room_of(world, c, n_bytes)
-    world.under_way[c] = n_bytes
+    room = room_of(world, c, n_bytes)
+    if room == 0 and under_way > 0:
+        return
+    # Without room they go all, and wait.
+    n_bytes = room if room > 0 else n_bytes
     at_client_ns = reply_at_client_ns(world, c, n_bytes)
+    if under_way > 0:
+        world.joined[c] = n_bytes
+        at_client_ns = max(at_client_ns, world.all_there_ns[c])
+    world.under_way[c] += n_bytes
+    world.all_there_ns[c] = at_client_ns
     acked_ns = taken_ns(world, c, n_bytes, at_client_ns)
     schedule(world, send_up(world, c, acked_ns, 0), occurrence.ACKED, c)
-    if n_bytes == world.unacked[c] and world.unsent[c] == 0:
+    if world.under_way[c] == world.unacked[c] and world.unsent[c] == 0:
         reply_ends(world, c, at_client_ns)
 
 
@@ -129,19 +194,21 @@ def acked_handled(world: World, c: int) -> None:
         # All that was sent before is acknowledged: the wire keeps order, and a server that waits
         # for room has filled the buffer in one go.
         buffered(world, c, -world.unacked[c])
-    if world.stage[c] == stage.ACCEPTED and world.unsent[c] > 0:
+    if world.stage[c] == stage.ACCEPTED and world.unsent[c] > 0 and _reports_room(world, c):
         post(world, world.fd_of[c], WRITABLE)
 
 
 def _flight_acked(world: World, c: int) -> None:
-    """Take what was under way off the send buffer of *c*; the window grows, more may follow."""
-    n_segments = n_segments_of(world.under_way[c])
+    """Take a flight off the send buffer of *c*; the window grows, more may follow."""
+    n_bytes = world.under_way[c] - world.joined[c]
+    n_segments = n_segments_of(n_bytes)
     window = _window(world, c)
     most = WINDOW_MAX if world.slow_until[c] == 0 else max(world.slow_until[c], window + 1)
     world.window_grown[c] = min(window + n_segments, most) - world.network.window_segments
-    buffered(world, c, -world.under_way[c])
-    world.under_way[c] = 0
-    _next_flight(world, c)
+    buffered(world, c, -n_bytes)
+    world.under_way[c] = world.joined[c]
+    world.joined[c] = 0
+    _send_more(world, c)
 
 
 def _fall_with_idleness(world: World, c: int) -> None:
@@ -163,9 +230,9 @@ def _fall_with_loss(world: World, c: int) -> None:
 
 
 def acknowledging_ns(world: World, c: int) -> int:
-    """Return the CPU time of the acknowledgements of what is under way to *c*."""
+    """Return the CPU time of the acknowledgements of the flight to *c*."""
     costs = world.costs.interrupt
-    n_more = max(0, n_segments_of(world.under_way[c]) // 2 - 1)
+    n_more = max(0, n_segments_of(world.under_way[c] - world.joined[c]) // 2 - 1)
     return costs.ack_ns + n_more * costs.acked_ns
 
 

@@ -23,7 +23,7 @@ from ...sim.load.workload import Trace
 from ...sim.native.compiler import CompilerFailedError, finished, first_error
 from ...sim.state.client_settings import NetworkSettings
 from ...sim.state.costs import Costs
-from ...sim.state.kernel_settings import KernelSettings
+from ...sim.state.kernel_settings import SEND_BUFFER_MAX, KernelSettings
 from ...sim.state.kinds import NONE, Activity, Count, Status
 from ...sim.state.memory_settings import MemorySettings
 from ...sim.state.settings import FloodSettings, RunSettings
@@ -309,7 +309,8 @@ def _check(trace: Trace, costs: Costs, settings: RunSettings) -> None:
         ),
         "clients that try again, or run out of ports": client.retries > 0 or client.ports > 0,
         "a server short of descriptors": limits.fd_limit < n_all + _SPARE_FDS,
-        "replies beyond the send buffer": trace.reply_bytes.max() > limits.send_buffer_bytes,
+        "replies beyond the send buffer": trace.reply_bytes.max()
+        > (limits.send_buffer_bytes or SEND_BUFFER_MAX),
         "other mechanisms than epoll": not hasattr(costs.mechanism, "recheck_ns"),
         f"over {_CONNECTIONS_MAX} connections": n_all > _CONNECTIONS_MAX,
         f"over {_REQUESTS_MAX} requests": trace.requests.sum() > _REQUESTS_MAX,

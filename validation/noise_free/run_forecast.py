@@ -48,6 +48,8 @@ _SLOPE_MIN, _SLOPE_MAX = (
 _NAN = float("nan")
 _ON_THE_WIRE = 65_536
 """Packets that the device of the target may hold; no run has more at once."""
+_RECEIVE_WINDOW = 502 << 7
+"""Bytes that a client of the target offers (calibration/emulated/wire/segments.c)."""
 
 COUNTED = {"interrupts": "interrupts", "packets": "packets_in", "switches": "switches"}
 """The field of a run's result for each simulated count."""
@@ -172,7 +174,8 @@ def noise_free_job(point: Point, seed: int, lengths: Lengths, profile: CostSourc
     finds a queue full.
     """
     machine = {"clients": "free", "receive_queue": _ON_THE_WIRE}
-    asked = point.lasting(*lengths).with_values(machine=machine)
+    network = {"receive_window": f"{_RECEIVE_WINDOW} B"}
+    asked = point.lasting(*lengths).with_values(machine=machine, network=network)
     return RunJob(job_of(asked, profile, seed))
 
 

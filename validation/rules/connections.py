@@ -440,7 +440,7 @@ def _window(bench: Bench) -> int:
 
 @scene("window_grows")
 def _window_grows() -> Value:
-    bench = _replying(1000 * SEGMENT_BYTES)
+    bench = _replying(1000 * SEGMENT_BYTES, send_buffer_bytes=1 << 21)
     found: list[Value] = []
     for _ in range(3):
         found.append(bench.world.under_way[bench.c(0)] // SEGMENT_BYTES)

@@ -79,10 +79,11 @@ def test_a_reply_is_at_its_client_when_that_reads(faults: tuple[Fault, ...], don
 def test_a_receive_window_takes_as_much_as_it_is() -> None:
     network = {"window_segments": 1, "receive_window_bytes": 3_000}
     steps, outcome = sent(stops(20_000, 100_000), **network)
-    # Flights of 1448 and 552, and of 2000 more the 1000 that the client's kernel has room for:
-    # there at 34440, 44440 and 54440, acknowledged at 59440. The last 2000 are in the send buffer
-    # from 61520 on. 1000 of these had been sent before; they are acknowledged at 125000.
-    assert [end_ns for _, end_ns in writes_of(steps)] == [29_440, 41_520, 51_520, 61_520]
+    # Flights of 1448 and 552, which at 41520 the 1000 join that the client's kernel still has room
+    # for; acknowledged at 39440, 49440 and 51520. At 49440 less than a third of the buffer is free.
+    # At 51520 the other 448 leave, and wait for the client, which reads at 120000. The last 1552
+    # are in the send buffer from 53600 on, and leave at 125000.
+    assert [end_ns for _, end_ns in writes_of(steps)] == [29_440, 41_520, 53_600]
     assert outcome.done_ns.tolist() == [130_000]
 
 

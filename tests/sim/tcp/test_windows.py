@@ -13,8 +13,10 @@ from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.figures.outcome import Outcome
 from dispatchsim.sim.load.workload import Trace
 from dispatchsim.sim.state.client_settings import NetworkSettings, PathSettings
-from dispatchsim.sim.state.kinds import Activity
+from dispatchsim.sim.state.kinds import WRITABLE, Activity, count
 from dispatchsim.sim.state.settings import RunSettings
+from dispatchsim.sim.tcp.windows import acked_handled
+from dispatchsim.validation.rules.bench import Bench
 
 WRITTEN_NS = 29_440
 """When the reply of a connection of 10000 is in the send buffer, 5000 from its client."""
@@ -129,3 +131,69 @@ def test_a_short_write_goes_on_when_a_flight_was_acknowledged() -> None:
     # the server write 1448 more, and so on: all 5000 take at least three round trips.
     assert outcome.done_ns[0] > WRITTEN_NS + 5_000 + 2 * 10_000
     assert outcome.status.tolist() == [0]
+
+
+CHUNK = 22 * 1_448
+"""An sk_buff of whole segments, at most half of a client's window of 64256 bytes."""
+
+
+def test_a_growing_send_buffer_takes_whole_chunks_and_reports_room_once_it_has_grown() -> None:
+    network = NetworkSettings(5_000, window_segments=10, receive_window_bytes=64_256)
+    bench = Bench(reply_bytes=65_536, network=network)
+    fd, world = bench.accepted(), bench.world
+    c = world.connection_of[fd]
+    bench.request()
+    bench.read(fd)
+    # 2 x 10 x 2304 = 46080 bytes: one chunk leaves room, two do not.
+    assert bench.write(fd) == 2 * CHUNK
+    assert world.under_way[c] == 10 * 1_448
+    # After 10 segments 20 more leave, a full window: the buffer stays as it is.
+    acked_handled(world, c)
+    assert world.under_way[c] == 20 * 1_448
+    assert not world.state[fd] & WRITABLE
+    # After 20 more the rest leaves, and a window of 40 is not full: 2 x 40 x 2304 bytes.
+    acked_handled(world, c)
+    rest = 2 * CHUNK - 30 * 1_448
+    assert world.under_way[c] == rest
+    assert world.state[fd] & WRITABLE
+    # The rest of the reply fits the window, and joins what is under way.
+    assert bench.write(fd) == 65_536 - 2 * CHUNK
+    assert world.under_way[c] == rest + 65_536 - 2 * CHUNK
+    acked_handled(world, c)
+    assert world.under_way[c] == 65_536 - 2 * CHUNK
+    acked_handled(world, c)
+    assert world.unacked[c] == 0
+
+
+@pytest.mark.parametrize(
+    ("reply_bytes", "n_writes"),
+    [(46_080, 1), (2 * CHUNK, 1), (2 * CHUNK + 1, 2), (4 * CHUNK, 2)],
+)
+def test_a_long_reply_takes_few_writes_as_its_buffer_grows(reply_bytes: int, n_writes: int) -> None:
+    outcome = sent(
+        reply_bytes, send_buffer_bytes=0, window_segments=10, receive_window_bytes=64_256
+    )
+    assert outcome.counts[count.WRITES] == n_writes
+    assert outcome.counts[count.WRITE_SHORT] == n_writes - 1
+    assert outcome.status.tolist() == [0]
+
+
+def test_without_windows_a_growing_buffer_is_as_large_as_it_gets() -> None:
+    assert sent(4_194_304, send_buffer_bytes=0).counts[count.WRITES] == 1
+    assert sent(4_194_305, send_buffer_bytes=0).counts[count.WRITES] == 2
+
+
+def test_a_fixed_buffer_reports_room_once_a_third_of_it_is_free() -> None:
+    network = NetworkSettings(5_000, window_segments=1)
+    bench = Bench(reply_bytes=60_000, network=network, send_buffer_bytes=30_000)
+    fd, world = bench.accepted(), bench.world
+    c = world.connection_of[fd]
+    bench.request()
+    bench.read(fd)
+    assert bench.write(fd) == 30_000
+    # Flights of 1, 2 and 4 segments: 20000 bytes may be left, and 19864 are.
+    n_left = []
+    while not world.state[fd] & WRITABLE:
+        acked_handled(world, c)
+        n_left.append(world.unacked[c])
+    assert n_left == [28_552, 25_656, 19_864]
