@@ -28,6 +28,8 @@
                                                 + what the wait does afterwards
     deferred_sleep    a sleep with work left    deferred_sleep n 0 + n x deferred_again
                                                 + left_ns
+    write_flights     b bytes, in f flights     that of a segment + b x write_kib_ns
+                                                + f x (entry_ns + ack_ns) + n x acked_ns
 
 The guest has one CPU, so work of different CPUs need not be separated. Clients cost nothing; the
 delay to them is a setting of the target. Closing leaves memory to RCU, which a kernel thread frees
@@ -43,10 +45,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ...sim.wire.way import SEGMENT_BYTES
 from ..emulated.run_lengths import DELAY_NS
 from ..points.points import FIT_POINTS_OF
 from .changes import change_costs
-from .curve_fit import fit_curve, fit_intercept_curve, fit_line, fit_nonnegative
+from .curve_fit import fit_curve, fit_intercept_curve, fit_line, fit_nonnegative, fit_slope
 from .medians import (
     CALLS,
     FEW,
@@ -64,6 +67,7 @@ from .medians import (
     first,
     undisturbed,
 )
+from .packets import acknowledged_later, flights_of
 from .rings import counted_ring_costs
 from .threads import counted_blocking_costs
 from .told import counted_signal_costs, counted_told_costs
@@ -84,7 +88,7 @@ def counted_costs(medians: Medians) -> Known:
     """
     costs: Known = {}
     for equations in (
-        _interrupts, _epoll, _calls, _scans, _sleeping, _surroundings,
+        _interrupts, _epoll, _calls, _long_replies, _scans, _sleeping, _surroundings,
         counted_told_costs, counted_signal_costs, change_costs, counted_blocking_costs,
         counted_ring_costs,
     ):  # fmt: skip
@@ -179,6 +183,29 @@ def _calls(medians: Medians, _costs: Known) -> Known:
     found["call.crowding"] = _crowding(medians)
     found["call.crossing_ns"] = constant(medians.one("floor"), 0.0, "floor")
     return found
+
+
+def _long_replies(medians: Medians, costs: Known) -> Known:
+    """Return acked_ns, if measured: the rest of a long reply, by the model's number of packets.
+
+    The model has an interrupt for each flight, the kernel one for nearly each acknowledgement.
+    """
+    rows = dict(medians.points("write_flights", "reply", least=0))
+    if not rows:
+        return {}
+    one_ns = rows.pop(SEGMENT_BYTES)
+    kib_ns, flight_ns = first(costs, "call.write_kib_ns"), first(costs, "interrupt.entry_ns")
+    flight_ns += first(costs, "interrupt.ack_ns")
+    n_more, left_ns = [], []
+    for size, ns in rows.items():
+        flights = flights_of(size)
+        if len(flights) > 1:
+            copied_ns = one_ns + (size - SEGMENT_BYTES) / _KIB * kib_ns
+            n_more.append(acknowledged_later(flights))
+            left_ns.append(max(0.0, ns - copied_ns - len(flights) * flight_ns))
+    fit = fit_slope(n_more, left_ns)
+    source = "write_flights beyond a window, less what is copied, entry_ns and ack_ns"
+    return {"interrupt.acked_ns": constant(fit.unknowns[0], fit.residual, source)}
 
 
 def _crowding(medians: Medians) -> Fitted:

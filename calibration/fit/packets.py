@@ -337,8 +337,8 @@ def _acknowledging(medians: Medians, costs: Known) -> Fitted:
     n_more, left_ns = [], []
     for (size, ns), (_, n_entries) in zip(medians.points(_FLIGHTS, "reply"), entries, strict=True):
         if size > WINDOW * SEGMENT_BYTES:
-            flights = _flights(size)
-            n_more.append(sum(max(0, n // 2 - 1) for n in flights))
+            flights = flights_of(size)
+            n_more.append(acknowledged_later(flights))
             known_ns = base_ns + size / _KIB * kib_ns + len(flights) * ack_ns
             known_ns += max(0.0, n_entries - in_base) * entry_ns
             left_ns.append(max(0.0, ns - known_ns))
@@ -347,10 +347,19 @@ def _acknowledging(medians: Medians, costs: Known) -> Fitted:
     return constant(float(np.round(fit.unknowns[0], 6)), fit.residual, source)
 
 
-def _flights(n_bytes: int) -> list[int]:
+def acknowledged_later(flights: Sequence[int]) -> int:
+    """Return the acknowledgements of *flights* after the first of each.
+
+    >>> acknowledged_later([10, 20, 16])
+    20
+    """
+    return sum(max(0, n // 2 - 1) for n in flights)
+
+
+def flights_of(n_bytes: int) -> list[int]:
     """Return the segments of each flight of a reply: a window that doubles.
 
-    >>> _flights(65_536)
+    >>> flights_of(65_536)
     [10, 20, 16]
     """
     left, window, flights = n_segments_of(n_bytes), WINDOW, []

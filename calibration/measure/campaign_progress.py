@@ -59,11 +59,12 @@ def campaign_bar(console: Console | None = None) -> Iterator[ProgressCallback]:
             left = duration_text(progress.seconds_left)
             if progress.note:
                 console.print(f"{label}: {progress.note}", markup=False, soft_wrap=True)
-            log.say(
-                progress.part,
-                f"{progress.part}: {progress.done} of {progress.total}, {left} left, "
-                f"{progress.rejected} rejected; {progress.label}",
+            done = (
+                f"{progress.done} of {progress.total}, {left} left, {progress.rejected} rejected; "
             )
+            # A recording has no steps.
+            steps = done if progress.total else ""
+            log.say(progress.part, f"{progress.part}: {steps}{progress.label}")
             bar.update(
                 task,
                 description=label,

@@ -78,6 +78,9 @@ void gaps_open(struct gaps *gaps);
 void gaps_close(struct gaps *gaps);
 /* Spin until `until_ns`, noting each gap. */
 void gaps_record(struct gaps *gaps, uint64_t until_ns);
+/* The same, and call `after` after each. */
+void gaps_record_doing(struct gaps *gaps, uint64_t until_ns, void (*after)(void *context),
+                       void *context);
 /* Number and total of the gaps that begin in [from_ns, to_ns). */
 struct theft {
     double ns, n;
@@ -123,6 +126,7 @@ void bench_far_changed(const struct options *options);
 void bench_far_sleeps(const struct options *options);
 void bench_far_polls(const struct options *options);
 void bench_far_polls_sleep(const struct options *options);
+void bench_far_flights(const struct options *options);
 void bench_far_ring_sleeps(const struct options *options);
 
 #endif

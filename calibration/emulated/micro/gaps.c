@@ -31,6 +31,12 @@ void gaps_close(struct gaps *gaps)
 
 void gaps_record(struct gaps *gaps, uint64_t until_ns)
 {
+    gaps_record_doing(gaps, until_ns, NULL, NULL);
+}
+
+void gaps_record_doing(struct gaps *gaps, uint64_t until_ns, void (*after)(void *context),
+                       void *context)
+{
     uint64_t end = ticks_at(until_ns);
     uint64_t offset = ticks_at(0);
     uint64_t reading = UINT64_MAX;
@@ -42,7 +48,10 @@ void gaps_record(struct gaps *gaps, uint64_t until_ns)
         if (gap > GAP_NS_MIN && n < GAPS_MAX) {
             gaps->begin_ns[n] = last - offset;
             gaps->length_ns[n++] = gap;
-            now = ticks_now(); /* the noting is not part of the next */
+            if (after != NULL) {
+                after(context);
+            }
+            now = ticks_now(); /* neither is the noting, nor what was done, part of the next */
         } else if (gap < reading) {
             reading = gap;
         }

@@ -128,6 +128,8 @@ const struct bench benches[] = {
      "busy time of an io_uring_enter that sleeps, and its latency", {0}, 0},
     {"close_ended", bench_far_answered, TAKES_BURST | TAKES_REPLY,
      "a close after the client's reset, and that reset", {0}, 0},
+    {"write_flights", bench_far_flights, TAKES_REPLY,
+     "a long reply until all of it is acknowledged", {0}, 0},
     {"handshake_spin", bench_far_handshake, 0, "SYN until SYN-ACK, the CPU busy", {0}, 0},
 };
 /* clang-format on */

@@ -17,6 +17,7 @@ CALLS = {"accept": 1_700, "accept_again": 2_200, "read": 1_150, "read_again": 66
          "epoll_add": 1_100, "epoll_mod": 700, "epoll_del": 750}  # fmt: skip
 WRITE, KIB, LEAVES, LOOKS = 5_200, 160, 3_900, 1_100
 CROSSING = 220
+ACKED = 2_900
 CROWD = {1: 0, 8: 0, 16: 100, 32: 270, 64: 400, 256: 690}
 RESETS = {1: 0, 4: 60, 16: 250, 64: 250}
 WAIT = {"epoll": (CALL, 0), "poll": (500, SCAN), "select": (900, SCAN)}
@@ -74,6 +75,20 @@ def calls() -> list[Row]:
         row("accept_looks", LOOKS),
         row("handshake_spin", 2 * DELAY_NS + ANSWERED),
         row("handshake_idle", 2 * DELAY_NS + ANSWERED + EXIT),
+    ]
+
+
+def long_replies() -> list[Row]:
+    """Return replies of 1, 10, 20 and 46 segments: the window lets 10, 20 and 16 go at a time."""
+    n_later = {1_448: 0, 14_480: 0, 28_960: 4 + 4, 65_536: 4 + 9 + 7}
+    n_flights = {1_448: 0, 14_480: 0, 28_960: 2, 65_536: 3}
+    return [
+        row(
+            "write_flights",
+            WRITE + KIB * size / 1_024 + n_flights[size] * (ENTRY + ACK) + n * ACKED,
+            {"reply": size},
+        )
+        for size, n in n_later.items()
     ]
 
 

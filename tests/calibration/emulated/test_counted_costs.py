@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from tests.calibration.emulated.counted_rows import (
     ACK,
+    ACKED,
     AGAIN,
     ANSWERED,
     BITS,
@@ -34,6 +35,7 @@ from tests.calibration.emulated.counted_rows import (
     THREAD,
     WAKE,
     WRITE,
+    long_replies,
     medians,
     rows,
 )
@@ -67,6 +69,12 @@ TRUE = {
 @pytest.mark.parametrize("name", TRUE)
 def test_a_cost_comes_back(name: str) -> None:
     assert counted_costs(medians(rows()))[name].value[0] == pytest.approx(TRUE[name], rel=0.01)
+
+
+def test_acknowledgements_of_long_replies_have_a_cost_if_it_was_measured() -> None:
+    found = counted_costs(medians([*rows(), *long_replies()]))["interrupt.acked_ns"]
+    assert found.value == (pytest.approx(ACKED),)
+    assert "interrupt.acked_ns" not in counted_costs(medians(rows()))
 
 
 @pytest.mark.parametrize(
