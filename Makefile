@@ -4,6 +4,7 @@
 VENV := .venv
 RUN := $(VENV)/bin/python -m
 STAMP := $(VENV)/installed-for
+TOOLS := $(VENV)/tools-installed
 
 # The first Python that is new enough; a name on the path may be a stub that runs nothing.
 PYTHON = $(shell for name in python3 python3.14 python3.13 python3.12 python3.11; do \
@@ -15,7 +16,7 @@ PYTHON = $(shell for name in python3 python3.14 python3.13 python3.12 python3.11
 PLACE := $(shell cat $(STAMP) 2>/dev/null)
 ifneq "$(PLACE)" "$(CURDIR)"
 CLEAR := --clear
-.PHONY: $(STAMP)
+.PHONY: $(STAMP) $(TOOLS)
 endif
 
 # The machines of the published report, in its order.
@@ -24,8 +25,8 @@ MACHINES := epyc-family26-2cpu-linux-6.18 epyc-family25-2cpu-linux-6.18 \
     counted-linux-6.1 counted-linux-6.1-unmerged
 
 .DEFAULT_GOAL := help
-.PHONY: help test demo explore course lint bench equality faults recorded reports kernel size fuzz-translator docs docs-links wheels \
-    clean python compiler
+.PHONY: help test demo explore course lint bench equality faults recorded reports kernel size \
+    fuzz-translator docs docs-links wheels clean python compiler
 
 help: ## print this text
 	@echo "usage: make TARGET"
@@ -45,7 +46,7 @@ course: $(STAMP) ## open the ten lessons of the course in Jupyter
 explore: $(STAMP) ## open the page with sliders for load, connections and idle clients
 	$(VENV)/bin/dispatchsim explore
 
-lint: $(STAMP) ## check style (ruff, clang-format), types (mypy) and the direction of imports
+lint: $(TOOLS) ## check style (ruff, clang-format), types (mypy) and the direction of imports
 	$(RUN) ruff check
 	$(RUN) ruff format --check
 	git ls-files -z '*.c' '*.h' | xargs -0 -r $(VENV)/bin/clang-format --dry-run -Werror
@@ -53,23 +54,23 @@ lint: $(STAMP) ## check style (ruff, clang-format), types (mypy) and the directi
 	$(RUN) mypy
 	cd build/names && "$(CURDIR)/$(VENV)/bin/lint-imports" --no-cache "$(CURDIR)/pyproject.toml"
 
-bench: $(STAMP) ## time the engines beside C and other simulators (ARGS=--quick: shorter)
+bench: $(TOOLS) ## time the engines beside C and other simulators (ARGS=--quick: shorter)
 	$(VENV)/bin/dispatchsim lab bench $(ARGS)
 
-kernel: $(STAMP) ## build the emulated target's Linux, which its tests need (some minutes)
+kernel: $(TOOLS) ## build the emulated target's Linux, which its tests need (some minutes)
 	$(VENV)/bin/python -P -c 'from dispatchsim.calibration.emulated.kernel_build import kernel; \
 	    print(kernel(progress=lambda *step: print("\r%s: %d of %d" % step, end="\033[K", flush=True)).image)'
 
-equality: $(STAMP) ## compare the C engine with the reference on N=2000 random scenes
+equality: $(TOOLS) ## compare the C engine with the reference on N=2000 random scenes
 	$(VENV)/bin/python -P tests/equality.py $(or $(N),2000)
 
-faults: $(STAMP) ## plant known faults in a copy, one at a time, and report the test that finds each
+faults: $(TOOLS) ## plant known faults in a copy, one at a time, and report the test that finds each
 	$(VENV)/bin/python -P tests/planted_faults.py $(ARGS)
 
-recorded: $(STAMP) ## compare results with the record (WRITE=1 writes the record anew)
+recorded: $(TOOLS) ## compare results with the record (WRITE=1 writes the record anew)
 	$(VENV)/bin/python -P tests/recorded.py $(if $(WRITE),--write)
 
-reports: $(STAMP) ## make the published reports again (half an hour; minutes with the runs in build/report)
+reports: $(TOOLS) ## make the published reports again (half an hour; minutes with the runs in build/report)
 	$(VENV)/bin/dispatchsim validate machine $(MACHINES:%=calibration/measured/%) --cost-samples 5 \
 	    --output build/report
 	$(VENV)/bin/dispatchsim lab reported --take build/report
@@ -82,20 +83,20 @@ reports: $(STAMP) ## make the published reports again (half an hour; minutes wit
 	$(VENV)/bin/dispatchsim lab report-servers --output validation/reported/real_servers
 	$(VENV)/bin/dispatchsim lab coverage > validation/reported/coverage.txt
 
-size: $(STAMP) ## count modules and lines, and check the direction of imports
+size: $(TOOLS) ## count modules and lines, and check the direction of imports
 	$(VENV)/bin/python -P tests/size.py
 
-fuzz-translator: $(STAMP) ## compare N=1000 random programs in C and CPython (SEED=... repeats a run)
+fuzz-translator: $(TOOLS) ## compare N=1000 random programs in C and CPython (SEED=... repeats a run)
 	FUZZ_PROGRAMS=$(or $(N),1000) FUZZ_SEED=$(SEED) $(RUN) pytest -n 0 -s \
 	    tests/sim/engine/c/test_differential.py
 
-docs: $(STAMP) ## run every command and cell of the documents and build the site (build/docs)
+docs: $(TOOLS) ## run every command and cell of the documents and build the site (build/docs)
 	$(RUN) docs.making
 
-docs-links: $(STAMP) ## build the site and check its external links (needs the network)
+docs-links: $(TOOLS) ## build the site and check its external links (needs the network)
 	$(RUN) docs.making --links
 
-wheels: $(STAMP) ## build dist/: the sdist, and wheels with all engines for x86-64 and aarch64
+wheels: $(TOOLS) ## build dist/: the sdist, and wheels with all engines for x86-64 and aarch64
 	@$(RUN) pip install --quiet --disable-pip-version-check --editable '.[wheels]'
 	@$(RUN) shipping
 
@@ -104,11 +105,17 @@ clean: ## remove the environment and all built files
 	rm -rf .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name .git -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
 
+# Users need half of the packages that developers need.
 $(STAMP): pyproject.toml | python
-	@echo "installing dispatchsim and its tools into $(VENV) (once, about a minute)"
+	@echo "installing dispatchsim into $(VENV) (once; 0.8 GB, one to three minutes)"
 	@$(PYTHON) -m venv $(CLEAR) $(VENV)
-	@$(RUN) pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@$(RUN) pip install --quiet --disable-pip-version-check --editable '.[explore]'
 	@pwd > $(STAMP)
+
+$(TOOLS): pyproject.toml $(STAMP)
+	@echo "installing the tools of dispatchsim's developers into $(VENV) (once; 0.9 GB more, some minutes)"
+	@$(RUN) pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $(TOOLS)
 
 python:
 	$(if $(PYTHON),,$(error Python 3.11 or newer is missing: apt-get install python3 python3-venv))

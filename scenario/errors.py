@@ -74,9 +74,13 @@ def nearest_names(name: str, known: Iterable[str], n: int = 3) -> list[str]:
 
     >>> nearest_names("mech", ["mechanism", "memory", "workers"])
     ['mechanism']
+    >>> nearest_names("poll_pollfd", ["epoll_level", "poll"])[0]
+    'poll'
     """
 
     def likeness(known_name: str) -> tuple[float, float]:
+        if name.startswith(f"{known_name}_"):
+            return 1.0, 1.0
         # People often omit the end of a long name: "epol" is nearer to epoll_level than to poll.
         begin = known_name[: len(name)] if len(name) >= _BEGINNING_MIN else known_name
         whole, beginning = (

@@ -216,10 +216,11 @@ def preset_named(name: str) -> Preset:
 
 
 class Filled(NamedTuple):
-    """A new scenario: the text of its file, and the command that computes its capacity."""
+    """A new scenario: its file's text, the command for its capacity, and a warning or ""."""
 
     text: str
     command: str
+    warning: str
 
 
 def mistakes_of(preset: Preset, answers: Mapping[str, str]) -> list[str]:
@@ -270,14 +271,16 @@ def filled(
                 lines.append(f"{match[1]} = {value}".ljust(_COMMENT_AT) + (comment or ""))
         else:
             lines.append(f"{_TRY}{command}" if line.startswith(_TRY) else line)
-    return Filled("".join(f"{line.rstrip()}\n" for line in lines), command)
+    text = "".join(f"{line.rstrip()}\n" for line in lines)
+    return Filled(text, command, answered.warning)
 
 
 class _Answered(NamedTuple):
-    """Values by field in a file's spelling, and the bound on p99."""
+    """Values by field in a file's spelling, the bound on p99, and a warning if no load meets it."""
 
     values: dict[str, str]
     p99: str
+    warning: str
 
 
 def _answered(preset: Preset, answers: Mapping[str, str]) -> _Answered:
@@ -310,7 +313,19 @@ def _answered(preset: Preset, answers: Mapping[str, str]) -> _Answered:
         for section, keys in scenario.to_dict().items()
         for key, value in keys.items()
     }
-    return _Answered(values, DURATION.format(bound_ns))
+    return _Answered(values, DURATION.format(bound_ns), _warning(content, bound_ns))
+
+
+def _warning(content: Mapping[str, Mapping[str, Any]], bound_ns: int) -> str:
+    """Return a warning about a time that exceeds the bound alone, or an empty string."""
+    for section, key in _SPREAD_KEYS:
+        slow_ns = _parsed(DURATION, content.get(section, {}).get(f"{key}_p99"))
+        if slow_ns is not None and slow_ns >= bound_ns:
+            return (
+                f"{section}.{key}_p99 ({DURATION.format(slow_ns)}) exceeds the bound on p99 "
+                f"({DURATION.format(bound_ns)}): no load will meet it"
+            )
+    return ""
 
 
 def _content(preset: Preset, answers: Mapping[str, str]) -> dict[str, Any]:

@@ -200,7 +200,7 @@ def read_count(text: str) -> int:
     """
     written = read_number(text)
     if written is None or not written.is_whole or text[-1] not in THOUSANDS:
-        raise QuantityError(f'must be a whole number (20000, or "20k"), got {shown(text)}')
+        raise QuantityError(f'must be a whole number (4, 20000 or "20k"), got {shown(text)}')
     return int(written.digits)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
@@ -104,9 +104,7 @@ def key_of(location: list[str]) -> str:
 def _rule(detail: Any, location: list[str], model: type[BaseModel]) -> str:
     kind, context, value = detail["type"], detail.get("ctx", {}), detail["input"]
     if kind == "extra_forbidden":
-        other = _in_another_section(location[-1], model)
-        known = _keys(model, location[:-1])
-        return f"unknown key (did you mean {other}?)" if other else unknown_key(location[-1], known)
+        return _unknown(location, model)
     if kind == "missing":
         return f"is missing{_choices(model, location)}"
     if kind == "tuple_type" and len(location) == 1 and isinstance(value, dict):
@@ -158,11 +156,29 @@ def _names_its_key(message: str) -> bool:
     return re.match(r"\w+( \d+)?\.\w+:", _own_words(message)) is not None
 
 
-def _in_another_section(name: str, model: type[BaseModel]) -> str:
-    """Return the key of another section that *name* spells out, such as idle_connections; or ""."""
+def _unknown(location: list[str], model: type[BaseModel]) -> str:
+    known = _keys(model, location[:-1])
+    others = keys_of_other_sections(location[-1], known, model)
+    if not others:
+        return unknown_key(location[-1], known)
+    named = " or ".join(f'"{key}" in [{section}]' for section, key in others)
+    return f"unknown key (did you mean {named}?)"
+
+
+def keys_of_other_sections(
+    name: str, own: Collection[str], model: type[BaseModel]
+) -> list[tuple[str, str]]:
+    """Return the keys that *name* may mean, each with its section, if its section lacks it.
+
+    The name spells out section and key, such as idle_connections. Or it is a key of other sections
+    and near to none of its *own* section.
+    """
     section, _, key = name.partition("_")
-    is_there = section in model.model_fields and key in _keys(model, [section])
-    return f'"{key}" in [{section}]' if is_there else ""
+    if section in model.model_fields and key in _keys(model, [section]):
+        return [(section, key)]
+    if closest(name, own) is not None:
+        return []
+    return [(each, name) for each in model.model_fields if name in _keys(model, [each])]
 
 
 def _choices(model: type[BaseModel], location: list[str]) -> str:

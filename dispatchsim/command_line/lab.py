@@ -147,7 +147,13 @@ def ablation(
     folder: Folder,
     *,
     profile: ProfileFile,
-    effect: Annotated[list[str] | None, typer.Option(help="Only this effect. Repeatable.")] = None,
+    effect: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="EFFECT",
+            help="Only this effect, such as interrupt-way. A wrong name lists all. Repeatable.",
+        ),
+    ] = None,
     every: Annotated[int, typer.Option(help="Take every Nth run or point.")] = 1,
 ) -> None:
     """Compare forecast errors with and without each effect of the model.

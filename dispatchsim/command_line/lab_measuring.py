@@ -549,7 +549,12 @@ def bench(
     *,
     quick: Annotated[bool, typer.Option("--quick", help="Take less than a minute.")] = False,
     only: Annotated[
-        list[str] | None, typer.Option(metavar="GROUP", help="Only this group. Repeatable.")
+        list[str] | None,
+        typer.Option(
+            metavar="GROUP",
+            help="Only this group: speed, workers, queue, call, memory, compile, start or study. "
+            "Repeatable.",
+        ),
     ] = None,
     connections: Annotated[
         int | None,

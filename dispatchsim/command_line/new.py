@@ -82,6 +82,8 @@ def new(
     if mistakes := _of_file(where, force=force):  # somebody may have written it meanwhile
         raise UserError(*mistakes)
     write_whole(where, content.text)
+    if content.warning:
+        people().print(f"warning: {content.warning}", markup=False, soft_wrap=True)
     people().print(f"{where} is written. Next:", markup=False, soft_wrap=True)
     for command in (
         *chosen.commands,

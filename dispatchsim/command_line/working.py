@@ -461,7 +461,10 @@ def check_measured(folder: Path, *names: str) -> None:
         With the missing file.
     """
     if not folder.is_dir():
-        raise UserError(f'FOLDER: must be an existing folder with measured runs, got "{folder}"')
+        raise UserError(
+            f"FOLDER: must be an existing folder with measured runs "
+            f'(`dispatchsim measure machine` makes one), got "{folder}"'
+        )
     for name in names:
         path = folder / name
         if not path.is_file() or path.stat().st_size == 0:

@@ -117,6 +117,10 @@ class Capacity:
             return f"meets {objective} at no load: {self._at_least_load}"
         if kinds == {Found.NEVER_BROKEN}:
             text = f"meets {objective} up to {self._loads(low)}, the highest possible"
+            if self.axis.field in ("machine.cpus", "server.workers"):
+                text += (
+                    f" (`dispatchsim sweep --vary {self.axis.field}=1,2,4,8` shows how few suffice)"
+                )
         elif low == 0 and math.isinf(high):
             text = f"the load that violates {objective} is unknown"
         elif low == 0:
@@ -182,7 +186,21 @@ class Capacity:
             at = f"on an idle server ({self.axis.text(least)})"
         else:
             at = f"even with {self._loads(least)}"
-        return f"{at} {_why(self.objective, tried[least])}"
+        return f"{at} {_why(self.objective, tried[least])}{self._slow_backend(tried[least])}"
+
+    def _slow_backend(self, tried: Tried) -> str:
+        """Name the backend's delay if it exceeds the bound alone, as the end of a sentence."""
+        clause, backend = self.objective.broken_by(tried.figures), self.scenario.backend
+        percentile = percentile_of(clause.name) if clause else None
+        if clause is None or percentile is None:
+            return ""
+        key, delay_ns = "delay", backend.delay
+        if backend.delay_spread != "constant":
+            # Lower percentiles of a spread may be below its mean.
+            key, delay_ns = "delay_p99", backend.delay_p99 if float(percentile.rank) >= 99 else None
+        if delay_ns is None or delay_ns < clause.bound:
+            return ""
+        return f"; backend.{key} alone is {DURATION.format(delay_ns)}"
 
     @property
     def reckoning(self) -> list[str]:

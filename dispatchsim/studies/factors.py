@@ -39,6 +39,7 @@ from ..scenario.quantities import (
     with_unit,
 )
 from ..scenario.scenario import Scenario
+from ..scenario.sentences import keys_of_other_sections
 
 Value: TypeAlias = str | int | float | bool
 
@@ -170,7 +171,9 @@ def check_field(field: str, option: str) -> None:
         wrong = unknown_key(section, sections)
         raise UserError(f"{option}: must name SECTION.KEY of a scenario, got {field}: {wrong}")
     if key not in fields:
-        raise UserError(f"{option} {field}: {unknown_key(key, fields)}")
+        others = [f'"{".".join(each)}"' for each in keys_of_other_sections(key, fields, Scenario)]
+        hint = f"unknown key (did you mean {' or '.join(others)}?)" if others else ""
+        raise UserError(f"{option} {field}: {hint or unknown_key(key, fields)}")
     if field in _OPTIONS:
         instead = _OPTIONS[field]
         why = f"{instead} sets it" if instead else "studies set this one"

@@ -40,9 +40,9 @@ WRONG = [
     (changed("server", backlog=70_000), "server.backlog: must be at most 65535, got 70000"),
     (
         changed("server", backlog="5"),
-        'server.backlog: must be a whole number (20000, or "20k"), got "5"',
+        'server.backlog: must be a whole number (4, 20000 or "20k"), got "5"',
     ),
-    (changed("server", backlog="1.2345k"), "server.backlog: must be a whole number (20000, or"),
+    (changed("server", backlog="1.2345k"), "server.backlog: must be a whole number (4, 20000 or"),
     (changed("server", backlog="70k"), "server.backlog: must be at most 65535, got 70000"),
     (changed("load", retry_jitter="101%"), "load.retry_jitter: must be at most 1, got 1.01"),
     (

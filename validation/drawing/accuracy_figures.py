@@ -64,7 +64,7 @@ def predicted_against_measured(scores: Sequence[PointScore]) -> Figure:
     panels = [
         panel
         for panel in (
-            _Panel("Load at which p99 passes a bound", "connections/s", _knee_spots(scores)),
+            _Panel("Load at which p99 exceeds a bound", "connections/s", _knee_spots(scores)),
             _Panel("Capacity", "replies/s", _spots(scores, CAPACITY)),
             _Panel("CPU busy", "%", _spots(scores, CPU, scale=100), is_log=False),
             _Panel("p50", "ms", _spots(scores, "p50_ns", scale=1e-6)),

@@ -45,6 +45,17 @@ def mistakes(result: Result) -> list[str]:
     return [line.removeprefix("error: ") for line in result.stderr.splitlines()]
 
 
+def test_a_time_above_the_bound_is_a_warning(call: Call) -> None:
+    for bound, warnings in (("40 ms", 1), ("60 ms", 0)):
+        made = call(
+            *("new", "reverse_proxy", f"{warnings}.toml", "--defaults"),
+            *("--backend-delay", "10 ms", "--p99", bound),
+        )
+        assert made.exit_code == 0, made.output
+        warning = "warning: backend.delay_p99 (50 ms) exceeds the bound on p99 (40 ms): no load"
+        assert made.stdout.count(warning) == warnings
+
+
 @EVERY_PRESET
 def test_each_preset_runs(call: Call, preset: Preset) -> None:
     made = call("new", preset.name, "--defaults")
@@ -137,7 +148,7 @@ def test_all_wrong_answers_are_named_at_once(call: Call) -> None:
         "--threads: must be absent for websocket_hub, got 3",
         f'--request-cpu: {absent} "20 us" (--defaults takes examples)',
         f'--link: {absent} "10 Gbit/s" (--defaults takes examples)',
-        '--connections: must be a whole number (20000, or "20k"), got "many"',
+        '--connections: must be a whole number (4, 20000 or "20k"), got "many"',
         '--rate: must be a rate such as "2000/s" (units: /h, /min, /s), got 20000',
         '--reply-size: must be either "8 kB" (powers of 1000) or "8 KiB" (powers of 1024), '
         'got "8K"',

@@ -114,6 +114,18 @@ def test_what_is_never_kept_and_what_is_never_broken_are_said(profile: ds.Profil
     )
 
 
+def test_a_backend_slower_than_the_bound_is_named(profile: ds.Profile) -> None:
+    def answer(bound: str, **backend: str) -> str:
+        asked = scenario(**SEARCHED, backend={"connections": 100, **backend})
+        return ds.capacity(asked, bound, profile=profile, replications=1).sentence
+
+    assert answer("p99 < 2 ms", delay="3 ms").endswith("; backend.delay alone is 3 ms")
+    spread = {"delay": "1 ms", "delay_spread": "lognormal", "delay_p99": "7 ms"}
+    assert answer("p99 < 2 ms", **spread).endswith("; backend.delay_p99 alone is 7 ms")
+    # Half of the requests may be faster than the mean.
+    assert answer("p50 < 100 us", **spread).count("backend") == 0
+
+
 def test_no_idle_connection_may_be_too_many(profile: ds.Profile) -> None:
     answer = ds.capacity(
         scenario(**SEARCHED), "p99 < 1 us", of="idle.connections", profile=profile, replications=1
