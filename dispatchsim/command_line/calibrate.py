@@ -41,7 +41,7 @@ class OfServer:
         str | None,
         typer.Option(
             help="Costs of the machine: a shipped profile or a file. Default: the shipped profile "
-            "of the machine that the runs name."
+            "of the machine named in the runs."
         ),
     ] = None
     name: Annotated[

@@ -24,7 +24,7 @@ def explore(
         typer.Option(
             min=0,
             max=65_535,
-            help="Port; 0: any free one. Default: 5006, or any free one.",
+            help="Port; 0: any free one. Default: 5006 if it is free, or any.",
         ),
     ] = None,
     address: Annotated[
@@ -39,7 +39,7 @@ def explore(
 
     dispatchsim explore
 
-    The page is safe to share: it takes neither code nor files. Ctrl-C ends it.
+    The page is safe to share: visitors can send neither code nor files. Ctrl-C ends it.
     """
     from ..what_if import check_panel
 

@@ -99,7 +99,7 @@ def interrupt_load(
         Path | None, typer.Option(help="Plot measured and forecast to this file, such as FILE.png.")
     ] = None,
 ) -> None:
-    """Compare CPU time left during datagram floods with forecasts.
+    """Compare forecast and measured CPU time left in datagram floods.
 
     dispatchsim lab interrupt-load my-machine --profile my-machine.toml
 
@@ -124,7 +124,7 @@ def interrupt_load(
 
 
 def overflow_onset(folder: Folder, *, profile: ProfileFile) -> None:
-    """Compare forecast and measured loads that overflow the RT signal queue.
+    """Compare the load that overflows the RT signal queue with its forecast.
 
     dispatchsim lab overflow-onset my-machine --profile my-machine.toml
     """
@@ -312,7 +312,7 @@ def what_measuring_buys(
         bool, typer.Option("--keep", help="Store the errors, for the intervals of `capacity`.")
     ] = False,
 ) -> None:
-    """Compare forecasts with borrowed, quickly measured and full costs.
+    """Compare forecasts from borrowed, quickly measured and full costs.
 
     dispatchsim lab what-measuring-buys mine --quick quick.toml --borrow MACHINE
 

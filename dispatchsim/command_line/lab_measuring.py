@@ -99,7 +99,8 @@ def kept(
 
     dispatchsim lab kept my-machine --profile my-machine.toml
 
-    Loads are shares of each server's forecast capacity. The application takes 20 us.
+    Loads are shares of each server's forecast capacity. The application takes 20 us of CPU for each
+    request.
     """
     from ..calibration.measure.machine_campaigns import KEPT
     from ..validation.points.kept import compare, kept_tables, points_of
@@ -447,7 +448,7 @@ def instructions(
 
     dispatchsim lab instructions --mechanism epoll_level --users 64
 
-    They are counted on the emulated target.
+    They are counted in QEMU, on the emulated target.
     """
     from ..calibration.emulated.instructions.instruction_profile import (
         LENGTHS,

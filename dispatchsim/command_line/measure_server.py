@@ -239,7 +239,7 @@ class Campaign:
         ),
     ] = "3%"
     repeats: Annotated[
-        int | None, typer.Option(min=1, max=1000, help="Maximum rounds. Default: 10.")
+        int | None, typer.Option(min=1, max=1000, help="Maximum runs of a load. Default: 10.")
     ] = None
     steering: Annotated[
         SteeringChoice | None,

@@ -54,7 +54,7 @@ CostSamples = Annotated[
         "--cost-samples",
         min=0,
         max=10_000,
-        help="More runs, each with costs drawn from their measured intervals.",
+        help="Extra runs, each with random costs from their measured intervals.",
     ),
 ]
 Replications = Annotated[

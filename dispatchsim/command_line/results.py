@@ -48,7 +48,7 @@ def results(
 
     dispatchsim results --where "load.rate>2000/s"
 
-    Each line is a scenario, with the fields that differ between lines.
+    A line for each scenario, with only the fields that differ.
     """
     from ..studies.listing import Condition, check_fields, matching, points_of
 

@@ -109,11 +109,12 @@ def run(
 
     dispatchsim run poll_10k_idle --set load.rate=5000/s
 
-    ± is the 95% interval over random arrivals. The column of cost samples is the spread over
+    ± is the 95% interval over random arrivals. The column of cost samples shows the spread from
     uncertain costs.
 
     The first run of a mechanism compiles its engine (about 2 seconds) into the folder of
-    DISPATCHSIM_CACHE_DIR, or into the user's cache folder. Ctrl-C keeps finished runs of --output.
+    DISPATCHSIM_CACHE_DIR, or into the user's cache folder. Ctrl-C keeps the finished runs in
+    --output.
     """
     asked = with_replications(asked_of(scenario, changes, hardware, engine=engine), replications)
     trace.check()

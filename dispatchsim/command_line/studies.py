@@ -112,7 +112,7 @@ def capacity(
     dispatchsim capacity poll_10k_idle --p99 "50 ms"
 
     The answer is an interval. It combines random arrivals, uncertain costs and past forecast
-    errors. The median past error is corrected.
+    errors. It is shifted by the median past error.
     """
     check_plot(wanted.plot)
     if not bounds.given and objective is None:
@@ -163,8 +163,8 @@ def sweep(
 
     dispatchsim sweep poll_10k_idle --vary load.rate=5000/s..20000/s:4
 
-    Every run is kept in the --store as it finishes. A stopped sweep resumes there. Runs that other
-    commands stored there are reused. `dispatchsim results` lists and exports them.
+    Every run is kept in the --store as it finishes. The same command resumes a stopped sweep. Runs
+    that other commands stored there are reused. `dispatchsim results` lists and exports them.
     """
     check_plot(wanted.plot)
     check_metric(figure, "--metric")
@@ -206,7 +206,7 @@ def tune(
     ] = None,
     matters: Annotated[
         str,
-        typer.Option(help="Ignore differences between combinations that are smaller than this."),
+        typer.Option(help="Treat results that differ by less than this as equal."),
     ] = f"{MATTERS:.0%}",
     replications: Annotated[
         int, typer.Option(min=1, max=10_000, help="Maximum replications of a combination.")
@@ -259,7 +259,7 @@ def forecast(
     kept: Kept,
     wanted: Wanted,
 ) -> None:
-    """Predict where a measurement will lie, by past errors, too.
+    """Predict the range of a measurement, past errors included.
 
     dispatchsim forecast poll_10k_idle --set load.rate=10000/s
 
@@ -313,7 +313,7 @@ def sensitivity(
 
     dispatchsim sensitivity poll_10k_idle --costs poll.scan,poll.register
 
-    They are ranked by their share of the variance (Sobol index).
+    The ranks are shares of the metric's variance (Sobol index).
     """
     check_plot(wanted.plot)
     check_metric(figure, "--metric")

@@ -126,7 +126,7 @@ def validate_papers(
     ] = None,
     workers: Processes = None,
 ) -> None:
-    """Simulate the claims of six papers on the machines of their time.
+    """Test the claims of six papers on simulated machines of their time.
 
     dispatchsim validate papers --fast
     """

@@ -26,7 +26,7 @@ from ..calibration.profiles.choosing import find_profile
 from ..calibration.profiles.cost_profile import Profile
 from ..calibration.running.preparation import warnings_of
 from ..models.catalogue import named
-from ..scenario.errors import ScenarioError, UserError, unknown_key
+from ..scenario.errors import ScenarioError, UserError, closest, unknown_key
 from ..scenario.key_types import Bounded, Whole
 from ..scenario.quantities import (
     RATE,
@@ -172,6 +172,8 @@ def check_field(field: str, option: str) -> None:
         raise UserError(f"{option}: must name SECTION.KEY of a scenario, got {field}: {wrong}")
     if key not in fields:
         others = [f'"{".".join(each)}"' for each in keys_of_other_sections(key, fields, Scenario)]
+        if not others and (near := closest(key, fields)):
+            others = [f'"{section}.{near}"']
         hint = f"unknown key (did you mean {' or '.join(others)}?)" if others else ""
         raise UserError(f"{option} {field}: {hint or unknown_key(key, fields)}")
     if field in _OPTIONS:

@@ -183,7 +183,7 @@ def test_all_wrong_settings_are_named_at_once(
     result = call("run", scenario_path, "--profile", profile_path, *options)
     assert result.exit_code == 2
     assert result.stderr.splitlines() == [
-        'error: --set server.backlogg: unknown key (did you mean "backlog"?)',
+        'error: --set server.backlogg: unknown key (did you mean "server.backlog"?)',
         "error: --set idle.connections: must be one value, got 2",
         "error: --set server.backlog: must be at least 1, got 0",
         'error: --set load.rate: must be a rate such as "2000/s" (units: /h, /min, /s), got "20k"',
@@ -209,7 +209,7 @@ def test_a_setting_without_a_value_takes_the_key_away(
     ("text", "message"),
     [
         ("load.rate=", 'load.rate: is missing, and load.loop = "open" needs it'),
-        ("load.rat=", 'load.rat: unknown key (did you mean "rate"?)'),
+        ("load.rat=", 'load.rat: unknown key (did you mean "load.rate"?)'),
         ("server.mechanism=", "server.mechanism: is missing"),
         ("run.seed=", "run.seed: must be another field, as studies set this one"),
     ],

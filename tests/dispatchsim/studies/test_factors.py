@@ -81,7 +81,7 @@ def test_a_range_without_steps_is_drawn_from() -> None:
         ("load.rate", r"--vary: must be FIELD=VALUES such as .*, got \"load.rate\""),
         ("load.rate=1000/s..2000", "both ends must have their unit: write 1000/s..2000/s$"),
         ("load.rate=1000/s..2 ms", "must be the same kind of quantity, got /s and ms"),
-        ("load.rat=1/s", r'--vary load.rat: unknown key \(did you mean "rate"\?\)'),
+        ("load.rat=1/s", r'--vary load.rat: unknown key \(did you mean "load.rate"\?\)'),
         ("server.cpus=8", r'server.cpus: unknown key \(did you mean "machine.cpus"\?\)'),
         ("lod.rate=1/s", r'got lod.rate: unknown key \(did you mean "load"\?\)'),
         ("rate=1/s", "must name SECTION.KEY of a scenario, got rate"),
