@@ -2,9 +2,9 @@
  *
  *     request | tick | write | clock, clock, ..gap.. [write], clock, ..gap.., ...
  *
- * The gaps are interrupts: they take acknowledgements and send what the window then allows. As a
- * server that is told, the bench writes on once poll() reports room. A connection serves once, so
- * that each begins with the same window. */
+ * The gaps are interrupts: they take acknowledgements and send what the window then allows. As an
+ * event loop does, the bench writes on once poll() reports room. Each connection serves one reply,
+ * so all begin with the same window. */
 #include "far_end.h"
 
 #include <errno.h>
