@@ -112,9 +112,11 @@ $(STAMP): pyproject.toml | python
 	@$(RUN) pip install --quiet --disable-pip-version-check --editable '.[explore]'
 	@pwd > $(STAMP)
 
-$(TOOLS): pyproject.toml $(STAMP)
-	@echo "installing the tools of dispatchsim's developers into $(VENV) (once; 0.9 GB more, some minutes)"
+$(TOOLS): pyproject.toml | python
+	@echo "installing dispatchsim and its developers' tools into $(VENV) (once; 1.7 GB, some minutes)"
+	@$(PYTHON) -m venv $(CLEAR) $(VENV)
 	@$(RUN) pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@pwd > $(STAMP)
 	@touch $(TOOLS)
 
 python:
