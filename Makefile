@@ -105,18 +105,21 @@ clean: ## remove the environment and all built files
 	rm -rf .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name .git -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
 
+# Install with the extras $(1).
+define install
+@$(PYTHON) -m venv $(CLEAR) $(VENV)
+@$(RUN) pip install --quiet --disable-pip-version-check --editable '.[$(1)]'
+@pwd > $(STAMP)
+endef
+
 # Users need half of the packages that developers need.
 $(STAMP): pyproject.toml | python
 	@echo "installing dispatchsim into $(VENV) (once; 0.8 GB, one to three minutes)"
-	@$(PYTHON) -m venv $(CLEAR) $(VENV)
-	@$(RUN) pip install --quiet --disable-pip-version-check --editable '.[explore]'
-	@pwd > $(STAMP)
+	$(call install,explore)
 
 $(TOOLS): pyproject.toml | python
 	@echo "installing dispatchsim and its developers' tools into $(VENV) (once; 1.7 GB, some minutes)"
-	@$(PYTHON) -m venv $(CLEAR) $(VENV)
-	@$(RUN) pip install --quiet --disable-pip-version-check --editable '.[dev]'
-	@pwd > $(STAMP)
+	$(call install,dev)
 	@touch $(TOOLS)
 
 python:

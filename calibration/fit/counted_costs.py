@@ -190,14 +190,13 @@ def _long_replies(medians: Medians, costs: Known) -> Known:
 
     The model has an interrupt for each flight, the kernel one for nearly each acknowledgement.
     """
-    rows = dict(medians.points("write_flights", "reply", least=0))
-    if not rows:
+    if not medians.values_of("write_flights", "reply"):
         return {}
-    one_ns = rows.pop(SEGMENT_BYTES)
-    kib_ns, flight_ns = first(costs, "call.write_kib_ns"), first(costs, "interrupt.entry_ns")
-    flight_ns += first(costs, "interrupt.ack_ns")
+    one_ns = medians.one("write_flights", {"reply": SEGMENT_BYTES})
+    kib_ns = first(costs, "call.write_kib_ns")
+    flight_ns = first(costs, "interrupt.entry_ns", "interrupt.ack_ns")
     n_more, left_ns = [], []
-    for size, ns in rows.items():
+    for size, ns in medians.points("write_flights", "reply"):
         flights = flights_of(size)
         if len(flights) > 1:
             copied_ns = one_ns + (size - SEGMENT_BYTES) / _KIB * kib_ns

@@ -90,13 +90,18 @@ _CHUNK_SEGMENTS = 45  # in 64 KiB, the most of an sk_buff
 
 
 def room_in_buffer(world: World, c: int) -> int:
-    """Return how many bytes more a write would put into the send buffer of *c*."""
+    """Return how many bytes more the send buffer of *c* takes, or enough for its reply."""
     free = _buffer_bytes(world, c) - world.unacked[c]
-    if world.limits.send_buffer_bytes > 0 or world.network.window_segments == 0:
+    if free >= world.unsent[c] or not _grows(world):
         return free
     # The last sk_buff is begun if there is any room at all, and filled.
     chunk = _chunk_bytes(world)
     return (free + chunk - 1) // chunk * chunk if free > 0 else 0
+
+
+def _grows(world: World) -> bool:
+    """Return whether send buffers grow: no size was fixed, and there are windows to follow."""
+    return world.limits.send_buffer_bytes == 0 and world.network.window_segments > 0
 
 
 def _chunk_bytes(world: World) -> int:
@@ -108,21 +113,21 @@ def _chunk_bytes(world: World) -> int:
 
 
 def _buffer_bytes(world: World, c: int) -> int:
-    if world.limits.send_buffer_bytes > 0:
-        return world.limits.send_buffer_bytes
-    if world.network.window_segments == 0:
-        return SEND_BUFFER_MAX
+    if not _grows(world):
+        fixed = world.limits.send_buffer_bytes
+        return fixed if fixed > 0 else SEND_BUFFER_MAX
     segments = max(_BUFFER_SEGMENTS_MIN, world.network.window_segments, world.buffer_segments[c])
     return min(SEND_BUFFER_MAX, 2 * segments * _SEGMENT_IN_BUFFER)
 
 
-def _reports_room(world: World, c: int) -> bool:
-    """Return whether *c* is writable after an acknowledgement: free is half of what is in use.
-
-    Before, the buffer of a connection whose window is not full grows.
-    """
+def _grow_buffer(world: World, c: int) -> None:
+    """Let the send buffer of *c* follow its window, unless what is under way fills the window."""
     if world.under_way[c] < _window_bytes(world, c):
         world.buffer_segments[c] = max(world.buffer_segments[c], _window(world, c))
+
+
+def _reports_room(world: World, c: int) -> bool:
+    """Return whether the kernel reports *c* writable: a third of its send buffer is free."""
     return 2 * (_buffer_bytes(world, c) - world.unacked[c]) >= world.unacked[c]
 
 
@@ -194,8 +199,10 @@ def acked_handled(world: World, c: int) -> None:
         # All that was sent before is acknowledged: the wire keeps order, and a server that waits
         # for room has filled the buffer in one go.
         buffered(world, c, -world.unacked[c])
-    if world.stage[c] == stage.ACCEPTED and world.unsent[c] > 0 and _reports_room(world, c):
-        post(world, world.fd_of[c], WRITABLE)
+    if world.stage[c] == stage.ACCEPTED and world.unsent[c] > 0:
+        _grow_buffer(world, c)
+        if _reports_room(world, c):
+            post(world, world.fd_of[c], WRITABLE)
 
 
 def _flight_acked(world: World, c: int) -> None:

@@ -7,7 +7,6 @@
  * so all begin with the same window. */
 #include "far_end.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
