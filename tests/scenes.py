@@ -70,7 +70,7 @@ class Scene(NamedTuple):
             return toy_costs(self.mechanism, self.client, interrupt=interrupt)
         return toy_costs(
             self.mechanism,
-            self.client,
+            self.client._replace(ack_ns=60) if any(self.client) else self.client,
             interrupt=interrupt._replace(
                 syn_after_ns=30,
                 syn_saved_ns=90,
@@ -79,6 +79,7 @@ class Scene(NamedTuple):
                 cold_ns=45,
                 way=WAY,
                 idle_exit_since=IDLE,
+                reply_acked_ns=55,
             ),
             call=CALL._replace(
                 accept_after_ns=20,

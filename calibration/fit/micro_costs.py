@@ -249,6 +249,11 @@ def _clients(medians: Medians, _costs: Known) -> Known:
         bench = f"client_{name}"
         batch, ns = medians.points(bench, "batch")[-1]
         found[f"client.{name}_ns"] = constant(ns, 0.0, f"{bench}, batches of {batch}")
+    if medians.steering == "far_end":
+        # An acknowledgement takes what a request takes: both are one frame of the same program.
+        found["client.ack_ns"] = found["client.send_ns"]._replace(
+            source=f"{found['client.send_ns'].source}; a frame, as a request is"
+        )
     if medians.values_of("client_again", "batch"):
         again_ns = max(0.0, medians.one("client_again"))
         found["client.again_ns"] = constant(again_ns, 0.0, "client_again")
@@ -369,6 +374,9 @@ def _connecting_ns(medians: Medians, costs: Known) -> float:
 
 def _cold(medians: Medians, costs: Known) -> Known:
     """Return the extra cost of a handshake alone in its interrupt, if measured."""
+    if medians.steering == "far_end":
+        source = "packet clients: no interrupt handles a whole handshake"
+        return {"interrupt.cold_ns": constant(0.0, 0.0, source)}
     if not knows_cold(medians):
         return {}
     alone: dict[str, int | str] = {"burst": 1}

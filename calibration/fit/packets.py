@@ -46,15 +46,17 @@ Long replies, and a CPU whose caches other threads have filled:
     write_flights    b bytes, up to a window      constant + b / 1024 x write_kib_ns
                      b bytes, in f flights        the same + f x ack_ns + n x acked_ns
                      interrupts / operation       x entry_ns, beyond those within a window
+                     the constant                 write_ns, for packet clients + reply_acked_ns
+                                                  + entry_ns x interrupts / operation
     cache_refill     others for x us              refill(x)
 
 The sending CPU receives the reply for the client, as on the machine under test. So its work is in
 these costs, and acknowledgements come within the write, without an interrupt. Acknowledgements of
-packet clients come later, by an interrupt: for a reply within a window it is in the constant, for
-the first reply in reset_ns. The model has n = one acknowledgement for every second segment of a
-flight except the first (sim/tcp/windows.py). Linux sends fewer if segments travel together, here
-one for about ten. acked_ns refers to the model's count, so the total is right. Without long
-replies, write_kib_ns is that of short replies, which is lower because they fit the caches.
+packet clients come later, by an interrupt. That of a connection's last reply is in reset_ns. The
+model has n = one acknowledgement for every second segment of a flight except the first
+(sim/tcp/windows.py). Linux sends fewer if segments travel together, here one for about ten.
+acked_ns refers to the model's count, so the total is right. Without long replies, write_kib_ns is
+that of short replies, which is lower because they fit the caches.
 
 In cache_refill the other threads read memory line by line, and the server's round is a wait and 64
 reads. Threads that only compute cost less.
@@ -299,10 +301,12 @@ def copying(medians: Medians) -> Fitted:
 
 
 def flight_costs(medians: Medians, costs: Known) -> Known:
-    """Return acked_ns and refill, if measured."""
+    """Return acked_ns, reply_acked_ns and refill, if measured."""
     found: Known = {}
     if _has_flights(medians):
         found["interrupt.acked_ns"] = _acknowledging(medians, costs)
+        if medians.steering == "far_end":
+            found["interrupt.reply_acked_ns"] = _acknowledged_alone(medians, costs)
     if medians.values_of("cache_refill", "pause_us"):
         counts, totals = columns(medians.points("cache_refill", "pause_us"))
         fit = fit_curve([0, *counts], [0.0, *(max(0.0, ns) for ns in totals)], from_zero=True)
@@ -345,6 +349,16 @@ def _acknowledging(medians: Medians, costs: Known) -> Fitted:
     fit = fit_slope(n_more, left_ns)
     source = f"{_FLIGHTS} beyond {WINDOW} segments, less what is copied, ack_ns and entry_ns"
     return constant(float(np.round(fit.unknowns[0], 6)), fit.residual, source)
+
+
+def _acknowledged_alone(medians: Medians, costs: Known) -> Fitted:
+    """Return the cost of the packet that acknowledges a reply within a window."""
+    line = fit_line(*_within_a_window(medians))
+    entries = medians.points(_FLIGHTS, "reply", field="interrupts_per_operation")
+    n_entries = float(np.mean([n for size, n in entries if size <= WINDOW * SEGMENT_BYTES]))
+    known_ns = first(costs, "call.write_ns") + n_entries * first(costs, "interrupt.entry_ns")
+    source = f"{_FLIGHTS} up to {WINDOW} segments, less the write and the interrupt"
+    return constant(max(0.0, line.unknowns[0] - known_ns), line.residual, source)
 
 
 def acknowledged_later(flights: Sequence[int]) -> int:

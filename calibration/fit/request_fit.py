@@ -35,6 +35,9 @@ _WARM_UP_NS = 50_000_000
 _TOLERANCE = 0.001  # of the throughput; a batch more or less in the window
 _MISFIT_SAID = 0.02
 _TRIES_MAX = 12
+_DIVISIONS_MAX = 5
+_SETTLED = 0.01
+"""Change of the sum of both costs below which it counts as settled."""
 
 Report = Callable[[str], None]
 
@@ -82,8 +85,32 @@ def with_requests(
     kept = next((point for point in list(rates_per_s)[1:] if point.load.requests > 1), None)
     if kept is not None:
         whole = tables["application"][REQUEST]
-        tables["application"] |= share_out(profile, whole, kept, rates_per_s, how)
+        tables["application"] |= _divided(profile, whole, kept, rates_per_s, how)
     return profile.model_copy(update={"cost": tables})
+
+
+def _divided(
+    profile: Profile,
+    whole: Cost,
+    kept: Point,
+    rates_per_s: Mapping[Point, Sequence[float]],
+    how: FitSettings,
+) -> dict[str, Cost]:
+    """Return the costs of a request and of a connection that meet both fit points.
+
+    Work at another moment changes how many packets an interrupt handles. So the sum is fitted
+    again, divided as found, until it stays the same.
+    """
+    first = next(iter(rates_per_s))
+    shares = share_out(profile, whole, kept, rates_per_s, how)
+    for _ in range(_DIVISIONS_MAX):
+        total_ns = whole.value[0]
+        of_connection = shares[CONNECTION].value[0] / max(1.0, total_ns)
+        whole = fit_request(profile, first, rates_per_s[first], how, of_connection)
+        shares = share_out(profile, whole, kept, rates_per_s, how)
+        if abs(whole.value[0] - total_ns) <= _SETTLED * total_ns:
+            break
+    return shares
 
 
 class FitSettings(NamedTuple):
@@ -96,9 +123,15 @@ class FitSettings(NamedTuple):
 
 
 def fit_request(
-    profile: Profile, point: Point, rates_per_s: Sequence[float], how: FitSettings
+    profile: Profile,
+    point: Point,
+    rates_per_s: Sequence[float],
+    how: FitSettings,
+    of_connection: float = 0.0,
 ) -> Cost:
     """Return request_ns at a fit point, with an interval from the spread of the repeats.
+
+    The share *of_connection* of it is spent once a connection, which has one request here.
 
     At saturation a longer service time lengthens the time per reply equally. So request_ns has the
     interval of the measured time per reply.
@@ -107,7 +140,9 @@ def fit_request(
     target_per_s = float(np.median(rates_per_s))
 
     def throughput_per_s(request_ns: int) -> float:
-        priced = costs._replace(application=ApplicationCosts(request_ns))
+        connection_ns = round_ns(request_ns * of_connection)
+        application = ApplicationCosts(request_ns - connection_ns, connection_ns=connection_ns)
+        priced = costs._replace(application=application)
         rate_per_s = simulated_rate_per_s(point, priced, profile, target_per_s, how.simulated_ns)
         how.say(
             f"request_ns {request_ns}: {rate_per_s:.0f}/s simulated, {target_per_s:.0f}/s measured"

@@ -168,14 +168,14 @@ class Capacity:
         tried = self.searches[0].tried.get(begin)
         if tried is None:
             return ""
-        load = self.axis.text(begin) if self.axis.field == RATE_FIELD else self._loads(begin)
+        now = f"; with {self._loads(begin)}, as in the scenario,"
         if tried.broken is not None:
-            return f"; at the scenario's {load} {_why(self.objective, tried)}"
+            return f"{now} {_why(self.objective, tried)}"
         used = share_text(tried.figures[BUSIEST])
         cpu = "the CPU" if self.scenario.machine.cpus == 1 else "the busiest CPU"
         steady = self.scenario.load.arrivals in {"poisson", "constant"}
         mean = "" if steady else " on average"
-        return f"; at the scenario's {load} {cpu} is {used} busy{mean}"
+        return f"{now} {cpu} is {used} busy{mean}"
 
     @property
     def _at_least_load(self) -> str:

@@ -79,11 +79,12 @@ class PastErrors(NamedTuple):
         middle, *ends = map(_error_text, (self.allowed.middle, self.allowed.low, self.allowed.high))
         runs, missed = "runs", METRICS[self.figure].short
         if self.knee_ns:
-            runs, missed = "servers", f"load at which p99 exceeds {DURATION.format(self.knee_ns)}"
+            bound = DURATION.format(self.knee_ns)
+            runs, missed = "servers", f"the load at which p99 exceeds {bound}"
         machines = " of other machines" if self.is_of_others else ""
         least = f"; {self.n_least} of these errors may be larger" if self.n_least else ""
         errors = (
-            f"past errors of {self.allowed.n} {runs}{machines}: the forecast {missed} was {middle} "
+            f"past forecasts of {self.allowed.n} {runs}{machines}: {missed} was forecast {middle} "
             f"in the median ({LEVEL:.0%}: {' ... '.join(ends)}){least}"
         )
         if not self.stated:
@@ -91,7 +92,8 @@ class PastErrors(NamedTuple):
         share = share_text(1 - self.stated)
         return [
             errors,
-            f"only {share} of the CPU time is corrected: the scenario states the application's",
+            f"the correction applies to {share} of the CPU time; the scenario states the rest, "
+            "the application's",
         ]
 
 

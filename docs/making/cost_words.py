@@ -61,6 +61,7 @@ OF_TABLE: dict[str, Mapping[str, str]] = {
         "datagram_ns": "a datagram that finds its receive buffer full",
         "cold_ns": "extra time of a handshake that an interrupt handles alone",
         "acked_ns": "each acknowledgement of a flight of segments after the first",
+        "reply_acked_ns": "the acknowledgement of a reply by a packet of its own",
         "idle_exit_since": "extra idle_exit_ns, by microseconds of idleness",
         "entry_since": "extra entry_ns, by microseconds since the last interrupt",
         "datagram_entry_ns": "an interrupt for a datagram instead of entry_ns",
@@ -98,6 +99,7 @@ OF_TABLE: dict[str, Mapping[str, str]] = {
         "interrupt_ns": "interrupting the server's CPU on the same machine",
         "connect_after_ns": "the part of connect_ns after the connection request has left",
         "close_after_ns": "the part of close_ns after the reset has left",
+        "ack_ns": "acknowledging by a packet of its own",
     },
     "NetworkCosts": {"delay_ns": "the link between load generator and server, one way"},
     "SharingCosts": {

@@ -233,6 +233,7 @@ def build_world(
         delivers_own=is_beside_clients(costs, network),
         entry_varies=any(costs.interrupt.entry_since.ns),
         idle_exit_varies=any(costs.interrupt.idle_exit_since.ns),
+        replies_acked=costs.interrupt.reply_acked_ns > 0,
         some_stop_reading=any(fault.kind == FaultKind.READING for fault in settings.faults),
         rows_each=rows_each,
         is_kept=is_kept,

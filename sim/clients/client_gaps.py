@@ -53,3 +53,12 @@ def _begin_ns(world: World, number: int) -> int:
 
 def _length_ns(world: World, number: int) -> int:
     return world.client_gap_length_ns[number % world.n_client_gaps]
+
+
+def client_turn(world: World, at_ns: int, cost_ns: int) -> int:
+    """Spend *cost_ns* of the clients' CPU, from *at_ns* or when it is free; return the end."""
+    if world.free_clients:
+        return at_ns
+    begin_ns = max(at_ns, world.client_free_ns)
+    world.client_free_ns = after_gaps_ns(world, begin_ns, cost_ns)
+    return world.client_free_ns

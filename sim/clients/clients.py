@@ -28,21 +28,13 @@ from ..state.world import World
 from ..wire.network import send_reset_up, send_syn, send_up
 from ..wire.retransmission import syn_retries_max
 from ..wire.way import round_trip_ns
+from .acknowledging import reply_heard, request_leaves
 from .asking import has_room, n_of_attempts_before, new_request
 from .classes import are_of_users, drawn_of_class, due_user, take_class
-from .client_gaps import after_gaps_ns, out_of_gap_ns
+from .client_gaps import client_turn, out_of_gap_ns
 from .kept import keep_open, keeps, send_next
 from .retries import earn_retries, tries_again
 from .slow_clients import pieces_of
-
-
-def client_turn(world: World, at_ns: int, cost_ns: int) -> int:
-    """Spend *cost_ns* of the clients' CPU, from *at_ns* or when it is free; return the end."""
-    if world.free_clients:
-        return at_ns
-    begin_ns = max(at_ns, world.client_free_ns)
-    world.client_free_ns = after_gaps_ns(world, begin_ns, cost_ns)
-    return world.client_free_ns
 
 
 def sent_interrupt(world: World) -> None:
@@ -184,6 +176,8 @@ def connected(world: World, c: int) -> None:
         world.is_usable[c] = 1
         send_next(world, c, world.now_ns)
         return
+    if world.replies_acked:
+        request_leaves(world, c, world.now_ns)
     sent_ns = client_turn(world, world.now_ns, world.costs.client.send_ns)
     n_bytes = world.request_bytes[c]
     if world.client.request_pieces > 1:
@@ -218,6 +212,8 @@ def reply_arrives(world: World, c: int, at_ns: int) -> None:
     if world.status[c] != status.OPEN:
         _answer_with_reset(world, c, at_ns)
         return
+    if world.replies_acked and world.left[c] > 1:
+        reply_heard(world, c, at_ns)
     read_ns = client_turn(world, at_ns, world.costs.client.receive_ns)
     if _is_too_late(world, c, read_ns):
         _answer_with_reset(world, c, at_ns)
@@ -257,6 +253,8 @@ def _is_too_late(world: World, c: int, read_ns: int) -> bool:
 def _plan_request(world: World, c: int, due_ns: int) -> None:
     """Have the client of *c* send its next request at *due_ns*."""
     if world.free_clients:
+        if world.replies_acked:
+            request_leaves(world, c, due_ns)
         schedule(world, send_up(world, c, due_ns, world.request_bytes[c]), occurrence.REQUEST, c)
     else:
         schedule(world, due_ns, occurrence.CONNECTED, c)

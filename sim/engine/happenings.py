@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..clients import clients
+from ..clients.acknowledging import ack_due
 from ..clients.backend import count_backend_times
 from ..clients.kept import request_due
 from ..cpu.gaps import gap
@@ -50,6 +51,7 @@ OF_CLIENTS = (
     occurrence.SYN_AGAIN,
     occurrence.IDLE_CLOSE,
     occurrence.PORT_FREE,
+    occurrence.ACK_DUE,
 )
 """What befalls clients, or the client machine that the server itself has called."""
 
@@ -114,6 +116,8 @@ def client_happening(world: World, kind: int, c: int) -> None:
         clients.idle_closes(world, c)
     elif kind == occurrence.PORT_FREE:
         world.n_ports -= 1
+    elif kind == occurrence.ACK_DUE:
+        ack_due(world, c)
 
 
 def clock_happening(world: World, kind: int, subject: int) -> None:

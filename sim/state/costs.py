@@ -93,9 +93,10 @@ class InterruptCosts(NamedTuple):
     handles alone: behind another one it finds warm caches. left_ns is the extra sleep_ns when calls
     since the last sleep have left work to a kernel thread.
     datagram_ns is a datagram that finds its receive buffer full, acked_ns each acknowledgement of a
-    flight of segments after the first. datagram_entry_ns replaces entry_ns in an interrupt for a
-    datagram, if the two were measured apart (0: they were not): for a segment more of TCP's code is
-    out of the caches.
+    flight of segments after the first. reply_acked_ns is the acknowledgement of a reply within the
+    window by a packet of its own (sim/clients/acknowledging.py); 0: it is part of a write.
+    datagram_entry_ns replaces entry_ns in an interrupt for a datagram, if the two were measured
+    apart (0: they were not): for a segment more of TCP's code is out of the caches.
     entry_since is the extra entry_ns by the microseconds since the last interrupt on that CPU (cold
     caches). idle_exit_since is the extra idle_exit_ns by the microseconds that the CPU was idle: a
     hypervisor waits before it gives the CPU to others.
@@ -122,6 +123,7 @@ class InterruptCosts(NamedTuple):
     way: Curve = flat(0)
     cold_ns: int = 0
     idle_exit_since: Curve = flat(0)
+    reply_acked_ns: int = 0
 
 
 class CallCosts(NamedTuple):
@@ -184,7 +186,8 @@ class ClientCosts(NamedTuple):
     again_ns is what its kernel takes to repeat a connection request, interrupt_ns what a packet
     takes that has to interrupt the server's CPU on the same machine. connect_after_ns is the part
     of connect_ns after the connection request has left, close_after_ns that of close_ns after the
-    reset or FIN.
+    reset or FIN. ack_ns is what a client takes to acknowledge that itself sends its packets; 0: a
+    kernel on the server's CPU does it, where there is no distance.
     """
 
     connect_ns: int
@@ -195,6 +198,7 @@ class ClientCosts(NamedTuple):
     interrupt_ns: int = 0
     connect_after_ns: int = 0
     close_after_ns: int = 0
+    ack_ns: int = 0
 
 
 class Costs(NamedTuple):

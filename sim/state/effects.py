@@ -25,11 +25,14 @@ class Effect(NamedTuple):
         Table and field of each cost: "interrupt.way". All are at their defaults without it.
     bench:
         The bench of `measure machine micro` that measures it; "flood": `measure flood`.
+    is_of_packet_clients:
+        Whether only benches with clients that send packets of their own show it.
     """
 
     what: str
     costs: tuple[str, ...]
     bench: str
+    is_of_packet_clients: bool = False
 
 
 EFFECTS = {
@@ -64,6 +67,12 @@ EFFECTS = {
         "the second request of a connection is acknowledged by its reply",
         ("interrupt.data_saved_ns",),
         "interrupt_later",
+    ),
+    "acknowledging-packets": Effect(
+        "a client's acknowledgements, of a handshake and of replies, are packets of their own",
+        ("client.ack_ns", "interrupt.reply_acked_ns"),
+        "write_flights",
+        is_of_packet_clients=True,
     ),
     "dropped-syns-are-cheap": Effect(
         "a dropped SYN is dropped early, before most of its work",

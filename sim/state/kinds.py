@@ -210,7 +210,7 @@ class occurrence:
     PORT_FREE = 21  # a port of the clients may be used again
     EOF = 22  # the server's FIN reaches the client
     FIN = 23  # the client's FIN reaches the server
-    LAST_ACK = 24  # the client's acknowledgement of the server's FIN reaches the server
+    LAST_ACK = 24  # the client's acknowledgement of a FIN or a short reply reaches the server
     TIME_WAIT_OVER = 25  # a connection that the server closed first leaves TIME_WAIT
     TIMER = 26  # a timer of the server program expires
     RST = 27  # the server's reset reaches the client
@@ -219,7 +219,8 @@ class occurrence:
     REQUEST_DUE = 30  # a client wants to make a request on a kept connection
     BACKEND_REPLY = 31  # a reply of the backend reaches the server
     GAP = 32  # the host takes a CPU
-    END_OF_STEP = 33  # a CPU ends its step: after all else that happens at that nanosecond
+    ACK_DUE = 33  # a client acknowledges a reply that it has sent no request after
+    END_OF_STEP = 34  # a CPU ends its step: after all else that happens at that nanosecond
 
 
 class stage:

@@ -73,15 +73,17 @@ def price_ns(world: World, kind: int, c: int) -> int:
     if kind in (occurrence.GONE, occurrence.FIN):
         return costs.reset_ns
     # The cost of a SYN includes the SYN-ACK, where the server's CPU handles it.
-    return 0 if kind == occurrence.SYN_ACK else costs.ack_ns + _cold_ns(world, kind, c)
+    return 0 if kind == occurrence.SYN_ACK else _acknowledgement_ns(world, kind, c)
 
 
-def _cold_ns(world: World, kind: int, c: int) -> int:
-    """Return the extra time of a packet that completes the handshake of *c* right after its SYN."""
+def _acknowledgement_ns(world: World, kind: int, c: int) -> int:
+    """Return the cost of a packet that completes a handshake, or acknowledges a FIN or a reply."""
+    costs = world.costs.interrupt
+    if kind == occurrence.LAST_ACK and world.stage[c] == stage.ACCEPTED:
+        return costs.reply_acked_ns
     cpu = steered_to(world, c)
-    if kind != occurrence.ACK or cpu.n_at_once != 1 or cpu.irq_free_ns < world.now_ns:
-        return 0
-    return world.costs.interrupt.cold_ns
+    is_cold = kind == occurrence.ACK and cpu.n_at_once == 1 and cpu.irq_free_ns >= world.now_ns
+    return costs.ack_ns + (costs.cold_ns if is_cold else 0)
 
 
 def _effect(world: World, kind: int, c: int, handled_ns: int) -> int:

@@ -4,9 +4,9 @@
  *             busy    calm       busy     calm ─► over
  *
  * Two hardware threads share the units and first caches of a core. A guest cannot see who uses the
- * other thread. Its own calls then take longer, for seconds at a time: `calls` of `around` in
- * measured/epyc-family25-far-end-2cpu-linux-6.18/heldout.jsonl takes 22 or 32 us. Arithmetic in
- * which each step needs the one before (`spin`) takes no longer, so it cannot show it.
+ * other thread. Its own calls then take longer, for seconds at a time: on one EPYC of family 25 the
+ * bench `calls` took 22 or 32 us. Arithmetic in which each step needs the one before (`spin`) takes
+ * no longer, so it cannot show it.
  *
  * For a program that may run both CPUs at once, both must be checked at once: a host may put two
  * CPUs of a guest on the two threads of one core, and then each is slow while the other works.

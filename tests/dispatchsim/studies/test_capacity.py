@@ -42,10 +42,7 @@ def test_a_capacity_is_a_range_that_holds_what_it_says(profile: ds.Profile) -> N
         assert found.high - found.low <= 0.02 * found.high
         assert answer.low <= found.low < found.high <= answer.high
     assert answer.sentence.startswith("meets p99 < 1 ms up to ")
-    assert (
-        " requests/s (range of 3 searches; an interval takes five); at the scenario's "
-        in answer.sentence
-    )
+    assert " requests/s (range of 3 searches; an interval takes five); with " in answer.sentence
     assert len(answer.frame) == sum(len(s.tried) for s in answer.searches)
 
 
@@ -109,7 +106,7 @@ def test_what_is_never_kept_and_what_is_never_broken_are_said(profile: ds.Profil
     assert always.searches[0].found is Found.NEVER_BROKEN
     assert always.sentence.startswith("meets cpu < 100% up to server.backlog = ")
     assert (
-        ", the highest possible; at the scenario's server.backlog = 100 the CPU is "
+        ", the highest possible; with server.backlog = 100, as in the scenario, the CPU is "
         in always.sentence
     )
 
@@ -157,7 +154,7 @@ def test_past_errors_move_a_capacity_and_widen_it(profile: ds.Profile) -> None:
     assert answer.simulated == (answer.searches[0].low, answer.searches[0].high)
     assert "; corrected by past forecast errors: " in answer.reckoning[0]
     assert answer.reckoning[1:] == [
-        "past errors of 41 runs: the forecast throughput was 16.7% too low in the median "
+        "past forecasts of 41 runs: throughput was forecast 16.7% too low in the median "
         "(90%: 9.1% too low ... 25.0% too low)"
     ]
     content = answer.to_dict()
@@ -178,7 +175,7 @@ def test_what_the_scenario_states_of_its_application_was_never_missed(profile: d
     assert answer.centre == pytest.approx(found.middle * busy_s / faster_s)
     assert found.middle < answer.centre < 1.1 * found.middle
     assert answer.centre * 100e-6 < 1
-    assert "of the CPU time is corrected: the scenario states" in answer.reckoning[-1]
+    assert "of the CPU time; the scenario states the rest" in answer.reckoning[-1]
 
 
 def test_below_capacity_past_errors_of_the_metric_move_its_bound(profile: ds.Profile) -> None:
@@ -264,7 +261,7 @@ def test_where_p99_breaks_past_errors_are_of_the_load_at_which_it_did(
     assert answer.past.middle == pytest.approx(1.2 * answer.searches[0].middle)
     assert answer.past.low < answer.past.middle < answer.past.high
     assert answer.reckoning[1].startswith(
-        "past errors of 5 servers: the forecast load at which p99 exceeds 1 ms was 16."
+        "past forecasts of 5 servers: the load at which p99 exceeds 1 ms was forecast 16."
     )
     assert answer.reckoning[1].endswith("; 1 of these errors may be larger")
     assert any(w.startswith("1 of the 5 past errors are lower limits") for w in answer.warnings)
