@@ -250,10 +250,8 @@ def _clients(medians: Medians, _costs: Known) -> Known:
         batch, ns = medians.points(bench, "batch")[-1]
         found[f"client.{name}_ns"] = constant(ns, 0.0, f"{bench}, batches of {batch}")
     if medians.steering == "far_end":
-        # An acknowledgement takes what a request takes: both are one frame of the same program.
-        found["client.ack_ns"] = found["client.send_ns"]._replace(
-            source=f"{found['client.send_ns'].source}; a frame, as a request is"
-        )
+        # Both are a frame. At most: the acknowledgement of a SYN-ACK shares a call with a request.
+        found["client.ack_ns"] = found["client.send_ns"]
     if medians.values_of("client_again", "batch"):
         again_ns = max(0.0, medians.one("client_again"))
         found["client.again_ns"] = constant(again_ns, 0.0, "client_again")

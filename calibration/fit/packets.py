@@ -46,8 +46,7 @@ Long replies, and a CPU whose caches other threads have filled:
     write_flights    b bytes, up to a window      constant + b / 1024 x write_kib_ns
                      b bytes, in f flights        the same + f x ack_ns + n x acked_ns
                      interrupts / operation       x entry_ns, beyond those within a window
-                     the constant                 write_ns, for packet clients + reply_acked_ns
-                                                  + entry_ns x interrupts / operation
+    (packet clients) less its writes              reply_acked_ns + entry_ns x interrupts / operation
     cache_refill     others for x us              refill(x)
 
 The sending CPU receives the reply for the client, as on the machine under test. So its work is in
@@ -337,7 +336,7 @@ def _acknowledging(medians: Medians, costs: Known) -> Fitted:
     entries = medians.points(_FLIGHTS, "reply", field="interrupts_per_operation")
     # The base includes those of a reply within a window: of packet clients, which acknowledge
     # later.
-    in_base = float(np.mean([n for size, n in entries if size <= WINDOW * SEGMENT_BYTES]))
+    in_base = _entries_within_a_window(medians)
     n_more, left_ns = [], []
     for (size, ns), (_, n_entries) in zip(medians.points(_FLIGHTS, "reply"), entries, strict=True):
         if size > WINDOW * SEGMENT_BYTES:
@@ -353,12 +352,27 @@ def _acknowledging(medians: Medians, costs: Known) -> Fitted:
 
 def _acknowledged_alone(medians: Medians, costs: Known) -> Fitted:
     """Return the cost of the packet that acknowledges a reply within a window."""
-    line = fit_line(*_within_a_window(medians))
+    kib, totals = _within_a_window(medians)
+    written = medians.points(_FLIGHTS, "reply", field="written_ns")[: len(kib)]
+    line = fit_line(
+        kib, [ns - writing_ns for ns, (_, writing_ns) in zip(totals, written, strict=True)]
+    )
+    since = costs.get(SINCE)
+    entry_ns = first(costs, "interrupt.entry_ns")
+    if since is not None:
+        entry_ns += float(np.interp(_CALM_US, since.at, since.value))
+    source = f"{_FLIGHTS} up to {WINDOW} segments, less their writes and interrupts"
+    left_ns = line.unknowns[0] - _entries_within_a_window(medians) * entry_ns
+    return constant(max(0.0, left_ns), line.residual, source)
+
+
+_CALM_US = 100
+"""Time without packets before each reply of `write_flights` (micro/flights.c)."""
+
+
+def _entries_within_a_window(medians: Medians) -> float:
     entries = medians.points(_FLIGHTS, "reply", field="interrupts_per_operation")
-    n_entries = float(np.mean([n for size, n in entries if size <= WINDOW * SEGMENT_BYTES]))
-    known_ns = first(costs, "call.write_ns") + n_entries * first(costs, "interrupt.entry_ns")
-    source = f"{_FLIGHTS} up to {WINDOW} segments, less the write and the interrupt"
-    return constant(max(0.0, line.unknowns[0] - known_ns), line.residual, source)
+    return float(np.mean([n for size, n in entries if size <= WINDOW * SEGMENT_BYTES]))
 
 
 def acknowledged_later(flights: Sequence[int]) -> int:

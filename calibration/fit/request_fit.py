@@ -98,8 +98,8 @@ def _divided(
 ) -> dict[str, Cost]:
     """Return the costs of a request and of a connection that meet both fit points.
 
-    Work at another moment changes how many packets an interrupt handles. So the sum is fitted
-    again, divided as found, until it stays the same.
+    The division changes how many packets share an interrupt, and so the throughput. The sum is
+    therefore fitted again with the latest division, until it changes by at most 1%.
     """
     first = next(iter(rates_per_s))
     shares = share_out(profile, whole, kept, rates_per_s, how)
@@ -110,6 +110,8 @@ def _divided(
         shares = share_out(profile, whole, kept, rates_per_s, how)
         if abs(whole.value[0] - total_ns) <= _SETTLED * total_ns:
             break
+    else:
+        how.say("the costs of a request and of a connection do not meet both fit points")
     return shares
 
 
@@ -131,7 +133,7 @@ def fit_request(
 ) -> Cost:
     """Return request_ns at a fit point, with an interval from the spread of the repeats.
 
-    The share *of_connection* of it is spent once a connection, which has one request here.
+    *of_connection* is the share spent once per connection. Connections have one request here.
 
     At saturation a longer service time lengthens the time per reply equally. So request_ns has the
     interval of the measured time per reply.
@@ -207,7 +209,7 @@ def share_out(
         )
         source += f"; no share meets it: simulated {found.misfit:+.1%} off the measured throughput"
     request, connection = _shared_spread_ns(point, rates_per_s, how)
-    residual = abs(found.misfit)
+    residual = max(abs(found.misfit), whole.residual)
     return {
         REQUEST: whole_cost(
             request_ns, request_ns + request[0], request_ns + request[1], residual, whole.source

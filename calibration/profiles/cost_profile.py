@@ -182,21 +182,23 @@ class Profile(Frozen):
     def older_than(self) -> list[str]:
         """The effects whose costs this profile lacks because it is older than them.
 
-        Runs with this profile omit these effects. Effects of packet clients are not among them: to
-        other clients they do not apply. Reconstructed profiles and profiles of counted instructions
-        never have these costs: no source gives them, or all packets come from outside the machine.
+        Runs with this profile omit these effects. Effects of packet clients are not among them, as
+        they do not apply to other clients. Reconstructed profiles and profiles of counted
+        instructions never have these costs: no source gives them, or all packets come from outside
+        the machine.
         """
         if self.machine.get("reconstructed") or "network_delay_ns" in self.machine:
             return []
         return [
             name
             for name, effect in EFFECTS.items()
-            if not effect.is_of_packet_clients
-            and all(
-                field not in self.cost.get(table, {})
-                for table, field in (cost.split(".") for cost in effect.costs)
-            )
+            if not effect.is_of_packet_clients and not self.has_effect(name)
         ]
+
+    def has_effect(self, name: str) -> bool:
+        """Return whether this profile has a cost of the effect *name*."""
+        parts = (cost.split(".") for cost in EFFECTS[name].costs)
+        return any(field in self.cost.get(table, {}) for table, field in parts)
 
     def missing_effects(self) -> str | None:
         """Return a sentence on the effects that runs with these costs omit, else None."""

@@ -28,7 +28,7 @@ from ..state.world import World
 from ..wire.network import send_reset_up, send_syn, send_up
 from ..wire.retransmission import syn_retries_max
 from ..wire.way import round_trip_ns
-from .acknowledging import reply_heard, request_leaves
+from .acknowledging import reply_received, request_leaves
 from .asking import has_room, n_of_attempts_before, new_request
 from .classes import are_of_users, drawn_of_class, due_user, take_class
 from .client_gaps import client_turn, out_of_gap_ns
@@ -168,10 +168,23 @@ def syn_ack_received(world: World, c: int, at_ns: int) -> None:
         schedule(world, at_ns + more_ns, occurrence.CONNECTED, c)
 
 
+def acknowledges_itself(world: World, c: int) -> bool:
+    """Return whether the client of *c* sends the packet itself that completes its handshake.
+
+    Hosted clients and idle connections do not: their packet comes at once.
+    """
+    is_plain = world.network.set_up == 1 and world.requests[c] > 0 and not is_led(world, c)
+    return world.costs.client.ack_ns > 0 and is_plain
+
+
 def connected(world: World, c: int) -> None:
     """Let the client of *c*, connected or done thinking, send its next request, or piece."""
     if world.status[c] != status.OPEN:
         return
+    if world.owes_ack[c] and world.n_quick[c] == NONE:  # of the SYN-ACK
+        world.owes_ack[c] = 0
+        acked_ns = client_turn(world, world.now_ns, world.costs.client.ack_ns)
+        schedule(world, send_up(world, c, acked_ns, 0), occurrence.ACK, c)
     if keeps(world, c) and not world.is_usable[c]:
         world.is_usable[c] = 1
         send_next(world, c, world.now_ns)
@@ -212,8 +225,8 @@ def reply_arrives(world: World, c: int, at_ns: int) -> None:
     if world.status[c] != status.OPEN:
         _answer_with_reset(world, c, at_ns)
         return
-    if world.replies_acked and world.left[c] > 1:
-        reply_heard(world, c, at_ns)
+    if world.replies_acked and (world.left[c] > 1 or world.client.closing != Closing.RESET):
+        reply_received(world, c, at_ns)
     read_ns = client_turn(world, at_ns, world.costs.client.receive_ns)
     if _is_too_late(world, c, read_ns):
         _answer_with_reset(world, c, at_ns)

@@ -34,6 +34,7 @@ PACKETS = (
     occurrence.SYN_ACK,
     occurrence.GONE,
     occurrence.ACKED,
+    occurrence.REPLY_ACK,
     occurrence.FIN,
     occurrence.LAST_ACK,
 )

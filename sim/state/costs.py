@@ -186,8 +186,8 @@ class ClientCosts(NamedTuple):
     again_ns is what its kernel takes to repeat a connection request, interrupt_ns what a packet
     takes that has to interrupt the server's CPU on the same machine. connect_after_ns is the part
     of connect_ns after the connection request has left, close_after_ns that of close_ns after the
-    reset or FIN. ack_ns is what a client takes to acknowledge that itself sends its packets; 0: a
-    kernel on the server's CPU does it, where there is no distance.
+    reset or FIN. ack_ns is the client's cost of sending an acknowledgement as a packet of its own;
+    0: the server's CPU acknowledges for the client.
     """
 
     connect_ns: int

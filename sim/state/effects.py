@@ -26,7 +26,7 @@ class Effect(NamedTuple):
     bench:
         The bench of `measure machine micro` that measures it; "flood": `measure flood`.
     is_of_packet_clients:
-        Whether only benches with clients that send packets of their own show it.
+        Whether the effect exists only for packet clients.
     """
 
     what: str

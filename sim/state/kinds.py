@@ -61,7 +61,7 @@ def weight_of_nice(nice: int) -> int:
 WEIGHT = weight_of_nice(0)
 """Of all threads but processes that compute, which may be more or less nice."""
 
-KIND_BITS = 5
+KIND_BITS = 6
 Packet = TypeVar("Packet", int, NDArray[np.int64])
 """A packet as one number, its connection and the `occurrence` that it is; or a column of them."""
 
@@ -210,7 +210,7 @@ class occurrence:
     PORT_FREE = 21  # a port of the clients may be used again
     EOF = 22  # the server's FIN reaches the client
     FIN = 23  # the client's FIN reaches the server
-    LAST_ACK = 24  # the client's acknowledgement of a FIN or a short reply reaches the server
+    LAST_ACK = 24  # the client's acknowledgement of the server's FIN reaches the server
     TIME_WAIT_OVER = 25  # a connection that the server closed first leaves TIME_WAIT
     TIMER = 26  # a timer of the server program expires
     RST = 27  # the server's reset reaches the client
@@ -219,8 +219,9 @@ class occurrence:
     REQUEST_DUE = 30  # a client wants to make a request on a kept connection
     BACKEND_REPLY = 31  # a reply of the backend reaches the server
     GAP = 32  # the host takes a CPU
-    ACK_DUE = 33  # a client acknowledges a reply that it has sent no request after
-    END_OF_STEP = 34  # a CPU ends its step: after all else that happens at that nanosecond
+    ACK_DUE = 33  # the delay of an acknowledgement of a reply ends
+    REPLY_ACK = 34  # the client's acknowledgement of a short reply reaches the server
+    END_OF_STEP = 35  # a CPU ends its step: after all else that happens at that nanosecond
 
 
 class stage:

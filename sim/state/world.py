@@ -280,10 +280,10 @@ class Flights:
 
     converses: Column = per_connection(0, I8)  # 1: the last reply followed its request soon
     replies_acked: bool  # by packets of their own
-    heard_ns: Column = per_connection()  # when the last reply came that may need one
+    received_ns: Column = per_connection()  # when its client received the last reply
     n_quick: Column = per_connection(NONE, I8)  # acknowledgements left that are not delayed
-    owes_ack: Column = per_connection(0, I8)  # 1: a reply is not acknowledged
-    answers: Column = per_connection(0, I8)  # 1: its client delays acknowledgements
+    owes_ack: Column = per_connection(0, I8)  # 1: its client has a SYN-ACK or reply to acknowledge
+    answers: Column = per_connection(0, I8)  # 1: its client is interactive, and delays these
     unsent: Column = per_connection()  # bytes of the reply not yet in the send buffer
     unacked: Column = per_connection()  # bytes in the send buffer
     under_way: Column = per_connection()  # of these, sent and not yet acknowledged

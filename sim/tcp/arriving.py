@@ -79,7 +79,7 @@ def price_ns(world: World, kind: int, c: int) -> int:
 def _acknowledgement_ns(world: World, kind: int, c: int) -> int:
     """Return the cost of a packet that completes a handshake, or acknowledges a FIN or a reply."""
     costs = world.costs.interrupt
-    if kind == occurrence.LAST_ACK and world.stage[c] == stage.ACCEPTED:
+    if kind == occurrence.REPLY_ACK:
         return costs.reply_acked_ns
     cpu = steered_to(world, c)
     is_cold = kind == occurrence.ACK and cpu.n_at_once == 1 and cpu.irq_free_ns >= world.now_ns
@@ -120,7 +120,9 @@ def _arrives(world: World, kind: int, c: int) -> int:
         # It is on the server's own CPU already, which handles no other packet for it.
         return _effect(world, kind, c, world.now_ns)
     handled_ns = handle_packet(world, handled_by(world, kind, c), price_ns(world, kind, c))
-    if kind == occurrence.LAST_ACK or not seen_at_once(world, kind, c, handled_ns):
+    if kind in (occurrence.REPLY_ACK, occurrence.LAST_ACK):
+        return NONE  # nothing follows from it
+    if not seen_at_once(world, kind, c, handled_ns):
         return NONE
     return _effect(world, kind, c, handled_ns)
 

@@ -15,8 +15,8 @@ Documentation/networking/ip-sysctl.rst.
 
 from __future__ import annotations
 
-from ..clients.client_gaps import client_turn, out_of_gap_ns
-from ..clients.clients import send_reset, syn_ack_received
+from ..clients.client_gaps import out_of_gap_ns
+from ..clients.clients import acknowledges_itself, send_reset, syn_ack_received
 from ..cpu.interrupts import interrupt, steered_to
 from ..state.event_calendar import is_led, post, schedule
 from ..state.kinds import NONE, WRITABLE, count, occurrence, stage, status
@@ -114,11 +114,9 @@ def _await_last_packet(
     world: World, c: int, left_ns: int, at_client_ns: int, handled_ns: int
 ) -> int:
     """Plan when the client of *c* acknowledges the SYN-ACK that left at *left_ns*."""
-    if world.costs.client.ack_ns > 0:
-        # The client's CPU acknowledges, and sends its request behind that.
-        sent_ns = client_turn(world, at_client_ns, world.costs.client.ack_ns)
-        schedule(world, send_up(world, c, sent_ns, 0), occurrence.ACK, c)
-        syn_ack_received(world, c, sent_ns)
+    if acknowledges_itself(world, c):
+        world.owes_ack[c] = 1
+        syn_ack_received(world, c, at_client_ns)
         return NONE
     ack_ns = send_up(world, c, at_client_ns, 0)
     if ack_ns <= handled_ns and world.network.one_machine:

@@ -48,15 +48,11 @@ from ..clients.slow_clients import read_ns, room_of, taken_ns
 from ..state.event_calendar import is_led, post, schedule
 from ..state.kernel_settings import SEND_BUFFER_MAX
 from ..state.kinds import IS_GONE, NONE, WRITABLE, occurrence, stage
-from ..state.units import MILLISECOND_NS
 from ..state.world import World
 from ..wire.network import send_down, send_up
 from ..wire.paths import BY_TIMER
-from ..wire.retransmission import data_retry_ns
+from ..wire.retransmission import DELAYED_ACK_NS, data_retry_ns
 from ..wire.way import SEGMENT_BYTES, n_segments_of
-
-PATIENCE_NS = 40 * MILLISECOND_NS
-"""Delay of an acknowledgement, and longest time to a reply of an interactive connection."""
 
 
 def request_price_ns(world: World, c: int) -> int:
@@ -73,7 +69,7 @@ def request_came(world: World, c: int) -> None:
 def reply_leaves(world: World, c: int) -> None:
     """Record that a reply to *c*, or part of it, is sent; the first part sets its delay."""
     if world.asked_ns[c] != NONE:
-        world.converses[c] = 1 if world.now_ns - world.asked_ns[c] < PATIENCE_NS else 0
+        world.converses[c] = 1 if world.now_ns - world.asked_ns[c] < DELAYED_ACK_NS else 0
         world.asked_ns[c] = NONE
 
 

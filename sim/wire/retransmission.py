@@ -38,6 +38,9 @@ from ..state.units import MILLISECOND_NS, SECOND_NS
 from ..state.world import World
 from .way import round_trip_ns
 
+DELAYED_ACK_NS = 40 * MILLISECOND_NS
+"""Delay of a delayed acknowledgement; who sends sooner after a packet is interactive."""
+
 _LEVEL_BITS = 3
 _FIRST_LEVEL_END = 63
 _ORDER_BITS = 16  # timers set 66 us apart go off a nanosecond apart
@@ -128,6 +131,8 @@ def sent_again(world: World, kind: int, c: int) -> None:
     A reset is not repeated, nor an acknowledgement without data: a SYN-ACK that is repeated has the
     client acknowledge anew (sim/tcp/handshake.py). An idle client's GONE is an orderly close.
     """
+    if kind == occurrence.REPLY_ACK:
+        return
     if kind == occurrence.SYN:
         syn_lost(world, c)
         return

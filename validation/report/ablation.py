@@ -110,7 +110,7 @@ def effect_lines(
     """
     runs = accepted_held_out(folder)
     if any(run.steering != "emulated" for run in runs):
-        priced = [name for name in PRICED if name not in profile.older_than]
+        priced = [name for name in PRICED if profile.has_effect(name)]
         yield from _hardware_lines(folder, profile, effects or priced, runs, every)
     else:
         yield from _counted_lines(folder, profile, effects or COUNTED, runs[:: max(1, every)])

@@ -5,6 +5,7 @@ Undisturbed, a connection of 10000 is handled by 11430 (tests/models/test_interr
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from tests.toy import INTERRUPT, arrivals, toy_costs
 
@@ -13,13 +14,14 @@ from dispatchsim.sim.figures.outcome import Outcome
 from dispatchsim.sim.load.workload import Trace
 from dispatchsim.sim.state.client_settings import NetworkSettings
 from dispatchsim.sim.state.costs import NO_CLIENT, Costs
-from dispatchsim.sim.state.kinds import Count
+from dispatchsim.sim.state.kinds import Activity, Count, occurrence
 from dispatchsim.sim.state.settings import RunSettings
 from dispatchsim.sim.state.units import MILLISECOND_NS
+from dispatchsim.sim.state.world import Cpu, World
 
 WHILE = RunSettings(duration_ns=2_000 * MILLISECOND_NS, sample_every_ns=0)
 BESIDE = NO_CLIENT._replace(again_ns=1)
-"""Clients on the machine of the server, who cost it nothing but what is under test."""
+"""Clients on the server's machine, whose only cost is the one under test."""
 ACKED = INTERRUPT._replace(reply_acked_ns=70)
 
 
@@ -48,12 +50,20 @@ def test_a_client_that_acknowledges_itself_sends_a_packet_before_its_request() -
         both(arrivals(10_000), toy_costs("epoll_level", client))
         for client in (BESIDE, BESIDE._replace(ack_ns=200))
     )
-    # The SYN-ACK leaves at 11300. 200 later the acknowledgement finds the CPU idle again, which it
-    # leaves in 1000, and interrupts anew, which takes 100.
-    assert acked.connected_ns.tolist() == [11_500]
+    # 200 after the SYN-ACK the acknowledgement finds the CPU idle again, which it leaves in 1000,
+    # and interrupts anew, which takes 100.
+    assert acked.connected_ns.tolist() == [11_300]
     assert (acked.done_ns - plain.done_ns).tolist() == [1_300]
     assert acked.counts[Count.INTERRUPTS] - plain.counts[Count.INTERRUPTS] == 1
     assert acked.counts[Count.PACKETS] == plain.counts[Count.PACKETS] == 4
+
+
+def test_a_client_is_not_busy_before_a_syn_ack_has_come() -> None:
+    far = WHILE._replace(network=NetworkSettings(delay_ns=MILLISECOND_NS))
+    costs = toy_costs("epoll_level", BESIDE._replace(ack_ns=200))
+    # The first SYN-ACK comes 2 ms later. A client that is due meanwhile begins at once.
+    found = both(arrivals(10_000, 1_500_000), costs, far)
+    assert found.started_ns.tolist() == [10_000, 1_500_000]
 
 
 @pytest.mark.parametrize(
@@ -63,7 +73,7 @@ def test_a_client_that_acknowledges_itself_sends_a_packet_before_its_request() -
         (4, 1, 1),  # the second request shows that this client answers
         (4, 39, 1),
         (4, 41, 3),  # each reply at once
-        (20, 41, 19),  # sixteen at once, the others 40 ms later
+        (20, 41, 19),  # sixteen at once, the others 40 ms later: see below
     ],
 )
 def test_replies_are_acknowledged_unless_a_request_follows_soon(
@@ -74,6 +84,66 @@ def test_replies_are_acknowledged_unless_a_request_follows_soon(
     assert n_more(trace, of=Count.INTERRUPTS) == n
 
 
+class Replies:
+    """When replies came, and their acknowledgements after the last of them."""
+
+    def __init__(self) -> None:
+        self.replied_ns = 0
+        self.later_ns: list[int] = []
+
+    def step_ends(self, world: World, cpu: Cpu) -> None:
+        """Ignore the end of a step."""
+
+    def went_on(self, world: World) -> None:
+        """Ignore its effect."""
+
+    def happened(self, world: World, kind: int, subject: int) -> None:
+        """Note a reply, or an acknowledgement."""
+        if kind == occurrence.REPLY:
+            self.replied_ns = world.now_ns
+        elif kind == occurrence.REPLY_ACK:
+            self.later_ns.append(world.now_ns - self.replied_ns)
+
+
+def delays_ns(trace: Trace) -> list[int]:
+    """Return how long after its reply each acknowledgement interrupts the server."""
+    seen = Replies()
+    costs = toy_costs("epoll_level", BESIDE, interrupt=ACKED)
+    simulate("epoll_level", trace, costs, WHILE, engine="reference", observe=seen)
+    return seen.later_ns
+
+
+def kept_open(*due_ns: int) -> Trace:
+    """Return a client that keeps one connection, with requests due at these times."""
+    row = (np.full(1, value, np.int64) for value in (0, 1_000, 64, 128, 0))
+    due = np.array(due_ns, np.int64)
+    return Trace("kept", 1, *row, due, np.zeros_like(due))
+
+
+def test_sixteen_acknowledgements_come_at_once() -> None:
+    trace = arrivals(10_000, requests=20, think_ns=41 * MILLISECOND_NS)
+    assert delays_ns(trace) == [0] * 16 + [40 * MILLISECOND_NS] * 3
+
+
+def test_a_client_that_stops_answering_acknowledges_at_once_again() -> None:
+    # The second request follows its reply soon, so the next two replies are acknowledged late. A
+    # late acknowledgement ends that (tcp_delack_timer_handler).
+    due_ms = (0, 1, 60, 120)
+    trace = kept_open(*(ms * MILLISECOND_NS for ms in due_ms))
+    assert delays_ns(trace) == [0, 40 * MILLISECOND_NS, 0, 0]
+
+
+def test_an_acknowledgement_has_a_price_of_its_own() -> None:
+    trace = arrivals(10_000, requests=2, think_ns=MILLISECOND_NS)
+    without, acked = (
+        both(trace, toy_costs("epoll_level", BESIDE, interrupt=interrupt))
+        for interrupt in (INTERRUPT, ACKED)
+    )
+    rows = (Activity.INTERRUPT, Activity.INTERRUPT_IDLE)
+    more_ns = sum(int((acked.ledger_ns - without.ledger_ns)[..., row].sum()) for row in rows)
+    assert more_ns == 100 + 70  # entering the interrupt, and the packet
+
+
 def test_a_reply_of_several_segments_is_acknowledged_at_once() -> None:
     trace = arrivals(10_000, requests=4, think_ns=MILLISECOND_NS, reply_bytes=3_000)
     assert n_more(trace) == 3
@@ -82,7 +152,8 @@ def test_a_reply_of_several_segments_is_acknowledged_at_once() -> None:
 def test_a_reply_beyond_the_window_is_acknowledged_by_its_flights() -> None:
     trace = arrivals(10_000, requests=4, think_ns=MILLISECOND_NS, reply_bytes=30_000)
     windowed = WHILE._replace(network=NetworkSettings(delay_ns=10_000, window_segments=10))
-    assert n_more(trace, windowed) == 0
+    # The first of three: the window has grown for the others.
+    assert n_more(trace, windowed) == 2
 
 
 def test_clients_without_costs_acknowledge_alike() -> None:

@@ -23,7 +23,7 @@ def test_an_enumeration_has_the_names_and_numbers_of_its_list() -> None:
     ]  # fmt: skip
     assert (Activity(3).name, activity.READ) == ("READ", 3)
     assert (Count(41).name, count.LATE) == ("LATE", 41)
-    assert (Occurrence(34).name, occurrence.END_OF_STEP) == ("END_OF_STEP", 34)
+    assert (Occurrence(35).name, occurrence.END_OF_STEP) == ("END_OF_STEP", 35)
     assert (Status(8).name, status.PORTS) == ("PORTS", 8)
 
 
