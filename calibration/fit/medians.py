@@ -82,6 +82,11 @@ class Medians:
         """Whether client and server received on one CPU, which gives fewer costs."""
         return self.steering == "loopback"
 
+    @property
+    def of_packets(self) -> bool:
+        """Whether the clients sent packets of their own, without a kernel's TCP."""
+        return self.steering == "far_end"
+
     def points(
         self,
         bench: str,

@@ -249,7 +249,7 @@ def _clients(medians: Medians, _costs: Known) -> Known:
         bench = f"client_{name}"
         batch, ns = medians.points(bench, "batch")[-1]
         found[f"client.{name}_ns"] = constant(ns, 0.0, f"{bench}, batches of {batch}")
-    if medians.steering == "far_end":
+    if medians.of_packets:
         # Both are a frame. At most: the acknowledgement of a SYN-ACK shares a call with a request.
         found["client.ack_ns"] = found["client.send_ns"]
     if medians.values_of("client_again", "batch"):
@@ -365,14 +365,14 @@ def _network(medians: Medians, costs: Known) -> Known:
 def _connecting_ns(medians: Medians, costs: Known) -> float:
     """Return the cost of connect() without the client's interest set."""
     connect_ns = first(costs, "client.connect_ns")
-    if medians.steering == "far_end":
+    if medians.of_packets:
         return connect_ns  # packets have no interest set
     return max(0.0, connect_ns - first(costs, "epoll_level.add_ns"))
 
 
 def _cold(medians: Medians, costs: Known) -> Known:
     """Return the extra cost of a handshake alone in its interrupt, if measured."""
-    if medians.steering == "far_end":
+    if medians.of_packets:
         source = "packet clients: no interrupt handles a whole handshake"
         return {"interrupt.cold_ns": constant(0.0, 0.0, source)}
     if not knows_cold(medians):

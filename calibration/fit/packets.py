@@ -196,7 +196,7 @@ def knows_cold(medians: Medians) -> bool:
     A connection of a packet client takes several interrupts; none handles the handshake alone.
     """
     bursts = medians.values_of(CONNECT, "burst")
-    return 1 in bursts and len(bursts) > 2 and medians.steering not in ("far_end", "loopback")
+    return 1 in bursts and len(bursts) > 2 and not (medians.of_packets or medians.loopback)
 
 
 def usual(points: Sequence[tuple[int, float]]) -> float:
@@ -304,7 +304,7 @@ def flight_costs(medians: Medians, costs: Known) -> Known:
     found: Known = {}
     if _has_flights(medians):
         found["interrupt.acked_ns"] = _acknowledging(medians, costs)
-        if medians.steering == "far_end":
+        if medians.of_packets:
             found["interrupt.reply_acked_ns"] = _acknowledged_alone(medians, costs)
     if medians.values_of("cache_refill", "pause_us"):
         counts, totals = columns(medians.points("cache_refill", "pause_us"))

@@ -131,7 +131,7 @@ def print_capacity(console: Console, answer: Capacity) -> None:
         *([] if is_usual else [Column("found", lambda s: s.found, words=True)]),
         Column("meets", met),
         Column("violates", lambda s: "none" if math.isinf(s.high) else axis.text(s.high)),
-        Column("simulated loads", lambda s: len(s.tried)),
+        Column("loads", lambda s: len(s.tried)),
     ]
     print_answer(console, answer.sentence)
     title = f"{answer.scenario.server.mechanism}: one search per row"
