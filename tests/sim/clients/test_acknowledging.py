@@ -117,7 +117,7 @@ def kept_open(*due_ns: int) -> Trace:
     """Return a client that keeps one connection, with requests due at these times."""
     row = (np.full(1, value, np.int64) for value in (0, 1_000, 64, 128, 0))
     due = np.array(due_ns, np.int64)
-    return Trace("kept", 1, *row, due, np.zeros_like(due))
+    return Trace("kept", 1, *row, arrival_ns=due, arrival_user=np.zeros_like(due))
 
 
 def test_sixteen_acknowledgements_come_at_once() -> None:

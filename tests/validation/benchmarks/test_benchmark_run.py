@@ -140,7 +140,7 @@ def test_outcomes_that_differ_are_an_error(monkeypatch: pytest.MonkeyPatch) -> N
 def test_a_connection_without_reply_is_an_error() -> None:
     scenario = scenario_of(example_profile(), Case(), 300)
     short = scenario.settings._replace(duration_ns=1_000_000)
-    with pytest.raises(c.DisagreementError, match=r"300 connections were offered, \d+ had their"):
+    with pytest.raises(c.DisagreementError, match=r"300 connections were offered, \d+ got their"):
         c.run(c.REFERENCE, scenario._replace(settings=short))
 
 
@@ -346,4 +346,4 @@ def test_a_number_out_of_its_range_is_refused(option: str, least: int) -> None:
     refused = lab("bench", option, least - 1)
     assert refused.exit_code == 2
     assert option in refused.stderr
-    assert str(least) in refused.stderr
+    assert f"{least:,}" in refused.stderr

@@ -33,7 +33,7 @@ def test_nothing_is_drawn_below_zero_on_a_logarithmic_axis() -> None:
     ]
     figure = check_picture(accuracy_figures(scores)["predicted_measured"])
     panels = {axes.get_title(): axes for axes in figure.axes if axes.get_visible()}
-    assert list(panels) == ["Load at which p99 passes a bound", "p50", "p99"]
+    assert list(panels) == ["Load at which p99 exceeds a bound", "p50", "p99"]
     for axes in panels.values():
         assert axes.get_xscale() == axes.get_yscale() == "log"
         assert axes.get_xlim() == axes.get_ylim()
