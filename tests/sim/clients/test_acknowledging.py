@@ -5,6 +5,8 @@ Undisturbed, a connection of 10000 is handled by 11430 (tests/models/test_interr
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tests.toy import INTERRUPT, arrivals, toy_costs
@@ -115,9 +117,9 @@ def delays_ns(trace: Trace) -> list[int]:
 
 def kept_open(*due_ns: int) -> Trace:
     """Return a client that keeps one connection, with requests due at these times."""
-    row = (np.full(1, value, np.int64) for value in (0, 1_000, 64, 128, 0))
     due = np.array(due_ns, np.int64)
-    return Trace("kept", 1, *row, arrival_ns=due, arrival_user=np.zeros_like(due))
+    row = arrivals(0, requests=1_000)
+    return replace(row, loop="kept", users=1, arrival_ns=due, arrival_user=np.zeros_like(due))
 
 
 def test_sixteen_acknowledgements_come_at_once() -> None:
