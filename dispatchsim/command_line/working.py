@@ -468,9 +468,9 @@ def check_measured(folder: Path, *names: str) -> None:
     for name in names:
         path = folder / name
         if not path.is_file() or path.stat().st_size == 0:
-            raise UserError(
-                f"{path}: must hold results, got none: `dispatchsim measure machine` writes it"
-            )
+            kind = f" {path.stem}" if path.stem in ("micro", "fit", "heldout") else ""
+            command = f"dispatchsim measure machine{kind} --output {folder}"
+            raise UserError(f"{path}: must hold results, got none: `{command}` writes it")
 
 
 def check_known(option: str, name: str, known: Iterable[str]) -> None:

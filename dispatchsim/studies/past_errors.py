@@ -92,8 +92,8 @@ class PastErrors(NamedTuple):
         share = share_text(1 - self.stated)
         return [
             errors,
-            f"the correction applies to {share} of the CPU time: the scenario states the rest, the "
-            "application's time",
+            f"the correction applies to {share} of the CPU time, not to the application's, "
+            "which the scenario states",
         ]
 
 

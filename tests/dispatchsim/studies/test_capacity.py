@@ -175,7 +175,7 @@ def test_what_the_scenario_states_of_its_application_was_never_missed(profile: d
     assert answer.centre == pytest.approx(found.middle * busy_s / faster_s)
     assert found.middle < answer.centre < 1.1 * found.middle
     assert answer.centre * 100e-6 < 1
-    assert "of the CPU time: the scenario states the rest" in answer.reckoning[-1]
+    assert "of the CPU time, not to the application's" in answer.reckoning[-1]
 
 
 def test_below_capacity_past_errors_of_the_metric_move_its_bound(profile: ds.Profile) -> None:
