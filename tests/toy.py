@@ -211,6 +211,16 @@ def arrivals(*at_ns: int, requests: int = 1, reply_bytes: int = 128, think_ns: i
     return Trace("open", 0, np.array(at_ns, np.int64), *columns)
 
 
+def on_both(trace: Trace, costs: Costs, settings: RunSettings) -> Outcome:
+    """Return the run of epoll_level on both engines, which agree."""
+    reference, fast = (
+        simulate("epoll_level", trace, costs, settings, engine=engine)
+        for engine in ("reference", "fast")
+    )
+    assert reference.same_as(fast)
+    return reference
+
+
 class Steps:
     """An observer that keeps the steps of all threads, whole: (begin, end, activity)."""
 

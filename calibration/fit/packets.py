@@ -207,10 +207,16 @@ def usual(points: Sequence[tuple[int, float]]) -> float:
 def after_pause_ns(medians: Medians, bench: str, since: Fitted | None) -> float:
     """Return the extra cost of an entry after the pause of *bench*."""
     pauses_us = medians.values_of(bench, "pause_us")
-    if since is None or not pauses_us:
+    if not pauses_us:
         return 0.0
-    pause_us = USUAL_PAUSE_US if USUAL_PAUSE_US in pauses_us else pauses_us[0]
-    return float(np.interp(float(pause_us), since.at, since.value))
+    return _more_after_ns(
+        since, float(USUAL_PAUSE_US if USUAL_PAUSE_US in pauses_us else pauses_us[0])
+    )
+
+
+def _more_after_ns(since: Fitted | None, pause_us: float) -> float:
+    """Return the extra cost of an entry after a pause; 0 if it is unknown."""
+    return 0.0 if since is None else float(np.interp(pause_us, since.at, since.value))
 
 
 _QUANTILES = ((0, "p10"), (100, "p10"), (500, "median"), (900, "p90"), (1000, "p90"))
@@ -285,6 +291,8 @@ def _rest(costs: Known, name: str, begun_ns: float, source: str) -> Fitted:
 
 _KIB = 1024
 _FLIGHTS = "write_flights"
+_CALM_US = 100
+"""Time without packets before each reply of that bench (micro/flights.c)."""
 
 
 def copying(medians: Medians) -> Fitted:
@@ -357,17 +365,10 @@ def _acknowledged_alone(medians: Medians, costs: Known) -> Fitted:
     line = fit_line(
         kib, [ns - writing_ns for ns, (_, writing_ns) in zip(totals, written, strict=True)]
     )
-    since = costs.get(SINCE)
-    entry_ns = first(costs, "interrupt.entry_ns")
-    if since is not None:
-        entry_ns += float(np.interp(_CALM_US, since.at, since.value))
+    entry_ns = first(costs, "interrupt.entry_ns") + _more_after_ns(costs.get(SINCE), _CALM_US)
     source = f"{_FLIGHTS} up to {WINDOW} segments, less their writes and interrupts"
     left_ns = line.unknowns[0] - _entries_within_a_window(medians) * entry_ns
     return constant(max(0.0, left_ns), line.residual, source)
-
-
-_CALM_US = 100
-"""Time without packets before each reply of `write_flights` (micro/flights.c)."""
 
 
 def _entries_within_a_window(medians: Medians) -> float:

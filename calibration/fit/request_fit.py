@@ -124,6 +124,25 @@ class FitSettings(NamedTuple):
     say: Report
 
 
+def _simulating(
+    profile: Profile, point: Point, target_per_s: float, how: FitSettings
+) -> Callable[[int, int, str], float]:
+    """Return the function (request_ns, connection_ns, name) that gives the throughput at *point*.
+
+    It reports the throughput beside the measured one, under that name.
+    """
+    costs = profile.costs(point.server.mechanism, open_connections=open_connections(point))
+
+    def rate_per_s(request_ns: int, connection_ns: int, name: str) -> float:
+        application = ApplicationCosts(request_ns, connection_ns=connection_ns)
+        priced = costs._replace(application=application)
+        found_per_s = simulated_rate_per_s(point, priced, profile, target_per_s, how.simulated_ns)
+        how.say(f"{name}: {found_per_s:.0f}/s simulated, {target_per_s:.0f}/s measured")
+        return found_per_s
+
+    return rate_per_s
+
+
 def fit_request(
     profile: Profile,
     point: Point,
@@ -138,18 +157,12 @@ def fit_request(
     At saturation a longer service time lengthens the time per reply equally. So request_ns has the
     interval of the measured time per reply.
     """
-    costs = profile.costs(point.server.mechanism, open_connections=open_connections(point))
     target_per_s = float(np.median(rates_per_s))
+    rate_per_s = _simulating(profile, point, target_per_s, how)
 
     def throughput_per_s(request_ns: int) -> float:
         connection_ns = round_ns(request_ns * of_connection)
-        application = ApplicationCosts(request_ns - connection_ns, connection_ns=connection_ns)
-        priced = costs._replace(application=application)
-        rate_per_s = simulated_rate_per_s(point, priced, profile, target_per_s, how.simulated_ns)
-        how.say(
-            f"request_ns {request_ns}: {rate_per_s:.0f}/s simulated, {target_per_s:.0f}/s measured"
-        )
-        return rate_per_s
+        return rate_per_s(request_ns - connection_ns, connection_ns, f"request_ns {request_ns}")
 
     found = solve_request_ns(throughput_per_s, target_per_s)
     source = f"throughput of {point.label}, {len(rates_per_s)} runs"
@@ -183,20 +196,16 @@ def share_out(
     intervals come from one resampling of the repeats of both points. Cost samples of a profile
     treat the two as independent.
     """
-    costs = profile.costs(point.server.mechanism, open_connections=open_connections(point))
     target_per_s = float(np.median(rates_per_s[point]))
     whole_ns = int(whole.value[0])
+    rate_per_s = _simulating(profile, point, target_per_s, how)
 
     def throughput_per_s(request_ns: int) -> float:
         own_ns = min(request_ns, whole_ns)
-        application = ApplicationCosts(own_ns, connection_ns=whole_ns - own_ns)
-        priced = costs._replace(application=application)
-        rate_per_s = simulated_rate_per_s(point, priced, profile, target_per_s, how.simulated_ns)
-        how.say(
-            f"request {own_ns} ns, connection {whole_ns - own_ns} ns: "
-            f"{rate_per_s:.0f}/s simulated, {target_per_s:.0f}/s measured"
+        connection_ns = whole_ns - own_ns
+        return rate_per_s(
+            own_ns, connection_ns, f"request {own_ns} ns, connection {connection_ns} ns"
         )
-        return rate_per_s
 
     found = solve_request_ns(throughput_per_s, target_per_s)
     request_ns = min(found.request_ns, whole_ns)

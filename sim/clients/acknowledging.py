@@ -10,7 +10,8 @@ interrupts the server. Connections with longer pauses than 40 ms have one for ea
 
 The cost of a client's reset includes the acknowledgement of its last reply, as both are sent
 together. Acknowledgements of a reply longer than the window start its next flight
-(sim/tcp/windows.py). Left out: those of hosted clients, and of a repeated SYN-ACK.
+(sim/tcp/windows.py). Left out: acknowledgements by hosted clients, and the client's time to
+acknowledge a repeated SYN-ACK.
 
 Sources: Linux net/ipv4/tcp_input.c tcp_event_data_recv(), __tcp_ack_snd_check(), tcp_output.c
 tcp_event_data_sent(), tcp_timer.c tcp_delack_timer_handler(); include/net/tcp.h TCP_MAX_QUICKACKS,
@@ -48,7 +49,9 @@ def reply_received(world: World, c: int, at_ns: int) -> None:
 
 def request_leaves(world: World, c: int, at_ns: int) -> None:
     """Note that the client of *c* sends a request at *at_ns*, with an acknowledgement if due."""
-    if world.n_quick[c] != NONE and at_ns - world.received_ns[c] < DELAYED_ACK_NS:
+    if not world.replies_acked or world.n_quick[c] == NONE:
+        return
+    if at_ns - world.received_ns[c] < DELAYED_ACK_NS:
         world.answers[c] = 1
         world.owes_ack[c] = 0
 

@@ -181,7 +181,8 @@ def connected(world: World, c: int) -> None:
     """Let the client of *c*, connected or done thinking, send its next request, or piece."""
     if world.status[c] != status.OPEN:
         return
-    if world.owes_ack[c] and world.n_quick[c] == NONE:  # of the SYN-ACK
+    sends_acks = world.costs.client.ack_ns > 0
+    if sends_acks and world.owes_ack[c] and world.n_quick[c] == NONE:  # of the SYN-ACK
         world.owes_ack[c] = 0
         acked_ns = client_turn(world, world.now_ns, world.costs.client.ack_ns)
         schedule(world, send_up(world, c, acked_ns, 0), occurrence.ACK, c)
@@ -189,8 +190,7 @@ def connected(world: World, c: int) -> None:
         world.is_usable[c] = 1
         send_next(world, c, world.now_ns)
         return
-    if world.replies_acked:
-        request_leaves(world, c, world.now_ns)
+    request_leaves(world, c, world.now_ns)
     sent_ns = client_turn(world, world.now_ns, world.costs.client.send_ns)
     n_bytes = world.request_bytes[c]
     if world.client.request_pieces > 1:
@@ -266,8 +266,7 @@ def _is_too_late(world: World, c: int, read_ns: int) -> bool:
 def _plan_request(world: World, c: int, due_ns: int) -> None:
     """Have the client of *c* send its next request at *due_ns*."""
     if world.free_clients:
-        if world.replies_acked:
-            request_leaves(world, c, due_ns)
+        request_leaves(world, c, due_ns)
         schedule(world, send_up(world, c, due_ns, world.request_bytes[c]), occurrence.REQUEST, c)
     else:
         schedule(world, due_ns, occurrence.CONNECTED, c)

@@ -120,9 +120,8 @@ def _arrives(world: World, kind: int, c: int) -> int:
         # It is on the server's own CPU already, which handles no other packet for it.
         return _effect(world, kind, c, world.now_ns)
     handled_ns = handle_packet(world, handled_by(world, kind, c), price_ns(world, kind, c))
-    if kind in (occurrence.REPLY_ACK, occurrence.LAST_ACK):
-        return NONE  # nothing follows from it
-    if not seen_at_once(world, kind, c, handled_ns):
+    is_last = kind in (occurrence.REPLY_ACK, occurrence.LAST_ACK)  # nothing follows from it
+    if is_last or not seen_at_once(world, kind, c, handled_ns):
         return NONE
     return _effect(world, kind, c, handled_ns)
 

@@ -39,7 +39,7 @@ from ..state.world import World
 from .way import round_trip_ns
 
 DELAYED_ACK_NS = 40 * MILLISECOND_NS
-"""Delay of a delayed acknowledgement; who sends sooner after a packet is interactive."""
+"""Delay of a delayed acknowledgement. A side that sends data sooner counts as interactive."""
 
 _LEVEL_BITS = 3
 _FIRST_LEVEL_END = 63

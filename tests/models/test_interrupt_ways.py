@@ -7,9 +7,8 @@ Undisturbed, a connection of 10000 is handled by 11430 and its reply is written 
 from __future__ import annotations
 
 import pytest
-from tests.toy import CALL, INTERRUPT, WAY, arrivals, timeline, toy_costs
+from tests.toy import CALL, INTERRUPT, WAY, arrivals, on_both, timeline, toy_costs
 
-from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.figures.outcome import Outcome
 from dispatchsim.sim.load.workload import Trace
 from dispatchsim.sim.state.client_settings import NetworkSettings
@@ -26,12 +25,7 @@ BESIDE = NO_CLIENT._replace(again_ns=1)
 
 def both(trace: Trace, costs: Costs, settings: RunSettings = WHILE) -> Outcome:
     """Return the run on both engines, which agree."""
-    reference, fast = (
-        simulate("epoll_level", trace, costs, settings, engine=engine)
-        for engine in ("reference", "fast")
-    )
-    assert reference.same_as(fast)
-    return reference
+    return on_both(trace, costs, settings)
 
 
 def test_an_interrupt_comes_when_it_has_been_on_its_way() -> None:

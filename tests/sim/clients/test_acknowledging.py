@@ -9,17 +9,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.toy import INTERRUPT, arrivals, toy_costs
+from tests.toy import INTERRUPT, Steps, arrivals, on_both, toy_costs
 
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.figures.outcome import Outcome
 from dispatchsim.sim.load.workload import Trace
 from dispatchsim.sim.state.client_settings import NetworkSettings
-from dispatchsim.sim.state.costs import NO_CLIENT, Costs
+from dispatchsim.sim.state.costs import NO_CLIENT, ClientCosts, Costs
 from dispatchsim.sim.state.kinds import Activity, Count, occurrence
 from dispatchsim.sim.state.settings import RunSettings
 from dispatchsim.sim.state.units import MILLISECOND_NS
-from dispatchsim.sim.state.world import Cpu, World
+from dispatchsim.sim.state.world import World
 
 WHILE = RunSettings(duration_ns=2_000 * MILLISECOND_NS, sample_every_ns=0)
 BESIDE = NO_CLIENT._replace(again_ns=1)
@@ -29,21 +29,22 @@ ACKED = INTERRUPT._replace(reply_acked_ns=70)
 
 def both(trace: Trace, costs: Costs, settings: RunSettings = WHILE) -> Outcome:
     """Return the run on both engines, which agree."""
-    reference, fast = (
-        simulate("epoll_level", trace, costs, settings, engine=engine)
-        for engine in ("reference", "fast")
-    )
-    assert reference.same_as(fast)
-    return reference
+    return on_both(trace, costs, settings)
+
+
+def without_and_with(
+    trace: Trace, settings: RunSettings = WHILE, client: ClientCosts = BESIDE
+) -> tuple[Outcome, Outcome]:
+    """Return the runs without and with packets that acknowledge replies."""
+    costs = (toy_costs("epoll_level", client, interrupt=each) for each in (INTERRUPT, ACKED))
+    without, acked = (both(trace, each, settings) for each in costs)
+    assert (without.done_ns > 0).all()
+    return without, acked
 
 
 def n_more(trace: Trace, settings: RunSettings = WHILE, *, of: Count = Count.PACKETS) -> int:
     """Return how many more packets there are with acknowledgements of replies than without."""
-    without, acked = (
-        both(trace, toy_costs("epoll_level", BESIDE, interrupt=interrupt), settings)
-        for interrupt in (INTERRUPT, ACKED)
-    )
-    assert (without.done_ns > 0).all()
+    without, acked = without_and_with(trace, settings)
     return int(acked.counts[of] - without.counts[of])
 
 
@@ -86,18 +87,13 @@ def test_replies_are_acknowledged_unless_a_request_follows_soon(
     assert n_more(trace, of=Count.INTERRUPTS) == n
 
 
-class Replies:
+class Replies(Steps):
     """When replies came, and their acknowledgements after the last of them."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.replied_ns = 0
         self.later_ns: list[int] = []
-
-    def step_ends(self, world: World, cpu: Cpu) -> None:
-        """Ignore the end of a step."""
-
-    def went_on(self, world: World) -> None:
-        """Ignore its effect."""
 
     def happened(self, world: World, kind: int, subject: int) -> None:
         """Note a reply, or an acknowledgement."""
@@ -128,8 +124,8 @@ def test_sixteen_acknowledgements_come_at_once() -> None:
 
 
 def test_a_client_that_stops_answering_acknowledges_at_once_again() -> None:
-    # The second request follows its reply soon, so the next two replies are acknowledged late. A
-    # late acknowledgement ends that (tcp_delack_timer_handler).
+    # The second request follows a reply soon, so the second reply is acknowledged late. That ends
+    # the delays (tcp_delack_timer_handler).
     due_ms = (0, 1, 60, 120)
     trace = kept_open(*(ms * MILLISECOND_NS for ms in due_ms))
     assert delays_ns(trace) == [0, 40 * MILLISECOND_NS, 0, 0]
@@ -137,10 +133,7 @@ def test_a_client_that_stops_answering_acknowledges_at_once_again() -> None:
 
 def test_an_acknowledgement_has_a_price_of_its_own() -> None:
     trace = arrivals(10_000, requests=2, think_ns=MILLISECOND_NS)
-    without, acked = (
-        both(trace, toy_costs("epoll_level", BESIDE, interrupt=interrupt))
-        for interrupt in (INTERRUPT, ACKED)
-    )
+    without, acked = without_and_with(trace)
     rows = (Activity.INTERRUPT, Activity.INTERRUPT_IDLE)
     more_ns = sum(int((acked.ledger_ns - without.ledger_ns)[..., row].sum()) for row in rows)
     assert more_ns == 100 + 70  # entering the interrupt, and the packet
@@ -160,8 +153,5 @@ def test_a_reply_beyond_the_window_is_acknowledged_by_its_flights() -> None:
 
 def test_clients_without_costs_acknowledge_alike() -> None:
     trace = arrivals(10_000, requests=20, think_ns=41 * MILLISECOND_NS)
-    without, acked = (
-        both(trace, toy_costs("epoll_level", interrupt=interrupt))
-        for interrupt in (INTERRUPT, ACKED)
-    )
+    without, acked = without_and_with(trace, client=NO_CLIENT)
     assert acked.counts[Count.PACKETS] - without.counts[Count.PACKETS] == 19

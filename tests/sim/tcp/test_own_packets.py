@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tests.served import Served, on_server
-from tests.toy import INTERRUPT, arrivals, toy_costs
+from tests.toy import INTERRUPT, arrivals, on_both, toy_costs
 
-from dispatchsim.models.simulate import Engine, simulate
 from dispatchsim.sim.figures.outcome import Outcome
 from dispatchsim.sim.load.workload import Trace
 from dispatchsim.sim.state.client_settings import ClientSettings, NetworkSettings
@@ -15,8 +14,6 @@ from dispatchsim.sim.state.costs import ApplicationCosts, ClientCosts, Costs
 from dispatchsim.sim.state.kinds import NONE, Activity, Count, Status
 from dispatchsim.sim.state.settings import RunSettings
 from dispatchsim.sim.state.units import MILLISECOND_NS, SECOND_NS
-
-ENGINES: tuple[Engine, ...] = ("reference", "fast")
 
 
 def outcome_of(
@@ -36,11 +33,7 @@ def outcome_of(
         duration_ns=duration_ns,
         sample_every_ns=0,
     )
-    reference, fast = (
-        simulate("epoll_level", trace, costs, settings, engine=engine) for engine in ENGINES
-    )
-    assert reference.same_as(fast)
-    return reference
+    return on_both(trace, costs, settings)
 
 
 def test_a_burst_is_half_open_as_a_whole_before_the_first_is_acknowledged() -> None:
