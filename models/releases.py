@@ -70,7 +70,7 @@ CHANGES = (
         (6, 5),
         "kernel",
         {"interrupts_beside": False},
-        "kernel/softirq.c invoke_softirq(): ksoftirqd_running(), of 4.9 to 6.4",
+        "kernel/softirq.c invoke_softirq(), do_softirq(): ksoftirqd_running(), of 4.9 to 6.4",
         known_from=(4, 9),
     ),
 )

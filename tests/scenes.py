@@ -80,6 +80,7 @@ class Scene(NamedTuple):
                 way=WAY,
                 idle_exit_since=IDLE,
                 reply_acked_ns=55,
+                syn_cold_ns=65,
             ),
             call=CALL._replace(
                 accept_after_ns=20,
@@ -89,6 +90,7 @@ class Scene(NamedTuple):
                 delivery_after_ns=40,
                 close_delivery_ns=170,
                 close_delivery_after_ns=30,
+                accept_cold_ns=85,
             ),
             application=ApplicationCosts(150, connection_ns=35),
         )

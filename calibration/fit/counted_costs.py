@@ -49,7 +49,7 @@ from ...sim.wire.way import SEGMENT_BYTES
 from ..emulated.run_lengths import DELAY_NS
 from ..points.points import FIT_POINTS_OF
 from .changes import change_costs
-from .curve_fit import fit_curve, fit_intercept_curve, fit_line, fit_nonnegative, fit_slope
+from .curve_fit import fit_curve, fit_intercept_curve, fit_line, fit_nonnegative, fit_rest
 from .medians import (
     CALLS,
     FEW,
@@ -195,14 +195,15 @@ def _long_replies(medians: Medians, costs: Known) -> Known:
     one_ns = medians.one("write_flights", {"reply": SEGMENT_BYTES})
     kib_ns = first(costs, "call.write_kib_ns")
     flight_ns = first(costs, "interrupt.entry_ns", "interrupt.ack_ns")
-    n_more, left_ns = [], []
+    n_more, left_ns, whole_ns = [], [], []
     for size, ns in medians.points("write_flights", "reply"):
         flights = flights_of(size)
         if len(flights) > 1:
             copied_ns = one_ns + (size - SEGMENT_BYTES) / _KIB * kib_ns
             n_more.append(acknowledged_later(flights))
             left_ns.append(max(0.0, ns - copied_ns - len(flights) * flight_ns))
-    fit = fit_slope(n_more, left_ns)
+            whole_ns.append(ns)
+    fit = fit_rest(n_more, left_ns, whole_ns)
     source = "write_flights beyond a window, less what is copied, entry_ns and ack_ns"
     return {"interrupt.acked_ns": constant(fit.unknowns[0], fit.residual, source)}
 

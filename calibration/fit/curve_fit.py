@@ -90,6 +90,18 @@ def fit_slope(sizes: Sequence[float], totals: Sequence[float]) -> Solution:
     return fit_nonnegative([[size] for size in sizes], totals)
 
 
+def fit_rest(sizes: Sequence[float], rests: Sequence[float], totals: Sequence[float]) -> Solution:
+    """Return (slope,) >= 0 of ``rest = slope * size``, closest relative to *totals*.
+
+    A rest is what is left of a total when all else is known: small rests may be far off without
+    harm.
+    """
+    size, rest, total = map(np.array, (sizes, rests, totals))
+    slope = max(0.0, float(np.sum(size * rest / total**2) / np.sum((size / total) ** 2)))
+    residual = float(np.sqrt(np.mean(((slope * size - rest) / total) ** 2)))
+    return Solution((slope,), residual)
+
+
 def fit_curve(
     counts: Sequence[int],
     totals: Sequence[float],

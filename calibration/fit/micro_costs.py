@@ -26,6 +26,8 @@ rings.py.
                                                  + way + entry_ns + syn_ns + 2 x delay_ns
     leaves_opened    from the robbery on         entry_ns + syn_ns + 2 x delay_ns
     interrupt_connect alone                      entry_ns + syn_ns + ack_ns + cold_ns
+    lone_open, less lone_bare                    syn_cold_ns
+    lone_calls, less lone_awake                  accept_cold_ns
     handshake_idle   round trip                  handshake_spin + idle_exit_ns
                      by its pause                + idle_exit_since
     pingpong_block   round trip                  pingpong_spin + idle_exit_ns + wake_ns + event_ns
@@ -386,6 +388,24 @@ def _cold(medians: Medians, costs: Known) -> Known:
     return {"interrupt.cold_ns": constant(more_ns, 0.0, source)}
 
 
+def _after_idleness(medians: Medians, _costs: Known) -> Known:
+    """Return the extra costs of the first handshake and accept after idleness, if measured."""
+    bench = "lone_connection"
+    if not medians.has("lone_open"):
+        return {}
+    # On loopback the client's CPU handles the handshake.
+    syn_ns = 0.0 if medians.loopback else medians.one("lone_open") - medians.one("lone_bare")
+    calls_ns = medians.one("lone_calls") - medians.one("lone_awake")
+    return {
+        "interrupt.syn_cold_ns": constant(
+            max(0.0, syn_ns), 0.0, f"{bench}: lone_open, less lone_bare"
+        ),
+        "call.accept_cold_ns": constant(
+            max(0.0, calls_ns), 0.0, f"{bench}: lone_calls, less lone_awake"
+        ),
+    }
+
+
 _EQUATIONS: tuple[Callable[[Medians, Known], Known], ...] = (
     _interrupts,
     _epoll,
@@ -394,6 +414,7 @@ _EQUATIONS: tuple[Callable[[Medians, Known], Known], ...] = (
     _scans,
     _clients,
     _waking,
+    _after_idleness,
     way_costs,
     leaving_costs,
     _network,

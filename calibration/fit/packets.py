@@ -110,7 +110,7 @@ from .curve_fit import (
     fit_curve,
     fit_line,
     fit_nonnegative,
-    fit_slope,
+    fit_rest,
     tenths,
 )
 from .medians import BATCH, Fitted, Known, Medians, columns, constant, first
@@ -345,7 +345,7 @@ def _acknowledging(medians: Medians, costs: Known) -> Fitted:
     # The base includes those of a reply within a window: of packet clients, which acknowledge
     # later.
     in_base = _entries_within_a_window(medians)
-    n_more, left_ns = [], []
+    n_more, left_ns, whole_ns = [], [], []
     for (size, ns), (_, n_entries) in zip(medians.points(_FLIGHTS, "reply"), entries, strict=True):
         if size > WINDOW * SEGMENT_BYTES:
             flights = flights_of(size)
@@ -353,7 +353,8 @@ def _acknowledging(medians: Medians, costs: Known) -> Fitted:
             known_ns = base_ns + size / _KIB * kib_ns + len(flights) * ack_ns
             known_ns += max(0.0, n_entries - in_base) * entry_ns
             left_ns.append(max(0.0, ns - known_ns))
-    fit = fit_slope(n_more, left_ns)
+            whole_ns.append(ns)
+    fit = fit_rest(n_more, left_ns, whole_ns)
     source = f"{_FLIGHTS} beyond {WINDOW} segments, less what is copied, ack_ns and entry_ns"
     return constant(float(np.round(fit.unknowns[0], 6)), fit.residual, source)
 

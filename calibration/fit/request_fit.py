@@ -40,6 +40,12 @@ _SETTLED = 0.01
 """Change of the sum of both costs below which it counts as settled."""
 
 Report = Callable[[str], None]
+_STEP_END = "/s measured"
+
+
+def is_step(sentence: str) -> bool:
+    """Return whether *sentence* reports a step of the search, and no result or warning."""
+    return sentence.endswith(_STEP_END)
 
 
 class RequestFit(NamedTuple):
@@ -137,7 +143,7 @@ def _simulating(
         application = ApplicationCosts(request_ns, connection_ns=connection_ns)
         priced = costs._replace(application=application)
         found_per_s = simulated_rate_per_s(point, priced, profile, target_per_s, how.simulated_ns)
-        how.say(f"{name}: {found_per_s:.0f}/s simulated, {target_per_s:.0f}/s measured")
+        how.say(f"{name}: {found_per_s:.0f}/s simulated, {target_per_s:.0f}{_STEP_END}")
         return found_per_s
 
     return rate_per_s

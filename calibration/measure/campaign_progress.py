@@ -18,6 +18,8 @@ from ...scenario.formats import duration_text
 from .campaign import CampaignProgress, CampaignSummary, ProgressCallback
 
 LINE_EVERY_S = 60.0
+_KNOWN_FROM = 5
+"""Finished runs from which on the time left is shown: the first takes longer than the others."""
 
 
 class _Log:
@@ -56,7 +58,8 @@ def campaign_bar(console: Console | None = None) -> Iterator[ProgressCallback]:
 
         def show(progress: CampaignProgress) -> None:
             label = f"{progress.part}: {progress.label}"
-            left = duration_text(progress.seconds_left)
+            known = progress.done >= _KNOWN_FROM
+            left = duration_text(progress.seconds_left) if known else "?"
             if progress.note:
                 console.print(f"{label}: {progress.note}", markup=False, soft_wrap=True)
             done = (
@@ -103,7 +106,7 @@ def summary_text(summary: CampaignSummary) -> str:
         state = "out of time"
     sentence = (
         f"{state} after {duration_text(summary.seconds)}: {summary.measured} measured, "
-        f"{summary.skipped} already on disk,  {summary.rejected} runs rejected, "
+        f"{summary.skipped} already on disk, {summary.rejected} runs rejected, "
         f"{summary.failed} failed, {summary.given_up} given up"
     )
     if summary.reasons:

@@ -100,6 +100,7 @@ def bench_commands(
         *_with("pingpong_block", "mechanism", ("select", "poll", "epoll")),
         *_with("handshake_idle", "pause-us", IDLE_US),
         *_with("handshake_spin", "pause-us", IDLE_US),
+        "lone_connection",
         *_with("client_calls", "batch", (1, 64)),
         "client_again",
         # benches of two mechanisms are measured once

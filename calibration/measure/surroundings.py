@@ -30,6 +30,8 @@ BENCHES: Mapping[str, str] = {
     "calls": "serve_calls --batch 8",
     "scan": "poll_scan --n 1000",
     "interrupt": "interrupt_data --burst 1 --mechanism none",
+    "handshake": "handshake_spin --pause-us 100",
+    "handshake_idle": "handshake_idle --pause-us 100",
 }
 """Benches by name, as in a campaign; several results of a bench are added."""
 TIMING = Timing(warm_up_s=0.2, window_s=0.4, calibration_ms=10)

@@ -141,18 +141,6 @@ CONNECTION = "connection_ns"
 
 TABLES = SHARED_TABLES | MECHANISM_TABLES
 """All tables, in the order of a profile."""
-_DRAWN = (
-    *("select", "poll", "dev_poll", "dev_poll_unhinted", "dev_poll_mmap", "dev_poll_or"),
-    *("rt_signals", "rt_signals_handler", "signal_per_fd", "sigtimedwait4", "signalfd"),
-    *("epoll_level", "epoll_edge", "epoll_oneshot", "epoll_close", "epoll_once", "epoll_ctlv"),
-    *("blocking", "get_next_event", "kqueue", "aio_poll", "io_uring", "completion_port"),
-    "in_kernel",
-)
-DRAWN_TABLES = tuple(sorted(TABLES, key=lambda t: (t in MECHANISM_TABLES, [*_DRAWN, t].index(t))))
-"""All tables, in the order in which their cost samples are drawn.
-
-Published intervals depend on this order, so new tables are appended.
-"""
 _UNITS = {"call.write_kib_ns": "ns/KiB"}  # all other costs: ns
 
 
@@ -194,10 +182,10 @@ class CostSource(Protocol):
         mechanism: str,
         *,
         open_connections: int,
-        rng: np.random.Generator | None = None,
+        sample: int | None = None,
         free_clients: bool = False,
     ) -> Costs:
-        """Return the central costs, or with *rng* a cost sample."""
+        """Return the central costs, or those of cost sample number *sample*."""
 
     def outside_range(self, open_connections: int) -> str | None:
         """Return a warning if *open_connections* are more than were measured, else None."""

@@ -18,11 +18,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_type_hints
 
-import numpy as np
 from pydantic import BaseModel, Field, PrivateAttr, Strict, ValidationError, model_validator
 
 from ...scenario.errors import unknown_key
 from ...sim.files.whole_files import write_whole
+from ...sim.load.streams import generator
 from ...sim.state.costs import (
     NO_CLIENT,
     ApplicationCosts,
@@ -37,7 +37,6 @@ from ...sim.state.effects import EFFECTS
 from ...sim.state.units import round_ns
 from .cost import (
     CONNECTION,
-    DRAWN_TABLES,
     MECHANISM_TABLES,
     REQUEST,
     SHARED_TABLES,
@@ -258,16 +257,17 @@ class Profile(Frozen):
         mechanism: str,
         *,
         open_connections: int,
-        rng: np.random.Generator | None = None,
+        sample: int | None = None,
         free_clients: bool = False,
     ) -> Costs:
         """Return the costs of a run of *mechanism* with about *open_connections*.
 
         Parameters
         ----------
-        rng:
-            If given, every cost is multiplied by a random factor from its interval. All mechanisms
-            draw equally many numbers, so two mechanisms have equal factors for their common costs.
+        sample:
+            If given, the number of a cost sample: every cost is multiplied by a random factor from
+            its interval. A factor depends only on this number and on the name of the cost, so two
+            mechanisms have equal factors for their common costs, and a new cost changes no other.
         free_clients:
             Omit the clients' own costs.
 
@@ -284,9 +284,11 @@ class Profile(Frozen):
             raise ProfileError(
                 f"{where}: {missing[0]}: {mechanism} needs it, got none{_who_has(mechanism)}"
             )
-        keys = [(table, name) for table in DRAWN_TABLES for name in TABLES[table]._fields]
-        normals = rng.standard_normal(len(keys)).tolist() if rng else [None] * len(keys)
-        drawn = dict(zip(keys, normals, strict=True))
+
+        def factor(table: str, name: str, cost: Cost) -> float:
+            if sample is None:
+                return 1.0
+            return cost.factor(generator(sample, f"cost {table}.{name}").standard_normal())
 
         def resolved(table: str) -> dict[str, Any]:
             hints = _hints_of(TABLES[table])
@@ -294,17 +296,15 @@ class Profile(Frozen):
             for name, kind in hints.items():
                 if name not in given:
                     continue  # the table has a default
-                cost, normal = given[name], drawn[table, name]
-                priced = cost.curve(1.0 if normal is None else cost.factor(normal))
+                priced = given[name].curve(factor(table, name, given[name]))
                 fields[name] = priced if kind is Curve else curve_ns(priced, open_connections)
             return fields
 
         application = resolved("application")
         own = self.table(mechanism).get(REQUEST)
         if own is not None:
-            normal = drawn["application", REQUEST]
-            factor = 1.0 if normal is None else own.factor(normal)
-            application[REQUEST] = curve_ns(own.curve(factor), open_connections)
+            priced = own.curve(factor("application", REQUEST, own))
+            application[REQUEST] = curve_ns(priced, open_connections)
             application.pop(CONNECTION, None)  # `own` was fitted without a cost per connection
         return Costs(
             InterruptCosts(**resolved("interrupt")),

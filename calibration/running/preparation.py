@@ -29,7 +29,6 @@ from ...sim.engine.c.run import CannotCompileError, Interrupted
 from ...sim.engine.reference import Extension
 from ...sim.figures.outcome import Outcome
 from ...sim.figures.summary import Summary, summarise
-from ...sim.load.streams import generator
 from ...sim.load.workload import Trace, TraceBlocks
 from ...sim.state.costs import Costs
 from ...sim.state.effects import effect_names, without
@@ -210,7 +209,7 @@ def job_of(scenario: Scenario, profile: CostSource, seed: int, *, draw: int | No
     costs = profile.costs(
         scenario.server.mechanism,
         open_connections=open_connections(scenario),
-        rng=None if draw is None else generator(draw, "cost draw"),
+        sample=draw,
         free_clients=scenario.machine.clients == "free",
     )
     costs = without(costs, effect_names(scenario.machine.without))

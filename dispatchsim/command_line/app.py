@@ -81,7 +81,7 @@ FAMILIES = {
         },
     ),
     "validate": Family(
-        "Compare with measured runs, papers and this Linux.",
+        "Check the model against measured runs, papers and Linux.",
         "dispatchsim validate machine my-machine",
         {
             "machine": "validate.validate_machine",

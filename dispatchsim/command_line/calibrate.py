@@ -23,7 +23,7 @@ from ..scenario.errors import UserError
 from ..scenario.formats import rate_text, time_text
 from ..scenario.quantities import shown
 from ..sim.files.tables import Column, Table, rich_table
-from .door import compiling, notes, people
+from .door import compiling, fit_steps, notes, people
 from .observed import OfRuns, habits_told, observed_runs, profile_of_runs
 from .options import grouped
 from .working import check_folder, check_measured
@@ -108,13 +108,8 @@ def _calibrate_server(paths: Sequence[Path], of_server: OfServer, output: Path |
             compile_engines(
                 [each.mechanism], machine, side=Side.of_testbed(each.loops), telling=compiling
             )
-    fit = fit_application(
-        machine,
-        runs,
-        habits,
-        name=own,
-        say=lambda sentence: notes().print(sentence, style="dim", markup=False),
-    )
+    with fit_steps("fitting the costs of a request and of a connection") as say:
+        fit = fit_application(machine, runs, habits, name=own, say=say)
     first = next(iter(fit.points))
     closes = next((r.server.closes_first for r in runs if r.server.closes_first is not None), None)
     beside = Path(os.path.relpath(target, scenario.parent)) if scenario else target
@@ -237,14 +232,15 @@ def calibrate_machine(
     of_fit, known = Side.of_testbed(), find_profile(None)
     compile_engines(["epoll_level"], known, side=of_fit, telling=compiling)
     try:
-        profile = fit_profile(
-            facts,
-            micro.rows,
-            judged_by_file(runs.rows),
-            floods.rows,
-            name=target.stem,
-            report=lambda sentence: notes().print(sentence, markup=False),
-        )
+        with fit_steps("fitting the costs of a request and of a connection") as report:
+            profile = fit_profile(
+                facts,
+                micro.rows,
+                judged_by_file(runs.rows),
+                floods.rows,
+                name=target.stem,
+                report=report,
+            )
     except FitError as error:
         if not (missing := missing_commands(micro.rows)):
             raise

@@ -289,6 +289,28 @@ def progress_bar(what: str) -> Iterator[Bar]:
         yield show
 
 
+@contextlib.contextmanager
+def fit_steps(what: str) -> Iterator[Callable[[str], None]]:
+    """Yield a callback for sentences of a fit: its steps show for a moment, all else is printed.
+
+    A log has no steps.
+    """
+    from rich.markup import escape
+
+    from ..calibration.fit.request_fit import is_step
+
+    console = notes()
+
+    def show(sentence: str) -> None:
+        if is_step(sentence):
+            status.update(f"{what}: {escape(sentence)}")
+        else:
+            console.print(sentence, markup=False)
+
+    with console.status(what) as status:
+        yield show
+
+
 def known_errors() -> tuple[type[Exception], ...]:
     """Return the classes whose message is a sentence for the user.
 

@@ -92,7 +92,8 @@ def help_page(command: Any, context: Any, *, is_whole: bool) -> str:
         *(_section(RARE, rare) if is_whole else []),
     ]
     if rare and not is_whole:
-        parts.append(f"{len(rare)} further options: {path} {ALL}")
+        noun = "option" if len(rare) == 1 else "options"
+        parts.append(f"{len(rare)} further {noun}: {path} {ALL}")
     return "\n\n".join(parts)
 
 

@@ -42,7 +42,7 @@ def import_runs(
     ] = None,
     users: Annotated[
         int | None,
-        typer.Option(min=1, help="Number of closed-loop clients whose replies a histogram holds."),
+        typer.Option(min=1, help="Number of closed-loop clients, if the load was a closed loop."),
     ] = None,
     unit: Annotated[
         str | None, typer.Option(help="Unit of the values of a histogram: ns, us, ms or s.")
@@ -104,7 +104,7 @@ def import_runs(
 
 def _file(path: Path) -> Path:
     if not path.is_file():
-        raise UserError(f"FILE: must be a file, got {path}")
+        raise UserError(f'FILE: must be a file that exists, got "{path}"')
     return path
 
 

@@ -99,7 +99,7 @@ def interrupt_load(
         Path | None, typer.Option(help="Plot measured and forecast to this file, such as FILE.png.")
     ] = None,
 ) -> None:
-    """Compare forecast and measured CPU time left in datagram floods.
+    """Compare forecast and measured CPU time that floods leave to a process.
 
     dispatchsim lab interrupt-load my-machine --profile my-machine.toml
 
@@ -312,7 +312,7 @@ def what_measuring_buys(
         bool, typer.Option("--keep", help="Store the errors, for the intervals of `capacity`.")
     ] = False,
 ) -> None:
-    """Compare forecasts from borrowed, quickly measured and full costs.
+    """Compare forecasts from borrowed costs, `--quick` ones and all.
 
     dispatchsim lab what-measuring-buys mine --quick quick.toml --borrow MACHINE
 

@@ -104,8 +104,8 @@ def measure_machine(
         bool,
         typer.Option(
             "--quick",
-            help="Hardware: two minutes, enough for a profile (heldout: one load in eight). "
-            "Emulated: one load in ten.",
+            help="On hardware: micro and fit in two minutes, enough for a profile; heldout takes "
+            "one load in eight. Emulated: one load in ten.",
         ),
     ] = False,
     minutes: Annotated[
@@ -140,7 +140,7 @@ def measure_machine(
         str,
         typer.Option(
             help="Repeat a held-out load, three times or more, until the 95% intervals of request "
-            "rate and CPU are this narrow. 0: --repeats times.",
+            "rate and CPU are this narrow. With 0, always repeat it --repeats times.",
         ),
     ] = "3%",
     anyway: Anyway = False,

@@ -234,8 +234,8 @@ class Campaign:
     within: Annotated[
         str,
         typer.Option(
-            help="Stop repeating a load once the 95% intervals of its mean request rate and CPU "
-            "are this narrow, after three accepted runs. 0: never.",
+            help="Repeat a load, three times or more, until the 95% intervals of request rate "
+            "and CPU are this narrow. With 0, always repeat it --repeats times.",
         ),
     ] = "3%"
     repeats: Annotated[

@@ -52,8 +52,8 @@ class OfRules:
         bool,
         typer.Option(
             "--keep",
-            help="Store the results in the folder of --output; without --output, beside the "
-            "catalogue of rules (in a checkout).",
+            help="Store the results for --kept: in the folder of --output, or else beside the "
+            "catalogue of rules, which needs a git checkout.",
         ),
     ] = False
 

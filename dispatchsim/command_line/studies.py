@@ -117,8 +117,8 @@ def capacity(
     check_plot(wanted.plot)
     if not bounds.given and objective is None:
         raise UserError(
-            '--p99: must be given, as in --p99 "50 ms", unless --p50, --p90, --p95, --p99.9 or '
-            "--objective is"
+            '--p99: must be given, as in --p99 "50 ms", or else --p50, --p90, --p95, --p99.9 or '
+            "--objective"
         )
     if bounds.given and objective is not None:
         given = ", ".join(f"--{name}" for name in bounds.given)
@@ -259,7 +259,7 @@ def forecast(
     kept: Kept,
     wanted: Wanted,
 ) -> None:
-    """Predict the range of a measurement, past errors included.
+    """Predict the interval in which a measurement will fall.
 
     dispatchsim forecast poll_10k_idle --set load.rate=10000/s
 
@@ -313,7 +313,7 @@ def sensitivity(
 
     dispatchsim sensitivity poll_10k_idle --costs poll.scan,poll.register
 
-    The ranks are shares of the metric's variance (Sobol index).
+    They are ranked by their share of the metric's variance (Sobol index).
     """
     check_plot(wanted.plot)
     check_metric(figure, "--metric")

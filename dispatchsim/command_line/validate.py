@@ -64,7 +64,8 @@ def validate_machine(
     dispatchsim validate machine my-machine
 
     The report has one section per folder. Runs of the emulated target have no noise, so they are
-    not averaged. Forecasts of `lab forecast-grid` in FOLDER are scored, too.
+    not averaged. If FOLDER holds forecasts that `lab forecast-grid` wrote, they are
+    compared, too.
     """
     _validate_machines(folders, profile or [], output, draws=draws, workers=workers or cpu_count())
 

@@ -304,6 +304,7 @@ def _looks(
     for fd, n_here in _order(state):
         begin_ns, until_ns = (whole_ns * place // n for place in (at, at + n_here))
         at += n_here
+        is_rest = begin_ns < done_ns  # it was cut, mostly by an interrupt
         begin_ns, until_ns = max(begin_ns, done_ns), min(until_ns, end_ns)
         if begin_ns >= until_ns:
             continue
@@ -315,6 +316,7 @@ def _looks(
             text = look_at_idle(call, n_here)
         else:
             text = look_at(call, fd, is_ready=now.get(fd, False))
+        text = f"the rest of this check: {text}" if is_rest else text
         yield _frame(recording, part) | {"text": text, "scan": fd}
 
 

@@ -25,7 +25,6 @@ from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
-from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from ..scenario.quantities import DURATION
@@ -314,8 +313,9 @@ def _draw_queue(axes: Axes, recording: Recorded, window: Window, column: int) ->
         steps = [*lengths, lengths[-1]]
         axes.step(at, steps, where="post", color=OKABE_ITO[0], linewidth=1)
         axes.fill_between(at, steps, step="post", color=_FAINT, linewidth=0)
-    axes.yaxis.set_major_locator(MaxNLocator(nbins=3, integer=True))
-    axes.set_ylim(0, 1.1 * max([1, *lengths]))
+    top = max([1, *lengths])
+    axes.set_yticks(sorted({0, top // 2, top}))
+    axes.set_ylim(0, 1.1 * top)
 
 
 def _key(recording: Recorded) -> list[Patch]:

@@ -92,7 +92,7 @@ class PastErrors(NamedTuple):
         share = share_text(1 - self.stated)
         return [
             errors,
-            f"the correction applies to {share} of the CPU time, not to the application's, "
+            f"the correction applies to {share} of the CPU time; the rest is the application's, "
             "which the scenario states",
         ]
 
@@ -114,7 +114,10 @@ def unlike_past(scenario: Scenario) -> list[str]:
     """Return a warning if *scenario* differs from all runs whose errors are known."""
     if scenario.load.connections is None and scenario.machine.cpus == 1:
         return []
-    return ["past forecast errors are of new connections on one CPU; here they may be larger"]
+    return [
+        "past forecasts were of new connections on one CPU; the errors of this scenario may be "
+        "larger"
+    ]
 
 
 def past_errors(

@@ -165,8 +165,8 @@ def order_text() -> str:
     return (
         f"Capacities of nginx, memcached, Redis and Transmission: median error "
         f"{unsigned(summary['median'])} at {summary['n_cases']} points.\n"
-        f"Of {summary['pairs']} pairs of one server's points whose measured ranges do not overlap, "
-        f"the forecast ranks {summary['ordered']} as measured."
+        f"In {summary['pairs']} pairs of points of one server, one capacity is clearly higher as "
+        f"measured; in {summary['ordered']} of them the forecast agrees."
     )
 
 

@@ -60,6 +60,7 @@ OF_TABLE: dict[str, Mapping[str, str]] = {
         "left_ns": "extra sleep_ns when calls have left work to a thread of the kernel",
         "datagram_ns": "a datagram that finds its receive buffer full",
         "cold_ns": "extra time of a handshake that an interrupt handles alone",
+        "syn_cold_ns": "extra time of a connection request that finds the CPU idle",
         "acked_ns": "each acknowledgement of a flight of segments after the first",
         "reply_acked_ns": "the acknowledgement of a reply by a packet of its own",
         "idle_exit_since": "extra idle_exit_ns, by microseconds of idleness",
@@ -84,6 +85,7 @@ OF_TABLE: dict[str, Mapping[str, str]] = {
         "delivery_after_ns": "how long before its end it stops that",
         "close_delivery_ns": "how long before its end a close begins to handle its FIN",
         "close_delivery_after_ns": "how long before its end it stops that",
+        "accept_cold_ns": "extra cost of the first accept since the CPU was idle",
     },
     "ApplicationCosts": {
         "request_ns": "user code for a request, and all time that no other cost has",

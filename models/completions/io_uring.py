@@ -243,7 +243,9 @@ def _accept_one(world: World, worker: Worker) -> Generator[int, None, int]:
     call, found_none = world.costs.call, sockets.accepts_none(world, worker)
     check_ns = _uncrossed_ns(world, call.accept_again_ns)
     accept_ns = _uncrossed_ns(world, call.accept_ns)
-    yield from spend(worker, activity.ACCEPT, check_ns if found_none else accept_ns)
+    first_ns = check_ns if found_none else accept_ns
+    first_ns += sockets.cold_accept_ns(world, worker)
+    yield from spend(worker, activity.ACCEPT, first_ns)
     fd = sockets.accept(world, worker)
     if fd >= 0 and found_none:  # one came just before the check
         yield from spend(worker, activity.ACCEPT, max(0, accept_ns - check_ns))

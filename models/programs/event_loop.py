@@ -112,7 +112,9 @@ def event_loop(mechanism: Mechanism) -> Program:
         """Call accept once; return the descriptor, or a negative number if there is none."""
         call, found_none = world.costs.call, sockets.accepts_none(world, worker)
         check_ns = max(0, call.accept_again_ns - call.accept_after_ns)
-        yield from spend(worker, activity.ACCEPT, check_ns if found_none else call.accept_ns)
+        accept_ns = check_ns if found_none else call.accept_ns
+        accept_ns += sockets.cold_accept_ns(world, worker)
+        yield from spend(worker, activity.ACCEPT, accept_ns)
         fd = sockets.accept(world, worker)
         if fd == NONE:
             # Before the call returns, as for a reply that does not fit.

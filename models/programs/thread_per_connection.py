@@ -108,7 +108,9 @@ def thread_per_connection(mechanism: Mechanism) -> Program:
             yield from wait(world, worker)
         fd = sockets.accept(world, worker)
         if fd >= 0:
-            yield from spend(worker, activity.ACCEPT, max(0, call.accept_ns - check_ns))
+            rest_ns = max(0, call.accept_ns - check_ns)
+            rest_ns += sockets.cold_accept_ns(world, worker)
+            yield from spend(worker, activity.ACCEPT, rest_ns)
         return fd
 
     def begin_thread(world: World, worker: Worker, fd: int) -> Iterator[int]:

@@ -72,7 +72,7 @@ def interrupt_cpu(world: World, cpu: Cpu, packet_ns: int, by_itself: bool) -> in
     cost_ns = packet_ns
     if cpu.irq_free_ns < world.now_ns:
         begin_ns = _out_of_idleness_ns(world, cpu)
-        if not delivers_own(world, cpu):
+        if not cpu.after_call and not delivers_own(world, cpu):
             cost_ns += _entry_ns(world, begin_ns - cpu.irq_free_ns)
             world.counts[count.INTERRUPTS] += 1
         cpu.irq_begin_ns = begin_ns
@@ -143,7 +143,7 @@ def datagram_price_ns(world: World, cpu: Cpu) -> int:
     Its entry may cost less than that of segments: then this is less, and may be negative.
     """
     costs = world.costs.interrupt
-    if costs.datagram_entry_ns > 0 and cpu.irq_free_ns < world.now_ns:
+    if costs.datagram_entry_ns > 0 and not cpu.after_call and cpu.irq_free_ns < world.now_ns:
         return costs.datagram_ns + costs.datagram_entry_ns - costs.entry_ns
     return costs.datagram_ns
 

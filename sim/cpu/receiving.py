@@ -9,13 +9,14 @@
 The first is Linux. A softirq handles packets in rounds of 64. It ends after a round if its budget
 is used up (ten rounds), if two milliseconds are over in ticks (one tick of 4 ms, however early it
 comes), or if a thread is to run. Then it wakes ksoftirqd, which gets every packet, round by round,
-until its queue is empty. Since Linux 6.5 interrupts also handle packets while that thread waits for
-the CPU: not at a packet, as it is queued already, but at each tick. Calls that disable softirqs do
-the same at their end; this is left out. So is netdev_budget: with one queue on a CPU a round of 64
-ends before its 300 packets and its 8 ms. In the second, the kernel of 4.2BSD, interrupts take
-precedence over the work on their packets. At the highest interrupt rate no other work is done, and
-all packets are dropped after their cost (receive livelock). The third prevents this: a packet that
-finds the ring full costs nothing, and processes have their share.
+until its queue is empty. Since Linux 6.5 packets are also handled while that thread waits for the
+CPU. A packet does not interrupt, as the queue is scheduled already. Each tick has them handled, and
+so does the end of each call on a socket, which has disabled softirqs. Left out: other calls that
+disable softirqs, what beginning such a softirq costs without an interrupt, and netdev_budget: with
+one queue on a CPU a round of 64 ends before its 300 packets and its 8 ms. In the second, the kernel
+of 4.2BSD, interrupts take precedence over the work on their packets. At the highest interrupt rate
+no other work is done, and all packets are dropped after their cost (receive livelock). The third
+prevents this: a packet that finds the ring full costs nothing, and processes have their share.
 
 Sources: Mogul and Ramakrishnan 1997, "Eliminating receive livelock in an interrupt-driven kernel",
 sections 4 to 7; Linux kernel/softirq.c handle_softirqs(), invoke_softirq(), run_ksoftirqd();

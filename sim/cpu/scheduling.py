@@ -31,7 +31,8 @@ A thread that is created takes the CPU from no thread: it has no lag, so the thr
 protected, mostly the one that creates it. It has had the mean of those that run or wait there.
 Before 6.6 it was placed a slice behind (START_DEBIT), which is left out.
 
-Coming back costs a wake-up, and what the caches have lost meanwhile.
+Coming back costs a switch (a wake-up without idleness; a whole one if the profile does not know the
+difference), and what the caches have lost meanwhile.
 Sources: Linux kernel/sched/core.c schedule(), try_to_wake_up(), wake_up_new_task(),
 sched_prio_to_weight; kernel/sched/fair.c update_curr(), task_tick_fair(), pick_eevdf(),
 check_preempt_wakeup_fair(), place_entity(), update_min_vruntime(); kernel/entry/common.c
@@ -40,7 +41,7 @@ exit_to_user_mode_loop(); Mogul and Ramakrishnan 1997, section 4 (what is urgent
 
 from __future__ import annotations
 
-from ..state.costs import curve_ns
+from ..state.costs import curve_ns, switch_ns
 from ..state.event_calendar import schedule
 from ..state.kernel_settings import Packets
 from ..state.kinds import (
@@ -90,7 +91,8 @@ def comes_back(world: World, cpu: Cpu) -> int:
         return NONE
     if thread.switches:
         others_us = (world.now_ns - thread.left_ns) // MICROSECOND_NS
-        thread.back_ns += world.costs.interrupt.wake_ns + curve_ns(world.costs.refill, others_us)
+        thread.back_ns += switch_ns(world.costs.interrupt, world.costs.handover_ns)
+        thread.back_ns += curve_ns(world.costs.refill, others_us)
         thread.switches = False
     if thread.slice_state == OFF_CPU and thread.back_ns > 0:
         thread.slice_state = COMES_BACK
@@ -182,6 +184,7 @@ def block(world: World, cpu: Cpu) -> bool:
         return True
     cpu.running = NONE
     cpu.idle = True
+    cpu.was_idle = cpu.has_served = True
     cpu.idle_from_ns = world.now_ns
     return False
 

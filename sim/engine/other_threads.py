@@ -56,8 +56,26 @@ def resumes(world: World, cpu: Cpu) -> bool:
     Until then other threads run, and programs that had to leave the CPU in a step.
     """
     if not is_other(world, cpu.running) and is_on_cpu(world.workers[cpu.running]):
+        if cpu.n_packets > 0:
+            _call_is_over(world, cpu)
         return True
     return _resumes(world, cpu)
+
+
+def _call_is_over(world: World, cpu: Cpu) -> None:
+    """Let a call on a socket that has ended on *cpu* handle the packets that wait for a thread.
+
+    The call has disabled softirqs, and checks for pending ones when it enables them. Linux does so
+    several times in a call, also at its start; the model does at its end. If the thread is to leave
+    its CPU, the packets are left to the threads that follow. Source: Linux kernel/softirq.c
+    __local_bh_enable_ip(), do_softirq().
+    """
+    ended = world.workers[cpu.running].activity
+    is_call = ended in (activity.READ, activity.WRITE, activity.ACCEPT, activity.CLOSE)
+    may = is_call and not cpu.leaves and not cpu.beside
+    if may and is_beside_thread(world, cpu):
+        cpu.beside = cpu.after_call = True
+        schedule(world, world.now_ns, occurrence.DELIVERY, NO_CONNECTION - cpu.number)
 
 
 def _resumes(world: World, cpu: Cpu) -> bool:
@@ -134,6 +152,9 @@ def deliver(world: World, cpu: Cpu) -> None:
     What is beyond the bounds of a softirq is left to its thread.
     """
     thread = packet_thread(world, cpu)
+    if cpu.after_call and not is_beside_thread(world, cpu):
+        cpu.beside = cpu.after_call = False  # the thread has its turn already
+        return
     n_delivered = 0
     while cpu.n_packets > 0 and (thread.blocked or cpu.beside):
         if n_delivered == _TOGETHER:
@@ -146,7 +167,7 @@ def deliver(world: World, cpu: Cpu) -> None:
             break
         _handle(world, cpu, take_packet(world, cpu))
     cpu.awaits_delivery = cpu.awaits_delivery and cpu.beside
-    cpu.beside = cpu.turn_over = False
+    cpu.beside = cpu.turn_over = cpu.after_call = False
 
 
 def _handle(world: World, cpu: Cpu, packet: int) -> None:

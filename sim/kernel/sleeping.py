@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ..state.costs import switch_ns
 from ..state.event_calendar import first_due_ns
 from ..state.kinds import SLEEP, activity, count
 from ..state.mechanism import spend
@@ -78,12 +79,9 @@ def off_cpu_ns(world: World, worker: Worker, saved_ns: int) -> int:
 
 def on_cpu_ns(world: World, worker: Worker, saved_ns: int) -> int:
     """Return the CPU time in which *worker* comes back to its CPU."""
-    interrupt = world.costs.interrupt
-    cost_ns: int = interrupt.wake_ns
     if worker.cpu.handed_over:
-        more_ns = max(0, saved_ns - interrupt.sleep_ns)
-        cost_ns -= min(more_ns, interrupt.wake_ns)
-    return cost_ns
+        return switch_ns(world.costs.interrupt, saved_ns)
+    return world.costs.interrupt.wake_ns
 
 
 def _spin(world: World, worker: Worker) -> int:

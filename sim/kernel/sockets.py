@@ -84,6 +84,15 @@ def accepts_none(world: World, worker: Worker) -> bool:
     return worker.listener.n_queued == 0 or no_fd_left(world)
 
 
+def cold_accept_ns(world: World, worker: Worker) -> int:
+    """Return the extra cost of an accept: the first since the CPU of *worker* was idle has one."""
+    cpu = worker.cpu
+    if not cpu.was_idle:
+        return 0
+    cpu.was_idle = False
+    return world.costs.call.accept_cold_ns
+
+
 def _attach(world: World, c: int, fd: int) -> None:
     """Have *fd* be the descriptor of *c*, which is accepted; it may have sent something already."""
     world.stage[c] = stage.ACCEPTED

@@ -100,6 +100,9 @@ class InterruptCosts(NamedTuple):
     entry_since is the extra entry_ns by the microseconds since the last interrupt on that CPU (cold
     caches). idle_exit_since is the extra idle_exit_ns by the microseconds that the CPU was idle: a
     hypervisor waits before it gives the CPU to others.
+    syn_cold_ns is the extra time of a SYN that finds the CPU idle, if threads have run there since
+    the last one: their code has displaced that of handshakes. On a busy CPU application costs that
+    are fitted at saturation include it.
     way is the latency of an interrupt, while the CPU runs on and further packets arrive, as a
     quantile function of thousandths: it varies with hypervisors and caches.
     """
@@ -124,6 +127,7 @@ class InterruptCosts(NamedTuple):
     cold_ns: int = 0
     idle_exit_since: Curve = flat(0)
     reply_acked_ns: int = 0
+    syn_cold_ns: int = 0
 
 
 class CallCosts(NamedTuple):
@@ -137,7 +141,9 @@ class CallCosts(NamedTuple):
     socket() and connect(). A write to a client on the same machine handles the reply for it from
     delivery_ns before its end until delivery_after_ns before, and what packets come meanwhile: they
     interrupt nobody. A close does so with the FIN or reset that it sends, from close_delivery_ns
-    before its end until close_delivery_after_ns before.
+    before its end until close_delivery_after_ns before. accept_cold_ns is the extra cost of the
+    first accept since the CPU was idle; that of the accept which finds none, and of watching, are
+    part of it.
     """
 
     accept_ns: int
@@ -156,6 +162,7 @@ class CallCosts(NamedTuple):
     delivery_after_ns: int = 0
     close_delivery_ns: int = 0
     close_delivery_after_ns: int = 0
+    accept_cold_ns: int = 0
 
 
 def copying_ns(call: CallCosts, n_bytes: int) -> int:
@@ -216,6 +223,15 @@ class Costs(NamedTuple):
     mechanism: Any
     refill: Curve = flat(0)
     handover_ns: int = 0
+
+
+def switch_ns(interrupt: InterruptCosts, saved_ns: int) -> int:
+    """Return the CPU time of putting a thread on a CPU that another thread leaves.
+
+    *saved_ns* is what falling asleep and waking up take less, together, without idleness between
+    them: it is taken off falling asleep first.
+    """
+    return interrupt.wake_ns - min(max(0, saved_ns - interrupt.sleep_ns), interrupt.wake_ns)
 
 
 NO_INTERRUPT = InterruptCosts(0, 0, 0, 0, 0, 0, 0, 0)

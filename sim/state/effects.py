@@ -84,6 +84,11 @@ EFFECTS = {
         ("interrupt.idle_exit_since",),
         "handshake_idle",
     ),
+    "cold-after-idleness": Effect(
+        "after idleness a connection request and the first accept find the caches cold",
+        ("interrupt.syn_cold_ns", "call.accept_cold_ns"),
+        "lone_connection",
+    ),
     "cold-entries": Effect(
         "an interrupt takes longer after a longer pause, with cold caches",
         ("interrupt.entry_since",),

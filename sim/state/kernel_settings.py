@@ -93,8 +93,8 @@ class KernelSettings(NamedTuple):
     Polling takes at most polling_share_permille of each polling_tick_ns (Mogul and Ramakrishnan
     1997, section 7).
 
-    Since Linux 6.5 interrupts handle packets while the kernel thread that has packets waits for the
-    CPU (interrupts_beside).
+    Since Linux 6.5 interrupts, and ends of calls on sockets, handle packets while the kernel thread
+    that has packets waits for the CPU (interrupts_beside).
 
     A thread leaves its CPU to waiting threads at the first tick after it has run for slice_ns
     (Linux kernel/sched/fair.c: 0.7 ms, twice that on two CPUs). With wake_preemption a waking

@@ -115,6 +115,8 @@ class Cpu:
     slice_from_ns: int = 0
     given_ns: int = 0  # when it was given to the thread that has it
     idle: bool = False
+    was_idle: bool = False  # since its last accept
+    has_served: bool = False  # threads have run since the last SYN that found it idle
     idle_from_ns: int = 0
     irq_begin_ns: int = 0
     irq_free_ns: int = NONE
@@ -135,6 +137,7 @@ class Cpu:
     n_at_once: int = 0  # packets that one softirq has handled, or the last one
     n_in_round: int = 0  # and the packet thread, since it could leave
     beside: bool = False  # an interrupt handles packets while the packet thread waits
+    after_call: bool = False  # not an interrupt, but the end of a call on a socket
     tick: int = 0  # the last in which packets were polled for
     polled_ns: int = 0  # for how long, in that tick
     awaits_tick: bool = False

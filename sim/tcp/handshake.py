@@ -44,6 +44,10 @@ from .listen_queue import (
 def syn_price_ns(world: World, c: int) -> int:
     """Return the CPU time of handling the connection request of *c*, which may be dropped."""
     cost_ns = world.costs.interrupt.syn_ns
+    cpu = steered_to(world, c)
+    if cpu.has_served and cpu.idle and cpu.irq_free_ns < world.now_ns:
+        cpu.has_served = False
+        cost_ns += world.costs.interrupt.syn_cold_ns
     if drops_syn(world, listener_of(world, c)):
         return max(0, cost_ns - world.costs.interrupt.syn_saved_ns)
     return cost_ns

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from dispatchsim.calibration.points.point import Point
 from dispatchsim.calibration.profiles.cost import Cost
 from dispatchsim.calibration.profiles.cost_profile import Profile
@@ -91,11 +89,10 @@ def synthetic_run(
     *,
     repeat: int = 0,
     lengths: Lengths = SHORT,
-    rng: np.random.Generator | None = None,
     reason: str = "",
 ) -> RunRecord:
     """Return the record of a simulated run; with *reason* it was rejected for it."""
-    outcome = simulated(point, profile, repeat=repeat, lengths=lengths, rng=rng)
+    outcome = simulated(point, profile, repeat=repeat, lengths=lengths)
     return record_of(summarise(outcome), point, repeat=repeat, lengths=lengths, reason=reason)
 
 
@@ -105,10 +102,9 @@ def simulated(
     *,
     repeat: int = 0,
     lengths: Lengths = SHORT,
-    rng: np.random.Generator | None = None,
 ) -> Outcome:
     """Return the outcome of a run that is to look measured."""
-    costs = profile.costs(point.server.mechanism, open_connections=open_connections(point), rng=rng)
+    costs = profile.costs(point.server.mechanism, open_connections=open_connections(point))
     settings = settings_at(point.lasting(*lengths), profile.network_delay_ns)
     trace = _trace(point, point.seed(repeat), lengths)
     return simulate(point.server.mechanism, trace, costs, settings)

@@ -21,6 +21,7 @@ from ...calibration.records.measured_runs import MicroResult, RunRecord, read_ro
 from ...calibration.records.noise import NoiseLimits
 from ...calibration.records.precision import Scatter, by_point
 from ...calibration.running.preparation import open_connections
+from ...scenario.formats import time_text
 from ...sim.engine.workers import workers_for
 from ...sim.files.tables import Table
 from ..drawing.accuracy_figures import accuracy_figures
@@ -41,10 +42,18 @@ from ..forecast.kept_runs import KeptRuns
 from ..forecast.provenance import MachineRuns, Provenance, provenance_of, read_machine_runs
 from ..points.measured_points import MeasuredPoint, group
 from ..scoring.drift import Drift, drift_table, drifts, scatter_of
-from ..scoring.knee import KneeErrors, knee_errors, knees
-from ..scoring.regimes import RegimeErrors, errors_beside, regime_errors
-from ..scoring.scoring import PointScore, score
-from ..scoring.targets import Target, targets
+from ..scoring.knee import PUBLISHED_BOUND_NS, KneeErrors, knee_errors, knees
+from ..scoring.regimes import (
+    CAPACITY,
+    CLOSED,
+    QUIET,
+    RegimeErrors,
+    errors_beside,
+    regime_errors,
+)
+from ..scoring.scoring import LOAD_SHARE_MAX, PointScore, score
+from ..scoring.targets import OURS, Target, targets
+from ..scoring.value_verdicts import ErrorSummary, unsigned
 from .page import DrawnFigure, Shown, facts_of, heading_of
 from .point_tables import (
     BY_SHARE,
@@ -236,6 +245,7 @@ def show_hardware(section: HardwareSection) -> Shown:
         title=f"On hardware: {section.name}",
         heading=heading_of(f"on hardware: {section.name}", section.provenance),
         text=_TEXT,
+        summary=summary_of(section),
         name=section.name,
         first=[*asked, wanted],
         tables=tables,
@@ -252,6 +262,36 @@ def show_hardware(section: HardwareSection) -> Shown:
             for entry in section.scores
         ),
     )
+
+
+_SUMMARISED = {
+    "capacity of closed loops": (CAPACITY, CLOSED),
+    f"p50 up to {LOAD_SHARE_MAX:.0%} of capacity": ("p50_ns", QUIET),
+    f"p99 up to {LOAD_SHARE_MAX:.0%} of capacity": ("p99_ns", QUIET),
+}
+
+
+def summary_of(section: HardwareSection) -> str:
+    """Return the median errors of *section* in a sentence or two; empty without any."""
+    by_cell = {(row.figure, row.regime): row for row in regime_errors(section.scores)}
+    rows: list[tuple[str, ErrorSummary]] = [
+        (name, by_cell[cell]) for name, cell in _SUMMARISED.items() if cell in by_cell
+    ]
+    bound = time_text(PUBLISHED_BOUND_NS, trim=True)
+    rows += [
+        (f"load at which p99 exceeds {bound}", row)
+        for row in knee_errors(knees(section.scores))
+        if row.bound_ns == PUBLISHED_BOUND_NS
+    ]
+    errors = ", ".join(f"{name} {unsigned(row.median)}" for name, row in rows)
+    sentences = [f"Median errors: {errors}."] if errors else []
+    sentences += [
+        f"CPU busy is within {100 * target.limit:.0f} percentage points at {target.n_within} of "
+        f"{target.n_points[OURS]} points."
+        for target in section.targets
+        if target.name == "CPU busy" and target.n_points[OURS]
+    ]
+    return " ".join(sentences)
 
 
 Asked = tuple[Sequence[KneeErrors], Sequence[RegimeErrors]]

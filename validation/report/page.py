@@ -142,8 +142,8 @@ class Shown:
 
     Attributes
     ----------
-    title, text:
-        Heading and introduction.
+    title, text, summary:
+        Heading, introduction, and the result in a sentence.
     name:
         The machine or server; distinguishes its pictures from those of other sections.
     first:
@@ -173,6 +173,7 @@ class Shown:
     facts: Sequence[Fact] = ()
     seeds: Sequence[Fact] = ()
     heading: str = ""
+    summary: str = ""
 
 
 def page(sections: Sequence[Shown], effects: Table | None = None) -> str:
@@ -216,9 +217,11 @@ def write_figures(sections: Mapping[str, Sequence[Shown]], folder: Path) -> list
 def print_sections(
     console: Console, sections: Sequence[Shown], paths: Sequence[Path], effects: Table | None = None
 ) -> None:
-    """Print each section (heading, notices, tables), then *paths*."""
+    """Print each section (heading, summary, notices, tables), then *paths*."""
     for shown in sections:
         console.print(Text(shown.heading or shown.title))
+        if shown.summary:
+            console.print(Text(shown.summary, style="bold"))
         for notice in shown.notices:
             console.print(Text(notice, style="yellow"))
         for table in shown.screen:

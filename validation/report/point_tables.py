@@ -413,6 +413,9 @@ def knee_table(errors: Sequence[KneeErrors]) -> Table:
         "forecast load over measured load, minus 1; + promises too much. "
         f"{_NOISE} If the noise ends beyond the measured rates, it is unknown whether a forecast "
         "on that side is within it."
+        if errors
+        else "No server was measured in open loops at three or more rates, or none reaches a "
+        "bound, so no knee is known."
     )
     return Table.of("The knee", errors, columns, note)
 

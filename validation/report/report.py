@@ -2,7 +2,7 @@
 
 folder of a real machine       ─► HardwareSection  ─┐
 folder of the emulated machine ─► NoiseFreeSection ─┼─► report.html, scores.json, figures/
-effects.toml ───────────────────────────────────────┘
+effects.toml (with a shipped machine) ──────────────┘
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from ...calibration.profiles.cost_profile import shipped_profiles
 from ...sim.files.whole_files import write_whole
 from ..forecast.kept_runs import KEPT_RUNS, KeptRuns
 from ..forecast.provenance import MachineRuns, read_machine_runs
@@ -113,7 +114,8 @@ def validate(
         If a machine has no runs, or some of them are emulated and some are not.
     """
     emulated = [is_emulated(machine) for machine in machines]
-    effects = read_effects()
+    shipped = any(machine.name in shipped_profiles() for machine in machines)
+    effects = read_effects() if shipped else ()
     output_dir.mkdir(parents=True, exist_ok=True)
     kept = KeptRuns(output_dir / KEPT_RUNS)
     report = Report([], [], effects, output_dir / "report.html", output_dir / "scores.json", [])

@@ -295,6 +295,7 @@ void bench_pingpong(const struct options *options);
 void bench_serve_calls(const struct options *options);
 void bench_interrupt(const struct options *options);
 void bench_handshake(const struct options *options);
+void bench_lone(const struct options *options);
 void bench_way(const struct options *options);
 void bench_leaving(const struct options *options);
 void bench_client_calls(const struct options *options);

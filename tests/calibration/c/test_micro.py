@@ -88,10 +88,11 @@ BENCHES = [
     *("interrupt_signal_lost", "interrupt_reset", "interrupt_posted", "read_block"),
     *("accept_block", "ring_block", "ring_calls", "close_ended", "handover_threads"),
     *("handover_processes", "spawn_thread", "spawn_process"),
-    *("pingpong_spin", "pingpong_block", "handshake_idle", "handshake_spin", "client_calls"),
-    "client_again",
+    *("pingpong_spin", "pingpong_block", "handshake_idle", "handshake_spin"),
+    *("lone_connection", "client_calls", "client_again"),
 ]
 LINES = {
+    "lone_connection": ["lone_bare", "lone_open", "lone_calls", "lone_awake"],
     "serve_calls": [
         *("serve_accept", "serve_accept_again", "serve_epoll_add", "serve_read"),
         *("serve_read_again", "serve_write", "serve_close"),

@@ -35,7 +35,7 @@ BENCHES = (
     ),
     *("read_block", "accept_block", "ring_block", "ring_calls", "close_ended", "spawn_thread"),
     *("pingpong_spin", "pingpong_block", "handshake_idle", "handshake_spin", "client_calls"),
-    "client_again",
+    *("client_again", "lone_connection"),
 )
 """One of each kind that has connections."""
 

@@ -18,7 +18,7 @@ TRUE: dict[str, float] = {
     "acked": 700, "floor": 130, "connect": 8000, "send": 3000, "client_again": 1400,
     "receive": 1100, "close": 2500, "way": 3400, "ipi": 6000, "delivery": 2300, "after": 400,
     "cold": 1900, "connect_after": 900, "close_after": 700,
-    "close_delivery": 1800, "close_until": 300,
+    "close_delivery": 1800, "close_until": 300, "syn_cold": 3200, "accept_cold": 1300,
 }  # fmt: skip
 SERVED = {"accept": 2000, "accept_again": 2600, "read": 700, "read_again": 300, "write": 6000}
 CLOSE_NS, ADD_NS, MODIFY_NS, DELETE_NS = 4500, 680, 230, 530
@@ -214,6 +214,9 @@ def results_of(  # noqa: PLR0911, PLR0912 (one a family)
         return given, on_its_way()
     if bench == "packets_leave":
         return given, leaving()
+    if bench == "lone_connection":
+        known = {"open": TRUE["syn_cold"], "bare": 0, "calls": TRUE["accept_cold"], "awake": 0}
+        return given, {f"lone_{name}": {"median": 20_000 + ns} for name, ns in known.items()}
     if bench == "client_calls":
         names = ("connect", "send", "receive", "close")
         return given, {f"client_{name}": {"median": TRUE[name]} for name in names}

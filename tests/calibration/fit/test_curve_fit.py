@@ -12,6 +12,7 @@ from dispatchsim.calibration.fit.curve_fit import (
     fit_intercept_curve,
     fit_line,
     fit_nonnegative,
+    fit_rest,
 )
 
 
@@ -108,3 +109,12 @@ def test_a_bootstrap_interval_is_that_of_the_median() -> None:
     assert low < np.median(values) < high
     assert interval(1) == (low, high)
     assert interval(2) != (low, high)
+
+
+def test_a_rest_is_fitted_relative_to_its_whole() -> None:
+    # The rest of the small one is far off; of its whole that is little.
+    fit = fit_rest([8, 20], [16_000, 60_000], [100_000, 200_000])
+    (slope,) = fit.unknowns
+    assert slope == pytest.approx((8 * 16 / 100**2 + 20 * 60 / 200**2) * 1000 / (0.08**2 + 0.1**2))
+    assert 16_000 < slope * 8 < 60_000 * 8 / 20
+    assert fit_rest([1, 2], [0, 0], [10, 20]).unknowns == (0,)

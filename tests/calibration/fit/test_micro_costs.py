@@ -71,6 +71,8 @@ def test_known_costs_are_found_again() -> None:
             "interrupt.ack_ns": 0,
             "interrupt.acked_ns": TRUE["acked"],
             "interrupt.cold_ns": TRUE["cold"],
+            "interrupt.syn_cold_ns": TRUE["syn_cold"],
+            "call.accept_cold_ns": TRUE["accept_cold"],
             "interrupt.data_ns": TRUE["data"] + watched,
             "interrupt.data_saved_ns": TRUE["data"] - TRUE["later"],
             "interrupt.syn_saved_ns": TRUE["syn"] - TRUE["dropped"],
@@ -189,6 +191,23 @@ def test_packet_clients_have_a_cost_of_acknowledging() -> None:
     assert found["interrupt.cold_ns"] == 0
     with_sockets = constants(micro_rounds())
     assert not {"interrupt.reply_acked_ns", "client.ack_ns"} & with_sockets.keys()
+
+
+def test_without_the_bench_of_a_lone_connection_its_costs_are_unknown() -> None:
+    found = constants([row for row in micro_rounds() if not row.bench.startswith("lone_")])
+    assert not {"interrupt.syn_cold_ns", "call.accept_cold_ns"} & found.keys()
+
+
+def test_a_handshake_that_takes_less_between_served_connections_costs_nothing_more() -> None:
+    rows = [
+        row.model_copy(update={"median": 1.0}) if row.bench in ("lone_open", "lone_calls") else row
+        for row in micro_rounds()
+    ]
+    found = constants(rows)
+    assert found["interrupt.syn_cold_ns"] == found["call.accept_cold_ns"] == 0
+    on_loopback = micro_costs(MicroTable(micro_rounds(steering="loopback")).medians())
+    assert on_loopback["interrupt.syn_cold_ns"].value == (0,)
+    assert on_loopback["call.accept_cold_ns"].value == (TRUE["accept_cold"],)
 
 
 def tables(rows: list[MicroResult]) -> set[str]:

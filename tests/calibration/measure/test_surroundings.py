@@ -11,7 +11,11 @@ from tests.validation.forecast.test_hour_prices import micro
 
 from dispatchsim.calibration.measure import calm, surroundings
 from dispatchsim.calibration.measure.calm import CalmCore
-from dispatchsim.calibration.measure.surroundings import FRESH_S, REFERENCE, Surroundings
+from dispatchsim.calibration.measure.surroundings import (
+    FRESH_S,
+    REFERENCE,
+    Surroundings,
+)
 from dispatchsim.calibration.records.measured_runs import MicroResult, RunRecord
 from dispatchsim.calibration.testbed.c_build import Programs
 from dispatchsim.calibration.testbed.testbed import Testbed
@@ -72,7 +76,8 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 def test_costs_after_a_run_are_those_before_the_next(machine: Machine) -> None:
     assert machine.around() == {
-        "calls": (1, 2), "scan": (1, 2), "interrupt": (1, 2), REFERENCE: (1000, 1000),
+        "calls": (1, 2), "scan": (1, 2), "interrupt": (1, 2), "handshake": (1, 2),
+        "handshake_idle": (1, 2), REFERENCE: (1000, 1000),
     }  # fmt: skip
     assert machine.calls_around() == (2, 3)
 
@@ -109,7 +114,8 @@ def test_the_look_before_a_run_is_right_before_it(machine: Machine) -> None:
 
 def test_a_reference_run_that_was_disturbed_is_no_cost(machine: Machine) -> None:
     machine.is_disturbed = True
-    assert set(machine.around()) == {"calls", "scan", "interrupt"}
+    benches = {"calls", "scan", "interrupt", "handshake", "handshake_idle"}
+    assert set(machine.around()) == benches
 
 
 def test_a_run_before_or_after_which_the_core_was_busy_does_not_count(machine: Machine) -> None:

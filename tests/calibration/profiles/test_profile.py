@@ -13,9 +13,7 @@ from hypothesis import strategies as st
 from dispatchsim.calibration.emulated.microbenchmarks import MERGED, UNMERGED
 from dispatchsim.calibration.points.points import MECHANISMS
 from dispatchsim.calibration.profiles.cost import (
-    DRAWN_TABLES,
     MECHANISM_TABLES,
-    SHARED_TABLES,
     TABLES,
     Cost,
     unit_of,
@@ -324,8 +322,7 @@ def test_beyond_what_was_measured_there_is_a_warning() -> None:
 
 
 def drawn(of: Profile, mechanism: str, n: int) -> list[Costs]:
-    random = np.random.default_rng(5)
-    return [of.costs(mechanism, open_connections=0, rng=random) for _ in range(n)]
+    return [of.costs(mechanism, open_connections=0, sample=k) for k in range(n)]
 
 
 def test_drawn_costs_lie_as_the_interval_says() -> None:
@@ -355,12 +352,12 @@ def test_one_factor_moves_a_whole_curve() -> None:
         assert values[1] != 100_000
 
 
-def test_costs_are_drawn_in_the_order_that_published_intervals_have() -> None:
-    assert sorted(DRAWN_TABLES) == sorted(TABLES)
-    assert DRAWN_TABLES[: len(SHARED_TABLES)] == tuple(SHARED_TABLES)
-    # Other than their files, which the catalogue follows.
-    after = DRAWN_TABLES.index("epoll_level")
-    assert DRAWN_TABLES[after + 1 : after + 3] == ("epoll_edge", "epoll_oneshot")
+def test_a_sample_of_a_cost_does_not_depend_on_other_costs() -> None:
+    content = profile().model_dump()
+    del content["cost"]["call"]["crossing_ns"]
+    poorer = Profile.model_validate(content)
+    for whole, part in zip(drawn(profile(), "poll", 3), drawn(poorer, "poll", 3), strict=True):
+        assert part == whole._replace(call=whole.call._replace(crossing_ns=0))
 
 
 def test_mechanisms_share_the_draws_of_what_they_share() -> None:

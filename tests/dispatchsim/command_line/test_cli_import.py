@@ -38,7 +38,7 @@ def test_json_has_the_verdict(call: Call) -> None:
 @pytest.mark.parametrize(
     ("arguments", "rule"),
     [
-        (["nothing.txt"], "FILE: must be a file, got nothing.txt"),
+        (["nothing.txt"], 'FILE: must be a file that exists, got "nothing.txt"'),
         ([PRINTED / "wrk2.txt"], "wrk2.txt: wrk2 does not print its rate"),
         ([PRINTED / "wrk2.txt", "--rate", "fast"], "--rate: must be a rate such as"),
         ([PRINTED / "spectrum.hgrm", "--window", "3"], "--window: must be a duration such as"),

@@ -109,7 +109,9 @@ def test_the_numbers_that_no_command_prints_are_true() -> None:
     from dispatchsim.models.catalogue import CATALOGUE
 
     assert f"Modelled: {len(CATALOGUE)} ways" in _README
-    servers = f"For {timelines.LENGTH}, two servers with {timelines.IDLE:,} idle connections get"
+    servers = (
+        f"each with {timelines.IDLE:,} idle connections, during the same {timelines.LENGTH} of"
+    )
     assert servers in _README
     machines = [errors_of(each) for each in scores()["hardware"] if each["name"] in TRUSTED]
     throughput, knee = (

@@ -82,12 +82,32 @@ def test_a_softirq_gives_up_after_the_round_in_which_the_clock_ticks() -> None:
 def test_a_softirq_gives_up_after_the_round_in_which_a_thread_wakes_up() -> None:
     # SYN, ACK and request of 9000 wake the worker; 61 datagrams of 9100 make the round full. It
     # ends at 11430 - 1000 + 61 * 70 = 14700, and the worker was the first to wake up.
-    steps, outcome = timelines(arrivals(9_000), ALONE, 40_000, run=burst(200, 9_100))
+    before_6_5 = ALONE.but(interrupts_beside=False)
+    steps, outcome = timelines(arrivals(9_000), before_6_5, 40_000, run=burst(200, 9_100))
     assert steps[0][2] == (14_700, 15_200, "WAKE")
     assert outcome.counts[Count.DEFERRED] == 139 + 1  # and the reset, which finds them waiting
     # The thread has two rounds of 64 and a rest; then nothing is left to do.
     assert steps[1][0][0] == steps[0][-1][1]
     assert steps[1][-1][1] - steps[1][0][0] == 139 * 70 + 60
+
+
+def test_a_call_on_a_socket_handles_at_its_end_the_packets_that_wait_for_the_thread() -> None:
+    steps, outcome = timelines(arrivals(9_000), ALONE, 40_000, run=burst(200, 9_100))
+    # As above; but the accept of 300 enables softirqs at its end, and all 139 are handled without
+    # an interrupt: 9730 before the 110 of the next call are over.
+    assert steps[0][4:6] == [(15_230, 15_530, "ACCEPT"), (15_530, 25_370, "WATCH")]
+    assert 1 not in steps
+    assert outcome.counts[Count.INTERRUPTS] == 1  # the reset finds them, and is handled with them
+    assert outcome.counts[[Count.DATAGRAMS, Count.DEFERRED]].tolist() == [200, 140]
+
+
+def test_a_call_leaves_the_packets_to_their_thread_if_that_takes_the_cpu() -> None:
+    # 12 datagrams come during the read: four at once (280), eight for the thread, which preempts.
+    settings = burst(12, 11_600)
+    steps, outcome = timelines(arrivals(9_000), ALONE.but(softirq_budget=4), 60_000, run=settings)
+    assert steps[0][9:11] == [(11_590, 12_170, "READ"), (12_730, 13_230, "WAKE")]
+    assert (steps[1][0][0], steps[1][-1][1], len(steps[1])) == (12_170, 12_730, 8)
+    assert outcome.counts[Count.DATAGRAMS] == 12
 
 
 def test_a_tick_has_a_round_handled_while_the_thread_waits_for_the_cpu() -> None:
@@ -279,6 +299,23 @@ def test_who_wakes_up_preempts_one_that_has_had_more() -> None:
     # It comes back (500) to caches that others had for 2 us: 10 ns for each.
     assert steps[3][1] == (12_920, 13_440, "WAKE")
     assert outcome.counts[Count.PREEMPTIONS] == 1
+
+
+def test_a_preempted_thread_comes_back_to_a_cpu_that_was_not_idle() -> None:
+    server = on_server(
+        slice_ns=40_000,
+        busy_processes=1,
+        wake_preemption=True,
+        granularity_ns=1_000,
+        credit_ns=3_000,
+    )
+    steps, _ = timelines(ONE, server, costs=toy_costs("epoll_level", handover_ns=340))
+    # Neither waking up nor coming back leaves idleness: 300 of the 340 are saved each time, besides
+    # the 40 that falling asleep takes.
+    assert steps[0][2] == (10_430, 10_630, "WAKE")
+    asleep_ns = steps[0][-1][1]
+    assert steps[0][-1][2] == "SLEEP"
+    assert steps[3][1] == (asleep_ns, asleep_ns + 200, "WAKE")
 
 
 def test_who_wakes_up_waits_where_it_has_had_no_less() -> None:

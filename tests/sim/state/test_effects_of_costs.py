@@ -58,6 +58,40 @@ def test_a_handshake_that_an_interrupt_handles_alone_finds_the_caches_cold() -> 
     assert more_ns(10_000, 10_000) == 0  # each finds what the other has brought
 
 
+@pytest.mark.parametrize("mechanism", ["epoll_level", "blocking", "io_uring", "completion_port"])
+def test_the_first_connection_after_idleness_finds_the_caches_cold(mechanism: str) -> None:
+    near = ALONE._replace(network=NetworkSettings())
+    plain = toy_costs(mechanism)
+    cold = plain._replace(
+        interrupt=plain.interrupt._replace(syn_cold_ns=70),
+        call=plain.call._replace(accept_cold_ns=900),
+    )
+
+    def more_ns(*at_ns: int) -> int:
+        usual, slow = (
+            simulate(mechanism, arrivals(*at_ns), costs, near, engine="reference")
+            for costs in (plain, cold)
+        )
+        assert usual.counts[Count.REPLIES] == slow.counts[Count.REPLIES] == len(at_ns)
+        return busy_ns(slow) - busy_ns(usual)
+
+    assert more_ns(10_000) == 970
+    assert more_ns(10_000, 200_000) == 2 * 970
+    # The second comes while the interrupt of the first goes on, and finds warm caches.
+    assert more_ns(10_000, 10_010) == 970
+
+
+def test_a_cpu_on_which_no_thread_runs_keeps_handshakes_in_its_caches() -> None:
+    plain = toy_costs("epoll_level")
+    cold = plain._replace(interrupt=plain.interrupt._replace(syn_cold_ns=70))
+    own = ALONE._replace(**on_server(cpus=2, interrupt_cpu=1))
+    trace = arrivals(10_000, 100_000, 200_000)
+    usual, slow = (
+        simulate("epoll_level", trace, costs, own, engine="reference") for costs in (plain, cold)
+    )
+    assert busy_ns(slow) == busy_ns(usual)
+
+
 def test_a_cpu_that_was_idle_for_longer_takes_longer_to_wake() -> None:
     lazy = toy_costs("epoll_level", interrupt=INTERRUPT._replace(idle_exit_since=IDLE))
     near = ALONE._replace(network=NetworkSettings())

@@ -62,6 +62,19 @@ def test_ratios_are_medians_over_runs_of_the_mean_before_and_after() -> None:
     assert hour_prices(runs, calibrated) == HourPrices(calls=1, scan=2, interrupt=1)
 
 
+def test_leaving_idleness_is_what_an_idle_cpu_adds_to_a_handshake() -> None:
+    def shaken(awake_ns: float, idle_ns: float) -> dict[str, tuple[float, float]]:
+        return AS_THEN | {"handshake": (awake_ns,) * 2, "handshake_idle": (idle_ns,) * 2}
+
+    calibrated = {name: prices[0] for name, prices in shaken(15_000, 19_000).items()}
+    as_then, slow = run(**shaken(15_000, 19_000)), run(**shaken(23_000, 31_000))
+    assert hour_prices([as_then], calibrated) == HourPrices(1, 1, 1, idle_exit=1)
+    assert hour_prices([slow], calibrated) == HourPrices(1, 1, 1, idle_exit=2)
+    assert hour_prices([run(**shaken(15_000, 14_000))], calibrated) == HourPrices(1, 1, 1, 0)
+    assert hour_prices([as_then, run(**AS_THEN)], calibrated) == HourPrices(1, 1, 1)
+    assert hour_prices([as_then], calibrated | {"handshake": 19_000}) == HourPrices(1, 1, 1)
+
+
 def test_without_all_prices_there_is_no_hour() -> None:
     calibrated = {name: prices[0] for name, prices in AS_THEN.items()}
     assert hour_prices([], calibrated) is None
@@ -71,12 +84,14 @@ def test_without_all_prices_there_is_no_hour() -> None:
 
 def test_each_cost_goes_with_the_bench_that_is_like_it() -> None:
     profile = toy_profile()
-    changed = at_hour(profile, HourPrices(calls=2, scan=3, interrupt=5))
+    changed = at_hour(profile, HourPrices(calls=2, scan=3, interrupt=5, idle_exit=7))
     for table, costs in profile.cost.items():
         for name, cost in costs.items():
             factor = 2
             if table in ("client", "network"):
                 factor = 1
+            elif name in ("idle_exit_ns", "idle_exit_since"):
+                factor = 7
             elif table == "interrupt":
                 factor = 5
             elif name in ("scan", "register", "bitmap"):
@@ -88,7 +103,7 @@ def test_each_cost_goes_with_the_bench_that_is_like_it() -> None:
 
 
 def test_the_benches_are_those_of_the_ratios() -> None:
-    assert set(BENCHES) == set(HourPrices._fields)
+    assert set(BENCHES) == {"calls", "scan", "interrupt", "handshake", "handshake_idle"}
 
 
 def test_the_price_beside_a_run_is_the_mean_before_and_after() -> None:
