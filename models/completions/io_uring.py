@@ -192,8 +192,12 @@ def _begin(world: World, worker: Worker, fd: int) -> Iterator[int]:
 
 
 def has_part_of_request(world: World, fd: int) -> bool:
-    """Return whether *fd* has received some pieces of a request, but not all."""
-    return world.client.request_pieces > 1 and world.came_pieces[world.connection_of[fd]] > 0
+    """Return whether the server has a part of a request on *fd*: the rest is to come, or there."""
+    if world.client.request_pieces == 1:
+        return False
+    c = world.connection_of[fd]
+    has_ended = world.ended[c] and sockets.is_at_end(world, c)
+    return world.came_pieces[c] > 0 or (world.pending[c] > 0 and not has_ended)
 
 
 def _do_linked(world: World, worker: Worker, fd: int) -> Iterator[int]:

@@ -165,7 +165,7 @@ def read(world: World, fd: int) -> int:
     A reset counts as the end of file: the read fails (ECONNRESET), and programs close after either.
     """
     c = world.connection_of[fd]
-    if world.ended[c] and _is_at_end(world, c):
+    if world.ended[c] and is_at_end(world, c):
         world.counts[count.READS] += 1
         return END_OF_FILE
     if world.pending[c] + world.part[c] == 0:
@@ -183,7 +183,7 @@ def read(world: World, fd: int) -> int:
     return WHOLE_REQUEST
 
 
-def _is_at_end(world: World, c: int) -> bool:
+def is_at_end(world: World, c: int) -> bool:
     """Return whether a server takes *c*, which its client has ended, to be at its end.
 
     A FIN comes behind what was sent before it; a reset leaves the receive queue as it is, too

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import pytest
 from tests.served import on_server
-from tests.toy import arrivals, timeline
+from tests.toy import arrivals, timeline, toy_costs
 
 from dispatchsim.models.releases import with_release
+from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.state.client_settings import ClientSettings
 from dispatchsim.sim.state.family_settings import CompletionSettings
 from dispatchsim.sim.state.kinds import Activity, Count
 from dispatchsim.sim.state.program_settings import Wakes
 from dispatchsim.sim.state.settings import RunSettings
+from dispatchsim.sim.state.units import MILLISECOND_NS
 
 ONE = arrivals(10_000)
 TWO_REQUESTS = arrivals(10_000, requests=2, think_ns=100_000)
@@ -174,3 +176,13 @@ def test_a_send_that_does_not_fit_is_finished_by_the_kernel() -> None:
     steps, outcome = timeline("io_uring", trace, LONGER._replace(**server))
     assert outcome.counts[[Count.REPLIES, Count.WRITES, Count.WAITS]].tolist() == [1, 3, 3]
     assert [name for *_, name in steps].count("USER") == 1
+
+
+def test_a_rest_that_comes_while_the_server_has_a_part_is_received() -> None:
+    # At some of these pauses the rest is there before the receive of the part was seen.
+    costs = toy_costs("io_uring")
+    for pause_ns in range(0, 2_000, 25):
+        client = ClientSettings(request_pieces=2, piece_pause_ns=pause_ns)
+        run = RunSettings(client=client, duration_ns=MILLISECOND_NS, sample_every_ns=0)
+        outcome = simulate("io_uring", arrivals(10_000), costs, run, engine="reference")
+        assert outcome.counts[Count.REPLIES] == 1, pause_ns
