@@ -50,9 +50,9 @@ def show_cache(
 
     dispatchsim cache --clear
 
-    The C text of built-in mechanisms is cached, too, which saves its translation. Entries unused
-    for 30 days are removed automatically. DISPATCHSIM_CACHE_DIR names another folder for engines;
-    DISPATCHSIM_KEEP_C=1 keeps the C text of every engine beside it.
+    The C text of built-in mechanisms is cached, too, so it is not translated again from Python.
+    Entries unused for 30 days are removed automatically. DISPATCHSIM_CACHE_DIR names another folder
+    for engines; DISPATCHSIM_KEEP_C=1 keeps the C text of every engine beside it.
     """
     kept = _all_kept()
     if clear:

@@ -38,7 +38,9 @@ def import_runs(
     ] = None,
     rate: Annotated[
         str | None,
-        typer.Option(help="Rate that wrk2 (-R) or a histogram's clients were set to: 2000/s."),
+        typer.Option(
+            help="Rate set in wrk2 (-R), or in the clients of a histogram, such as 2000/s."
+        ),
     ] = None,
     users: Annotated[
         int | None,
@@ -48,7 +50,8 @@ def import_runs(
         str | None, typer.Option(help="Unit of the values of a histogram: ns, us, ms or s.")
     ] = None,
     window: Annotated[
-        str | None, typer.Option(help="Duration of the recording of a spectrum: '30 s'.")
+        str | None,
+        typer.Option(help="How long an HdrHistogram spectrum was recorded, such as '30 s'."),
     ] = None,
     column: Annotated[
         list[str] | None,
@@ -71,7 +74,7 @@ def import_runs(
 
     It prints the state of the server in each run (stable, backlogged, overloaded) and what the tool
     left out. A closed loop shows no state, as its clients wait for the server. It also reports if
-    the tool stalled or ran out of descriptors, as the load was then lower.
+    the tool stalled or ran out of descriptors: the load was then lower than intended.
     """
     from ..calibration.observed.importing import Told, parse_columns, read_any
 

@@ -312,7 +312,7 @@ def what_measuring_buys(
         bool, typer.Option("--keep", help="Store the errors, for the intervals of `capacity`.")
     ] = False,
 ) -> None:
-    """Compare forecasts from borrowed costs, `--quick` ones and all.
+    """Compare forecasts from another machine's, quick and full costs.
 
     dispatchsim lab what-measuring-buys mine --quick quick.toml --borrow MACHINE
 

@@ -104,8 +104,8 @@ def measure_machine(
         bool,
         typer.Option(
             "--quick",
-            help="On hardware: micro and fit in two minutes, enough for a profile; heldout takes "
-            "one load in eight. Emulated: one load in ten.",
+            help="On hardware: micro and fit in two minutes, enough for a profile; of heldout, "
+            "only every eighth load. Emulated: every tenth load.",
         ),
     ] = False,
     minutes: Annotated[
@@ -151,8 +151,8 @@ def measure_machine(
 
     The whole takes 90 minutes. Every finished run is on disk, and the same command resumes.
     --target hardware needs gcc, make and two idle CPUs. As root, server and clients run in network
-    namespaces. --target emulated needs QEMU and the sources of Linux, and builds a kernel once
-    (minutes), but no idle CPUs.
+    namespaces. --target emulated needs QEMU and the sources of Linux, but no idle CPUs; it builds a
+    kernel once (minutes).
     """
     from ..calibration.measure.campaign import check_machine
     from ..calibration.measure.campaign_progress import campaign_bar

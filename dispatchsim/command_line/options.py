@@ -104,7 +104,7 @@ Vary = Annotated[
         "--vary",
         metavar="FIELD=VALUES",
         help="Vary a field: load.rate=1000/s,2000/s, or load.rate=1000/s..8000/s:8 for eight "
-        "evenly spaced values (:8log: logarithmic spacing). Repeatable.",
+        "evenly spaced values; end with :8log for logarithmic spacing. Repeatable.",
     ),
 ]
 Settings = Annotated[

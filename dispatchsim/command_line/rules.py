@@ -52,8 +52,8 @@ class OfRules:
         bool,
         typer.Option(
             "--keep",
-            help="Store the results for --kept: in the folder of --output, or else beside the "
-            "catalogue of rules, which needs a git checkout.",
+            help="Store the results for --kept: in the folder of --output or, without one, beside "
+            "the catalogue of rules (only in a git checkout).",
         ),
     ] = False
 

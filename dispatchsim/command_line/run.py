@@ -109,8 +109,8 @@ def run(
 
     dispatchsim run poll_10k_idle --set load.rate=5000/s
 
-    ± is the 95% interval over random arrivals. The column of cost samples shows the spread from
-    uncertain costs.
+    ± is the 95% interval over random arrivals. In the output, the column of --cost-samples shows
+    the spread from uncertain costs.
 
     The first run of a mechanism compiles its engine (about 2 seconds) into the folder of
     DISPATCHSIM_CACHE_DIR, or into the user's cache folder. Ctrl-C keeps the finished runs in

@@ -51,8 +51,8 @@ def validate_machine(
     profile: Annotated[
         list[str] | None,
         typer.Option(
-            help="A shipped profile or a file, once per FOLDER. Default: the profile of FOLDER's "
-            "name."
+            help="A shipped profile or a file, once per FOLDER. Default: the one with the "
+            "same name as FOLDER."
         ),
     ] = None,
     output: ReportFolder = Path("report"),
