@@ -39,7 +39,7 @@ def import_runs(
     rate: Annotated[
         str | None,
         typer.Option(
-            help="Rate set in wrk2 (-R), or in the clients of a histogram, such as 2000/s."
+            help="Request rate that was set in wrk2 (-R) or another load generator, such as 2000/s."
         ),
     ] = None,
     users: Annotated[
@@ -72,9 +72,10 @@ def import_runs(
 
     dispatchsim import wrk2.txt --rate 2000/s --output runs.jsonl
 
-    It prints the state of the server in each run (stable, backlogged, overloaded) and what the tool
-    left out. A closed loop shows no state, as its clients wait for the server. It also reports if
-    the tool stalled or ran out of descriptors: the load was then lower than intended.
+    It prints the state of the server in each run (stable, backlogged, overloaded) and the values
+    that the tool did not record. A closed loop shows no state, as its clients wait for the server.
+    It also reports if the tool stalled or ran out of descriptors: the load was then lower than
+    intended.
     """
     from ..calibration.observed.importing import Told, parse_columns, read_any
 

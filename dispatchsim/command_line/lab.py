@@ -312,7 +312,7 @@ def what_measuring_buys(
         bool, typer.Option("--keep", help="Store the errors, for the intervals of `capacity`.")
     ] = False,
 ) -> None:
-    """Compare forecasts from another machine's, quick and full costs.
+    """Compare forecasts from three sets of costs: scaled, quick, full.
 
     dispatchsim lab what-measuring-buys mine --quick quick.toml --borrow MACHINE
 

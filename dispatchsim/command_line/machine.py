@@ -104,8 +104,8 @@ def measure_machine(
         bool,
         typer.Option(
             "--quick",
-            help="On hardware: micro and fit in two minutes, enough for a profile; of heldout, "
-            "only every eighth load. Emulated: every tenth load.",
+            help="On hardware: micro and fit take two minutes together, enough for a profile; of "
+            "heldout, every eighth load is measured. Emulated: every tenth load.",
         ),
     ] = False,
     minutes: Annotated[
@@ -124,8 +124,9 @@ def measure_machine(
         SteeringChoice | None,
         typer.Option(
             help="namespaces: server and clients in network namespaces (root). client_machine: "
-            "clients that send raw packets, without a TCP stack (root). loopback: no root, "
-            "but the client's CPU does the server's receiving, so capacity is unreliable."
+            "clients on this machine that send raw packets, without a TCP stack (root). "
+            "loopback: no root, but the client's CPU does the server's receiving, so capacity is "
+            "unreliable."
         ),
     ] = None,
     repeats: Annotated[
@@ -150,9 +151,9 @@ def measure_machine(
     dispatchsim measure machine --quick --output my-machine
 
     The whole takes 90 minutes. Every finished run is on disk, and the same command resumes.
-    --target hardware needs gcc, make and two idle CPUs. As root, server and clients run in network
-    namespaces. --target emulated needs QEMU and the sources of Linux, but no idle CPUs; it builds a
-    kernel once (minutes).
+    --target hardware needs gcc, make and two idle CPUs. If you are root, server and clients run in
+    network namespaces. --target emulated needs QEMU and the sources of Linux, but no idle CPUs; it
+    builds a kernel once (minutes).
     """
     from ..calibration.measure.campaign import check_machine
     from ..calibration.measure.campaign_progress import campaign_bar

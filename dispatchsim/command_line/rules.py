@@ -46,14 +46,16 @@ class OfRules:
     ] = False
     kept: Annotated[
         str | None,
-        typer.Option(metavar="RELEASE", help="Compare with the stored results of Linux RELEASE."),
+        typer.Option(
+            metavar="RELEASE", help="Use the stored results of Linux RELEASE instead of this Linux."
+        ),
     ] = None
     keep: Annotated[
         bool,
         typer.Option(
             "--keep",
-            help="Store the results for --kept: in the folder of --output or, without one, beside "
-            "the catalogue of rules (only in a git checkout).",
+            help="Store the results in the --output folder, for a later --kept. Without --output: "
+            "beside the catalogue of rules, which needs a git checkout.",
         ),
     ] = False
 

@@ -180,8 +180,8 @@ def compare(
 
     dispatchsim compare poll_10k_idle --mechanisms poll,epoll_level
 
-    With --vary, print the best mechanism at each combination of values. Only then are runs kept in
-    the --store.
+    With --vary, print the best mechanism at each combination of values. Without --vary, no runs are
+    kept in the --store.
     """
     asked = with_settings(with_engine(read_scenario(scenario), engine), settings)
     note_aliases([asked.alias])

@@ -165,8 +165,8 @@ def order_text() -> str:
     return (
         f"Capacities of nginx, memcached, Redis and Transmission: median error "
         f"{unsigned(summary['median'])} at {summary['n_cases']} points.\n"
-        f"In {summary['pairs']} pairs of points, each of the same server, the measured capacities "
-        f"clearly differ; in {summary['ordered']} the forecast finds the higher one."
+        f"In {summary['pairs']} pairs of settings of one server the measured capacities clearly "
+        f"differ; in {summary['ordered']} of them the forecast finds the higher one."
     )
 
 
