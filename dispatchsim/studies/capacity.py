@@ -423,10 +423,15 @@ def capacity(
     if past is not None:
         warnings += [*told, *unlike_past(scenario)]
         if past.n_least:
+            then = (
+                f"{past.n_too_high} of these forecasts were too high by more than that, so the "
+                "lower end may be too high"
+                if past.n_too_high
+                else "the range may be wider"
+            )
             warnings.append(
                 f"{past.n_least} of the {past.allowed.n} past errors are lower limits, as the "
-                "measured or the forecast p99 did not pass the bound at the measured rates: the "
-                "range may be wider"
+                f"measured or the forecast p99 did not pass the bound at the measured rates: {then}"
             )
     elif central.found is Found.BETWEEN:
         warnings.append(

@@ -53,8 +53,9 @@ class PastErrors(NamedTuple):
         The metric in error, and its past errors.
     knee_ns:
         The bound, if the errors are of the load at which p99 exceeds it; 0: of the metric itself.
-    n_least:
-        The number of errors of which only a lower limit is known.
+    n_least, n_too_high:
+        The number of errors of which only a lower limit is known, and of those where the forecast
+        was too high.
     is_of_others:
         Whether the errors are from other machines, as this one was never validated.
     low, middle, high:
@@ -72,6 +73,7 @@ class PastErrors(NamedTuple):
     knee_ns: int = 0
     n_least: int = 0
     is_of_others: bool = False
+    n_too_high: int = 0
 
     @property
     def sentences(self) -> list[str]:
@@ -167,6 +169,7 @@ def past_errors(
         missed.knee_ns,
         missed.n_least,
         missed.is_of_others,
+        missed.n_too_high,
     )
 
 
@@ -178,6 +181,7 @@ class _Missed(NamedTuple):
     knee_ns: int = 0
     n_least: int = 0
     is_of_others: bool = False
+    n_too_high: int = 0
 
 
 def _missed(

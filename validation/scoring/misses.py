@@ -137,13 +137,15 @@ def _ranked(values: Iterable[float], level: float) -> Allowance | None:
 class KneeAllowance(NamedTuple):
     """The `Allowance` for the load at which p99 exceeds `bound_ns`, and whether of all machines.
 
-    `n_least` is the number of errors of which only a least size is known.
+    `n_least` is the number of errors of which only a least size is known; at `n_too_high` of them
+    the forecast load was too high.
     """
 
     allowed: Allowance
     bound_ns: int
     n_least: int
     is_of_others: bool
+    n_too_high: int = 0
 
 
 def knee_allowance(known: Known, bound_ns: float, level: float = LEVEL) -> KneeAllowance | None:
@@ -169,7 +171,9 @@ def knee_allowance(known: Known, bound_ns: float, level: float = LEVEL) -> KneeA
         allowed = Allowance(low, median(errors), high, len(errors))
     if allowed is None:
         return None
-    return KneeAllowance(allowed, nearest_ns, sum(knee.is_end for knee in near), is_of_others)
+    ends = [knee for knee in near if knee.is_end]
+    n_too_high = sum(knee.error < 0 for knee in ends)
+    return KneeAllowance(allowed, nearest_ns, len(ends), is_of_others, n_too_high)
 
 
 def coverage(misses: Sequence[Miss], figure: str, level: float = LEVEL) -> tuple[int, int]:

@@ -175,7 +175,7 @@ def test_what_the_scenario_states_of_its_application_was_never_missed(profile: d
     assert answer.centre == pytest.approx(found.middle * busy_s / faster_s)
     assert found.middle < answer.centre < 1.1 * found.middle
     assert answer.centre * 100e-6 < 1
-    assert "of the CPU time, not to the application's" in answer.reckoning[-1]
+    assert "of the CPU time; the rest is the application's" in answer.reckoning[-1]
 
 
 def test_below_capacity_past_errors_of_the_metric_move_its_bound(profile: ds.Profile) -> None:
@@ -264,7 +264,14 @@ def test_where_p99_breaks_past_errors_are_of_the_load_at_which_it_did(
         "past forecasts of 5 servers: the load at which p99 exceeds 1 ms was forecast 16."
     )
     assert answer.reckoning[1].endswith("; 1 of these errors may be larger")
-    assert any(w.startswith("1 of the 5 past errors are lower limits") for w in answer.warnings)
+    (least,) = (w for w in answer.warnings if w.startswith("1 of the 5 past errors are lower"))
+    assert least.endswith("the range may be wider")
+    knees[0] = KneeMiss("poll", 1_000_000, 0.9, 1.0, is_end=True)
+    promised = ds.capacity(asked, "p99 < 1 ms", misses=Known(knees=knees), **options)
+    too_high = (
+        "1 of these forecasts were too high by more than that, so the lower end may be too high"
+    )
+    assert any(w.endswith(too_high) for w in promised.warnings)
     # A server that is 1.2 times as fast is this one at less load, and in so much more time.
     less = asked.with_values(load={"rate": f"{1000 / 1.2:.0f}/s"})
     options["of"] = "idle.connections"
