@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 TRACE_LENGTH = "20 ms"
 TIMELINE_LENGTH = "2 ms"
-STEPS_LENGTH = "1 ms"
+STEPS_LENGTH = "5 ms"
 From = Annotated[
     str | None,
     typer.Option(
@@ -108,14 +108,14 @@ def timeline(
 def step(
     scenario: ScenarioName,
     *,
-    output: Annotated[Path, typer.Option(help="File for the page: .html.")],
+    output: Annotated[Path, typer.Option(help="File for the page: .html.")] = Path("steps.html"),
     begin: From = None,
     length: Annotated[str, typer.Option(help="Length of the window.")] = STEPS_LENGTH,
     changes: Changes,
 ) -> None:
     """Write a page that replays a run step by step.
 
-    dispatchsim step poll_10k_idle --output steps.html
+    dispatchsim step poll_10k_idle
     """
     if output.suffix != ".html":
         raise UserError(f"--output: must end in .html, got {output}")

@@ -46,6 +46,17 @@ def test_a_run_leaves_a_trace(tmp_path: Path) -> None:
     assert trace["otherData"]["end_ns"] == 21_000_000
 
 
+def test_without_options_a_page_shows_a_whole_round_of_the_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    said("step", "poll_10k_idle", *_SHORT)
+    page = (tmp_path / "steps.html").read_text()
+    assert "accept() takes" in page
+    assert "write() sends the reply" in page
+    assert "the rest of this check: poll() checks" in page
+
+
 def test_a_page_is_made_for_another_mechanism(tmp_path: Path) -> None:
     path = tmp_path / "steps.html"
     asked = (*_SHORT, "--mechanism", "select", "--output", str(path))
