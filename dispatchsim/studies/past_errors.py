@@ -117,8 +117,8 @@ def unlike_past(scenario: Scenario) -> list[str]:
     if scenario.load.connections is None and scenario.machine.cpus == 1:
         return []
     return [
-        "past forecasts were of new connections on one CPU; the errors of this scenario may be "
-        "larger"
+        "past forecasts were mostly of new connections, on one CPU; the errors of this scenario "
+        "may be larger"
     ]
 
 

@@ -86,8 +86,8 @@ def test_no_past_errors_are_in_the_response_times_of_a_backend(profile: ds.Profi
 def test_a_forecast_unlike_all_that_was_measured_says_so(profile: ds.Profile) -> None:
     load = {"loop": "open", "rate": "1000/s"}
     sentence = (
-        "past forecasts were of new connections on one CPU; the errors of this scenario may be "
-        "larger"
+        "past forecasts were mostly of new connections, on one CPU; the errors of this scenario "
+        "may be larger"
     )
     kept = scenario(load={**load, "connections": 50})
     told, usual = (
