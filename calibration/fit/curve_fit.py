@@ -50,6 +50,7 @@ def fit_nonnegative(
     totals: Sequence[float] | Floats,
     *,
     floor_ns: float = ERROR_FLOOR_NS,
+    relative_to: Sequence[float] | Floats | None = None,
 ) -> Solution:
     """Return the unknowns >= 0 whose product with *factors* is closest to *totals*.
 
@@ -59,13 +60,16 @@ def fit_nonnegative(
         Shapes (measurements, unknowns) and (measurements,).
     floor_ns:
         Errors count relative to the total, or to this if the total is smaller.
+    relative_to:
+        Values that errors count relative to, instead of the totals; shape (measurements,).
 
     >>> fit_nonnegative([[1, 0], [1, 10], [1, 20]], [100, 1100, 2100]).unknowns
     (100.0, 100.0)
     """
     matrix = np.asarray(factors, np.float64)
     wanted = np.asarray(totals, np.float64)
-    weights = 1 / np.maximum(np.abs(wanted), floor_ns)
+    sizes = wanted if relative_to is None else np.asarray(relative_to, np.float64)
+    weights = 1 / np.maximum(np.abs(sizes), floor_ns)
     weighted = matrix * weights[:, None]
     # Scale columns to equal length: NNLS compares gradients; counts of 10,000 would dominate.
     lengths = np.linalg.norm(weighted, axis=0)
@@ -96,10 +100,7 @@ def fit_rest(sizes: Sequence[float], rests: Sequence[float], totals: Sequence[fl
     A rest is what is left of a total when all else is known: small rests may be far off without
     harm.
     """
-    size, rest, total = map(np.array, (sizes, rests, totals))
-    slope = max(0.0, float(np.sum(size * rest / total**2) / np.sum((size / total) ** 2)))
-    residual = float(np.sqrt(np.mean(((slope * size - rest) / total) ** 2)))
-    return Solution((slope,), residual)
+    return fit_nonnegative([[size] for size in sizes], rests, relative_to=totals)
 
 
 def fit_curve(

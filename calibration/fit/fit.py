@@ -49,6 +49,7 @@ def fit_profile(
     seed: int = 1,
     simulated_ns: int = SIMULATED_NS,
     report: Report | None = None,
+    step: Report = lambda _: None,
 ) -> Profile:
     """Return the profile of a machine from its raw results.
 
@@ -69,7 +70,9 @@ def fit_profile(
     simulated_ns:
         Length of the simulated window at the fit point.
     report:
-        Called with a sentence for each step.
+        Called with a sentence for each part of the fit, and for each warning.
+    step:
+        Called with a sentence for each step of a search.
 
     Raises
     ------
@@ -108,7 +111,13 @@ def fit_profile(
     if KEPT_FIT_POINT not in rates_per_s and table.steering != "emulated":
         say(f"no accepted runs of {KEPT_FIT_POINT.label}: all other CPU time counts per request")
     return with_requests(
-        profile, rates_per_s, simulated_ns=simulated_ns, replicates=replicates, seed=seed, say=say
+        profile,
+        rates_per_s,
+        simulated_ns=simulated_ns,
+        replicates=replicates,
+        seed=seed,
+        say=say,
+        step=step,
     )
 
 

@@ -40,12 +40,6 @@ _SETTLED = 0.01
 """Change of the sum of both costs below which it counts as settled."""
 
 Report = Callable[[str], None]
-_STEP_END = "/s measured"
-
-
-def is_step(sentence: str) -> bool:
-    """Return whether *sentence* reports a step of the search, and no result or warning."""
-    return sentence.endswith(_STEP_END)
 
 
 class RequestFit(NamedTuple):
@@ -68,6 +62,7 @@ def with_requests(
     replicates: int = REPLICATES,
     seed: int = 1,
     say: Report = lambda _: None,
+    step: Report = lambda _: None,
 ) -> Profile:
     """Return *profile* with the application's costs, fitted to the throughput at fit points.
 
@@ -79,11 +74,11 @@ def with_requests(
         Throughputs of the repeats of each fit point. The first point is for all mechanisms. A later
         point with several requests a connection gives the connection's share. Others are for their
         own mechanisms.
-    simulated_ns, replicates, seed, `say`:
+    simulated_ns, replicates, seed, `say`, step:
         As in `fit_profile`.
     """
     tables = {name: dict(costs) for name, costs in profile.cost.items()}
-    how = FitSettings(simulated_ns, replicates, seed, say)
+    how = FitSettings(simulated_ns, replicates, seed, say, step)
     for number, (point, rates) in enumerate(rates_per_s.items()):
         if number == 0 or point.load.requests == 1:
             found = fit_request(profile, point, rates, how)
@@ -122,12 +117,13 @@ def _divided(
 
 
 class FitSettings(NamedTuple):
-    """Length of the simulation, resampling, and report function; see `fit_profile`."""
+    """Length of the simulation, resampling, and report functions; see `fit_profile`."""
 
     simulated_ns: int
     replicates: int
     seed: int
     say: Report
+    step: Report
 
 
 def _simulating(
@@ -143,7 +139,7 @@ def _simulating(
         application = ApplicationCosts(request_ns, connection_ns=connection_ns)
         priced = costs._replace(application=application)
         found_per_s = simulated_rate_per_s(point, priced, profile, target_per_s, how.simulated_ns)
-        how.say(f"{name}: {found_per_s:.0f}/s simulated, {target_per_s:.0f}{_STEP_END}")
+        how.step(f"{name}: {found_per_s:.0f}/s simulated, {target_per_s:.0f}/s measured")
         return found_per_s
 
     return rate_per_s

@@ -91,7 +91,7 @@ def fit_application(
     *,
     name: str,
     simulated_ns: int = SIMULATED_NS,
-    say: Report = lambda _: None,
+    step: Report = lambda _: None,
 ) -> ApplicationFit:
     """Return a profile of the server in *runs*, on the machine of *machine*.
 
@@ -105,7 +105,7 @@ def fit_application(
         The server's habits, where a run does not record them.
     name:
         The name of the new profile.
-    simulated_ns, say:
+    simulated_ns, step:
         See `fit_profile`.
 
     Raises
@@ -131,7 +131,7 @@ def fit_application(
         if point not in chosen
     ]
     bare = _without_application(machine, name)
-    found = _solved(bare, chosen, simulated_ns, say)
+    found = _solved(bare, chosen, simulated_ns, step)
     # All repeats count: their scatter does not depend on the load.
     scatter = scatter_of(rates_per_s.values())
     kinds = [
@@ -236,7 +236,7 @@ class _Found:
 
 
 def _solved(
-    bare: Profile, chosen: Mapping[Point, list[float]], simulated_ns: int, say: Report
+    bare: Profile, chosen: Mapping[Point, list[float]], simulated_ns: int, step: Report
 ) -> _Found:
     """Return the costs at which simulated times of a reply are nearest to the measured times.
 
@@ -256,7 +256,7 @@ def _solved(
             [SECOND_NS / _rate_per_s(p, bare, now, kind, simulated_ns) for p, kind in kinds.items()]
         )
         misfits = times_ns / simulated_ns_each - 1
-        say(
+        step(
             f"request_ns {costs_ns[0]:.0f}, connection_ns {costs_ns[1]:.0f}: simulated throughput "
             + ", ".join(f"{misfit:+.1%}" for misfit in misfits)
         )

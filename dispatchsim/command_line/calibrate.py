@@ -23,7 +23,7 @@ from ..scenario.errors import UserError
 from ..scenario.formats import rate_text, time_text
 from ..scenario.quantities import shown
 from ..sim.files.tables import Column, Table, rich_table
-from .door import compiling, fit_steps, notes, people
+from .door import compiling, notes, people, search_steps
 from .observed import OfRuns, habits_told, observed_runs, profile_of_runs
 from .options import grouped
 from .working import check_folder, check_measured
@@ -31,6 +31,8 @@ from .working import check_folder, check_measured
 if TYPE_CHECKING:
     from ..calibration.observed.application_fit import ApplicationFit
     from ..calibration.points.point import Point
+
+_FITTED = "fitting the costs of a request and of a connection"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,8 +110,8 @@ def _calibrate_server(paths: Sequence[Path], of_server: OfServer, output: Path |
             compile_engines(
                 [each.mechanism], machine, side=Side.of_testbed(each.loops), telling=compiling
             )
-    with fit_steps("fitting the costs of a request and of a connection") as say:
-        fit = fit_application(machine, runs, habits, name=own, say=say)
+    with search_steps(notes(), _FITTED) as step:
+        fit = fit_application(machine, runs, habits, name=own, step=step)
     first = next(iter(fit.points))
     closes = next((r.server.closes_first for r in runs if r.server.closes_first is not None), None)
     beside = Path(os.path.relpath(target, scenario.parent)) if scenario else target
@@ -231,15 +233,17 @@ def calibrate_machine(
     # Of the fit point.
     of_fit, known = Side.of_testbed(), find_profile(None)
     compile_engines(["epoll_level"], known, side=of_fit, telling=compiling)
+    console = notes()
     try:
-        with fit_steps("fitting the costs of a request and of a connection") as report:
+        with search_steps(console, _FITTED) as step:
             profile = fit_profile(
                 facts,
                 micro.rows,
                 judged_by_file(runs.rows),
                 floods.rows,
                 name=target.stem,
-                report=report,
+                report=lambda sentence: console.print(sentence, markup=False),
+                step=step,
             )
     except FitError as error:
         if not (missing := missing_commands(micro.rows)):

@@ -290,25 +290,12 @@ def progress_bar(what: str) -> Iterator[Bar]:
 
 
 @contextlib.contextmanager
-def fit_steps(what: str) -> Iterator[Callable[[str], None]]:
-    """Yield a callback for sentences of a fit: its steps show for a moment, all else is printed.
-
-    A log has no steps.
-    """
+def search_steps(console: Console, what: str) -> Iterator[Callable[[str], None]]:
+    """Yield a callback that shows a step of the search for *what*, until the next; not in a log."""
     from rich.markup import escape
 
-    from ..calibration.fit.request_fit import is_step
-
-    console = notes()
-
-    def show(sentence: str) -> None:
-        if is_step(sentence):
-            status.update(f"{what}: {escape(sentence)}")
-        else:
-            console.print(sentence, markup=False)
-
     with console.status(what) as status:
-        yield show
+        yield lambda step: status.update(f"{what}: {escape(step)}")
 
 
 def known_errors() -> tuple[type[Exception], ...]:

@@ -102,7 +102,7 @@ class InterruptCosts(NamedTuple):
     hypervisor waits before it gives the CPU to others.
     syn_cold_ns is the extra time of a SYN that finds the CPU idle, if threads have run there since
     the last one: their code has displaced that of handshakes. On a busy CPU application costs that
-    are fitted at saturation include it.
+    are fitted at saturation presumably include it.
     way is the latency of an interrupt, while the CPU runs on and further packets arrive, as a
     quantile function of thousandths: it varies with hypervisors and caches.
     """

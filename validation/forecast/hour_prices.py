@@ -69,13 +69,14 @@ def hour_prices(runs: Sequence[RunRecord], calibrated: Mapping[str, float]) -> H
     """
     ratios: dict[str, list[float]] = {"calls": [], "scan": [], "interrupt": []}
     exits: list[float] = []
+    then_ns = _idle_exit_ns(calibrated)
     for run in runs:
         beside = prices_beside(run)
         for name, found in ratios.items():
             if name not in beside or not calibrated.get(name):
                 return None
             found.append(beside[name] / calibrated[name])
-        then_ns, now_ns = _idle_exit_ns(calibrated), _idle_exit_ns(beside)
+        now_ns = _idle_exit_ns(beside)
         exits += [now_ns / then_ns] if then_ns > 0 and not math.isnan(now_ns) else []
     if not runs:
         return None

@@ -220,11 +220,13 @@ def _stated(path: Path, measured: Sequence[MeasuredPoint]) -> StatedForecasts | 
 def show_hardware(section: HardwareSection) -> Shown:
     """Return the parts of *section* that a report shows."""
     wanted = target_table(section.targets)
+    every, kept_up = (
+        (knee_errors(knees(scores)), regime_errors(scores))
+        for scores in (section.scores, section.kept_up)
+    )
     asked = asked_tables(
-        *(
-            (knee_errors(knees(scores)), regime_errors(scores))
-            for scores in (section.scores, section.kept_up)
-        ),
+        every,
+        kept_up,
         differ=len(section.kept_up) < len(section.scores),
         knows_lateness=section.knows_lateness,
     )
@@ -245,7 +247,7 @@ def show_hardware(section: HardwareSection) -> Shown:
         title=f"On hardware: {section.name}",
         heading=heading_of(f"on hardware: {section.name}", section.provenance),
         text=_TEXT,
-        summary=summary_of(section),
+        summary=summary_of(every, section.targets),
         name=section.name,
         first=[*asked, wanted],
         tables=tables,
@@ -271,16 +273,17 @@ _SUMMARISED = {
 }
 
 
-def summary_of(section: HardwareSection) -> str:
-    """Return the median errors of *section* in a sentence or two; empty without any."""
-    by_cell = {(row.figure, row.regime): row for row in regime_errors(section.scores)}
+def summary_of(every: Asked, targets: Sequence[Target]) -> str:
+    """Return the median errors of *every* point in a sentence or two; empty without any."""
+    at_knees, in_regimes = every
+    by_cell = {(row.figure, row.regime): row for row in in_regimes}
     rows: list[tuple[str, ErrorSummary]] = [
         (name, by_cell[cell]) for name, cell in _SUMMARISED.items() if cell in by_cell
     ]
     bound = time_text(PUBLISHED_BOUND_NS, trim=True)
     rows += [
         (f"load at which p99 exceeds {bound}", row)
-        for row in knee_errors(knees(section.scores))
+        for row in at_knees
         if row.bound_ns == PUBLISHED_BOUND_NS
     ]
     errors = ", ".join(f"{name} {unsigned(row.median)}" for name, row in rows)
@@ -288,7 +291,7 @@ def summary_of(section: HardwareSection) -> str:
     sentences += [
         f"CPU busy is within {100 * target.limit:.0f} percentage points at {target.n_within} of "
         f"{target.n_points[OURS]} points."
-        for target in section.targets
+        for target in targets
         if target.name == "CPU busy" and target.n_points[OURS]
     ]
     return " ".join(sentences)

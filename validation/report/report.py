@@ -114,8 +114,8 @@ def validate(
         If a machine has no runs, or some of them are emulated and some are not.
     """
     emulated = [is_emulated(machine) for machine in machines]
-    shipped = any(machine.name in shipped_profiles() for machine in machines)
-    effects = read_effects() if shipped else ()
+    any_shipped = not shipped_profiles().keys().isdisjoint(machine.name for machine in machines)
+    effects = read_effects() if any_shipped else ()
     output_dir.mkdir(parents=True, exist_ok=True)
     kept = KeptRuns(output_dir / KEPT_RUNS)
     report = Report([], [], effects, output_dir / "report.html", output_dir / "scores.json", [])

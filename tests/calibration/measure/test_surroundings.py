@@ -11,11 +11,7 @@ from tests.validation.forecast.test_hour_prices import micro
 
 from dispatchsim.calibration.measure import calm, surroundings
 from dispatchsim.calibration.measure.calm import CalmCore
-from dispatchsim.calibration.measure.surroundings import (
-    FRESH_S,
-    REFERENCE,
-    Surroundings,
-)
+from dispatchsim.calibration.measure.surroundings import FRESH_S, REFERENCE, Surroundings
 from dispatchsim.calibration.records.measured_runs import MicroResult, RunRecord
 from dispatchsim.calibration.testbed.c_build import Programs
 from dispatchsim.calibration.testbed.testbed import Testbed

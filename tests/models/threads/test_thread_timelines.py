@@ -282,16 +282,18 @@ def test_nice_decides_who_is_next_and_not_how_long_a_turn_is() -> None:
     assert turns_of(server, 360_000, 0)[:2] == [(0, 4_000), (352_000, 356_000)]
 
 
+PREEMPTED = on_server(
+    slice_ns=40_000,
+    busy_processes=1,
+    wake_preemption=True,
+    granularity_ns=1_000,
+    credit_ns=3_000,
+)
+
+
 def test_who_wakes_up_preempts_one_that_has_had_more() -> None:
-    server = on_server(
-        slice_ns=40_000,
-        busy_processes=1,
-        wake_preemption=True,
-        granularity_ns=1_000,
-        credit_ns=3_000,
-    )
     costs = toy_costs("epoll_level", refill=curve({0: 0, 100: 1_000}))
-    steps, outcome = timelines(ONE, server, costs=costs)
+    steps, outcome = timelines(ONE, PREEMPTED, costs=costs)
     # Called at 10000, when the interrupt ends: the busy process has had 9890 and is cut there.
     assert steps[3][0] == (110, 10_430, "OTHER")
     assert steps[0][2] == (10_430, 10_930, "WAKE")
@@ -302,14 +304,7 @@ def test_who_wakes_up_preempts_one_that_has_had_more() -> None:
 
 
 def test_a_preempted_thread_comes_back_to_a_cpu_that_was_not_idle() -> None:
-    server = on_server(
-        slice_ns=40_000,
-        busy_processes=1,
-        wake_preemption=True,
-        granularity_ns=1_000,
-        credit_ns=3_000,
-    )
-    steps, _ = timelines(ONE, server, costs=toy_costs("epoll_level", handover_ns=340))
+    steps, _ = timelines(ONE, PREEMPTED, costs=toy_costs("epoll_level", handover_ns=340))
     # Neither waking up nor coming back leaves idleness: 300 of the 340 are saved each time, besides
     # the 40 that falling asleep takes.
     assert steps[0][2] == (10_430, 10_630, "WAKE")
