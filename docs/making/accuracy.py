@@ -18,10 +18,17 @@ from dispatchsim.sim.files.tables import Column, Table, markdown
 from dispatchsim.sim.files.whole_files import write_whole
 from dispatchsim.validation.noise_free.promises import NAMES
 from dispatchsim.validation.report.hardware_section import Asked, asked_tables
-from dispatchsim.validation.report.point_tables import FIGURE_NAMES
+from dispatchsim.validation.report.point_tables import FIGURE_NAMES, REGIME_NAMES
 from dispatchsim.validation.report.reported import REPORTED
 from dispatchsim.validation.scoring.knee import KneeErrors
-from dispatchsim.validation.scoring.regimes import RegimeErrors
+from dispatchsim.validation.scoring.regimes import (
+    CAPACITY,
+    CLOSED,
+    CPU,
+    NEAR,
+    QUIET,
+    RegimeErrors,
+)
 from dispatchsim.validation.scoring.targets import OURS
 from dispatchsim.validation.scoring.value_verdicts import ErrorSummary, signed, unsigned
 
@@ -93,14 +100,20 @@ def asked(section: Section) -> Asked:
 BEGIN, END = "<!-- errors: python -m docs.making.accuracy -->", "<!-- end of errors -->"
 """Around the table in the README."""
 _KNEE = "load at which p99 exceeds {}"
-_UP_TO_80 = "no queue: up to 80% of capacity"
+
+
+def _row(figure: str, regime: str) -> tuple[str, str]:
+    """Return the words of a metric and of a regime in the table of all machines."""
+    return FIGURE_NAMES[figure], REGIME_NAMES[regime]
+
+
 TRUST = {
     _KNEE.format("20 ms"): (_KNEE.format("20 ms"), ""),
-    "throughput of a saturated server": (FIGURE_NAMES["throughput_per_s"], "closed loops"),
-    "CPU busy, up to 80% of capacity": (FIGURE_NAMES["cpu_busy"], _UP_TO_80),
-    "p50, up to 80% of capacity": (FIGURE_NAMES["p50_ns"], _UP_TO_80),
-    "p99, up to 80% of capacity": (FIGURE_NAMES["p99_ns"], _UP_TO_80),
-    "p99, 80% to 100% of capacity": (FIGURE_NAMES["p99_ns"], "queue: up to the capacity"),
+    "throughput of a saturated server": _row(CAPACITY, CLOSED),
+    "CPU busy, up to 80% of capacity": _row(CPU, QUIET),
+    "p50, up to 80% of capacity": _row("p50_ns", QUIET),
+    "p99, up to 80% of capacity": _row("p99_ns", QUIET),
+    "p99, 80% to 100% of capacity": _row("p99_ns", NEAR),
 }
 """The rows of the table in the README: their names, metrics and regimes."""
 TRUSTED = (
@@ -129,7 +142,7 @@ def errors_table() -> Table:
 
     columns: list[Column[tuple[str, str]]] = [
         Column("error of", lambda row: row[0], words=True),
-        Column("regime", lambda row: row[1], words=True),
+        Column("load", lambda row: row[1], words=True),
         *map(of, sections),
     ]
     return Table.of("", rows, columns)
@@ -140,7 +153,7 @@ def errors_of(section: Section) -> dict[tuple[str, str], ErrorSummary]:
     knee, regimes = asked(section)
     return {
         **{(_KNEE.format(ms(e.bound_ns)), ""): e for e in knee},
-        **{(FIGURE_NAMES[e.figure], e.regime): e for e in regimes},
+        **{_row(e.figure, e.regime): e for e in regimes},
     }
 
 

@@ -36,7 +36,7 @@ from ..points.measured_points import MeasuredPoint, accepted_held_out, group
 from ..scoring.regimes import RegimeErrors, regime_errors
 from ..scoring.scoring import score
 from ..scoring.value_verdicts import signed
-from .point_tables import FIGURE_NAMES
+from .point_tables import FIGURE_NAMES, REGIME_NAMES
 
 Tables = dict[str, dict[str, Cost]]
 
@@ -122,7 +122,7 @@ def _hardware_lines(
     measured = group(runs)[:: max(1, every)]
     fit_runs = read_rows(folder / "fit.jsonl", RunRecord).rows
     whole = _machine_errors(profile, measured)
-    yield f"{'effect':24} {'figure':22} {'regime':32} {'points':>6} {'without':>8} {'with':>8}"
+    yield f"{'effect':24} {'error of':32} {'load':32} {'points':>6} {'without':>8} {'with':>8}"
     for effect in effects:
         less = _machine_errors(without(profile, effect, fit_runs), measured)
         for key, error in whole.items():
@@ -130,7 +130,7 @@ def _hardware_lines(
                 continue
             figure, regime = key
             cells = f"{error.n:6} {signed(less[key].signed):>8} {signed(error.signed):>8}"
-            yield f"{effect:24} {FIGURE_NAMES[figure]:22} {regime:32} {cells}"
+            yield f"{effect:24} {FIGURE_NAMES[figure]:32} {REGIME_NAMES[regime]:32} {cells}"
 
 
 def _machine_errors(

@@ -16,8 +16,19 @@ from ...scenario.formats import time_text
 from ...sim.files.tables import DASH, Column, Row, Table
 from ..points.measured_points import GeneratorFigures, MeasuredPoint
 from ..scoring.knee import KneeErrors
-from ..scoring.regimes import CAPACITY, CPU, INTERRUPTS, RegimeErrors, value_of
-from ..scoring.scoring import PointScore, verdicts_agree
+from ..scoring.regimes import (
+    CAPACITY,
+    CLOSED,
+    CPU,
+    EVENTS,
+    INTERRUPTS,
+    NEAR,
+    PAST,
+    QUIET,
+    RegimeErrors,
+    value_of,
+)
+from ..scoring.scoring import LOAD_SHARE_MAX, PointScore, verdicts_agree
 from ..scoring.targets import ASPECTS, OURS, Capacity, RankedPair, Target, verdict_of
 from ..scoring.value_verdicts import ONE_RUN, WITHIN, ErrorSummary, signed, unsigned
 from .page import interval, microseconds, number, percent, points, scatter, tenths, yes_no
@@ -393,7 +404,7 @@ BY_SHARE = " (by the offered share; lateness at p99 was not recorded)"
 def knee_table(errors: Sequence[KneeErrors]) -> Table:
     """Return the errors of the load at which p99 exceeds a bound."""
     columns: list[Column[KneeErrors]] = [
-        Column("p99 exceeds", lambda e: time_text(e.bound_ns, trim=True), words=True),
+        Column("bound", lambda e: time_text(e.bound_ns, trim=True), words=True),
         Column(
             "servers",
             lambda e: e.n,
@@ -409,38 +420,55 @@ def knee_table(errors: Sequence[KneeErrors]) -> Table:
         Column("only forecast", lambda e: e.only_forecast),
     ]
     note = (
-        "The load at which p99 exceeds a bound, in open loops with three or more rates. Error: "
-        "forecast load over measured load, minus 1; + promises too much. "
+        "In open loops with three or more rates. Error: forecast load over measured load, "
+        "minus 1; + promises too much. "
         f"{_NOISE} If the noise ends beyond the measured rates, it is unknown whether a forecast "
         "on that side is within it."
         if errors
         else "No server was measured in open loops at three or more rates, or none reaches a "
         "bound, so no knee is known."
     )
-    return Table.of("The knee", errors, columns, note)
+    return Table.of("Load at which p99 exceeds a bound", errors, columns, note)
 
 
 FIGURE_NAMES = {
-    CAPACITY: "capacity",
-    CPU: "CPU busy",
+    "p50_ns": "median response time (p50), µs",
+    "p99_ns": "p99 response time, µs",
+    "p999_ns": "p99.9 response time, µs",
+    CAPACITY: "capacity, replies/s",
+    CPU: "CPU busy, % of time",
     INTERRUPTS: "interrupts per request",
-    "p50_ns": "p50",
-    "p99_ns": "p99",
-    "p999_ns": "p99.9",
+    EVENTS: "events per wait",
 }
+"""The name of each metric, with its unit: a row of a table."""
+FIGURE_MEANINGS = (
+    "p99: 99% of replies are faster. Capacity: where the server limits the rate. CPU: that of the "
+    "server, with interrupts. Events per wait: ready connections that a call such as epoll_wait "
+    "returns."
+)
+REGIME_NAMES = {
+    QUIET: f"open loop, up to {LOAD_SHARE_MAX:.0%} of capacity",
+    NEAR: f"open loop, {LOAD_SHARE_MAX:.0%} to 100%",
+    PAST: "open loop, above capacity",
+    CLOSED: "closed loop",
+}
+"""The name of each regime of load: a row or a column of a table."""
 
 
 def regime_table(errors: Sequence[RegimeErrors]) -> Table:
     """Return the errors of all metrics before, near and past the knee."""
     columns: list[Column[RegimeErrors]] = [
-        Column("metric", lambda e: FIGURE_NAMES[e.figure], words=True),
-        Column("regime", lambda e: e.regime, words=True),
+        Column("error of", lambda e: FIGURE_NAMES[e.figure], words=True),
+        Column("load", lambda e: REGIME_NAMES[e.regime], words=True),
         Column("points", lambda e: e.n),
         *_ERRORS,
         *([_NO_REPLY] if any(e.n_no_reply for e in errors) else []),
     ]
-    note = f"Relative errors at held-out points, of open loops unless noted otherwise. {_NOISE}"
-    return Table.of("Errors by regime", errors, columns, note)
+    note = (
+        "Relative errors at points that no fit has seen; + means that the forecast is too high. "
+        f"{FIGURE_MEANINGS} {_NOISE}"
+    )
+    return Table.of("Errors by metric and load", errors, columns, note)
 
 
 Beside = Sequence[tuple[RegimeErrors, RegimeErrors]]
@@ -491,8 +519,8 @@ def _beside_table(title: str, errors: Beside, names: tuple[str, str], note: str)
         ]
 
     columns: list[Column[tuple[RegimeErrors, RegimeErrors]]] = [
-        Column("metric", lambda pair: FIGURE_NAMES[pair[0].figure], words=True),
-        Column("regime", lambda pair: pair[0].regime, words=True),
+        Column("error of", lambda pair: FIGURE_NAMES[pair[0].figure], words=True),
+        Column("load", lambda pair: REGIME_NAMES[pair[0].regime], words=True),
         Column("points", lambda pair: pair[0].n),
         *columns_of(0, names[0]),
         *columns_of(1, names[1]),

@@ -19,20 +19,23 @@ from .value_verdicts import ErrorSummary, Judged, judge, middle_error
 _QUIET_MOST = LOAD_SHARE_MAX * LOAD_TOLERANCE
 QUIET = f"no queue: up to {LOAD_SHARE_MAX:.0%} of capacity"
 """The regime of low loads."""
+NEAR, PAST = "queue: up to the capacity", "past the capacity"
 REGIMES: dict[str, Callable[[float], bool]] = {
     QUIET: lambda share: share <= _QUIET_MOST,
-    "queue: up to the capacity": lambda share: _QUIET_MOST < share <= 1,
-    "past the capacity": lambda share: share > 1,
+    NEAR: lambda share: _QUIET_MOST < share <= 1,
+    PAST: lambda share: share > 1,
 }
 """The regimes of open loops, by offered load over measured capacity."""
 CLOSED = "closed loops"
 RESPONSE_TIMES = ("p50_ns", "p99_ns", "p999_ns")
 CAPACITY, CPU = "throughput_per_s", "cpu_busy"
-INTERRUPTS = "interrupts_per_request"
+INTERRUPTS, EVENTS = "interrupts_per_request", "events_per_wait"
 FULL = 0.99
 """Busy share of the CPU from which on a server has no idle time left."""
-SCORED = (CAPACITY, CPU, INTERRUPTS, *RESPONSE_TIMES)
+SCORED = (CAPACITY, CPU, INTERRUPTS, EVENTS, *RESPONSE_TIMES)
 """The fields of `Figures` with a verdict at each point."""
+_IN_CLOSED_LOOPS = (CAPACITY, INTERRUPTS, EVENTS)
+"""The metrics that closed loops have, too."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,10 +47,10 @@ class RegimeErrors(ErrorSummary):
 
 
 def regime_errors(scores: Iterable[PointScore]) -> list[RegimeErrors]:
-    """Return the errors of response times, capacity, CPU and interrupts in each regime with points.
+    """Return the errors of each metric of `SCORED` in each regime with points.
 
-    Throughput counts where the server, not the load, limits it. Closed loops have a capacity and
-    interrupts but no scored response times, as each user waits for its reply.
+    Throughput counts where the server, not the load, limits it. Closed loops have a capacity,
+    interrupts and events but no scored response times, as each user waits for its reply.
     """
     rows = []
     for figure, regime, own in _cells(scores):
@@ -60,8 +63,8 @@ def regime_errors(scores: Iterable[PointScore]) -> list[RegimeErrors]:
 def _cells(scores: Iterable[PointScore]) -> Iterator[tuple[str, str, list[PointScore]]]:
     """Yield each metric and regime with the held-out points of the regime."""
     held_out = [score for score in scores if score.role != "fit"]
-    for figure in (*RESPONSE_TIMES, CAPACITY, CPU, INTERRUPTS):
-        for regime in (*REGIMES, *[CLOSED] * (figure in (CAPACITY, INTERRUPTS))):
+    for figure in (*RESPONSE_TIMES, CAPACITY, CPU, INTERRUPTS, EVENTS):
+        for regime in (*REGIMES, *[CLOSED] * (figure in _IN_CLOSED_LOOPS)):
             yield figure, regime, [score for score in held_out if regime_of(score) == regime]
 
 

@@ -247,7 +247,7 @@ def test_forecasts_that_were_made_before_are_scored_beside_those_of_today(
     (section,) = json.loads(again.scores_path.read_text())["hardware"]
     assert section["stated"]["date"] == "2026-01-01T00:00:00"
     assert section["stated"]["regimes"] == section["regimes"] != []
-    title = "Errors by regime, forecast on 2026-01-01, before the measurement"
+    title = "Errors by metric and load, forecast on 2026-01-01, before the measurement"
     assert title in again.html_path.read_text()
     assert json.loads(report.scores_path.read_text())["hardware"][0]["stated"] is None
 
@@ -277,6 +277,9 @@ def test_titles_of_fewer_points_say_whether_lateness_was_recorded(
     ]
     fewer = f", without points whose load generator was the limit{end}"
     assert titles == [
-        "The knee", "Errors by regime", f"The knee{fewer}", f"Errors by regime{fewer}",
-    ]  # fmt: skip
+        "Load at which p99 exceeds a bound",
+        "Errors by metric and load",
+        f"Load at which p99 exceeds a bound{fewer}",
+        f"Errors by metric and load{fewer}",
+    ]
     assert "lateness at p99 was not recorded" in BY_SHARE

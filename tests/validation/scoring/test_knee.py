@@ -258,8 +258,9 @@ def test_noise_is_counted_over_points_that_were_repeated() -> None:
         *curve((1, 1, 1), (1.01, 1.1, 1.1), noise=0.05, mechanism="poll"),
     ]
     cells = {row[:2]: row[6:] for row in regime_table(regime_errors(scores)).rows}
-    assert cells["p99", "no queue: up to 80% of capacity"] == ("1/2", "4/4", "0")
-    assert cells["p99", "past the capacity"] == ("0/1", "1/2", "1")
+    p99 = "p99 response time, µs"
+    assert cells[p99, "open loop, up to 80% of capacity"] == ("1/2", "4/4", "0")
+    assert cells[p99, "open loop, above capacity"] == ("0/1", "1/2", "1")
     one_run = regime_table(regime_errors(scores[:3])).rows
     assert {row[6] for row in one_run} == {"one run"}
 
@@ -290,7 +291,7 @@ def test_tables_say_factors_where_an_error_is_beyond_two() -> None:
     (past,) = [
         row
         for row in regime_table(regime_errors(scores)).rows
-        if row[:2] == ("p99", "past the capacity")
+        if row[:2] == ("p99 response time, µs", "open loop, above capacity")
     ]
     assert past[3:6] == ("x3", "x3", "x3")
     quiet = regime_table(regime_errors(curve((1, 10, 100), (0.2, 2, 300)))).rows[0]
@@ -298,3 +299,26 @@ def test_tables_say_factors_where_an_error_is_beyond_two() -> None:
     assert [row[:2] for row in knee_table(knee_errors(knees(scores))).rows] == [
         ("1 ms", "1"), ("5 ms", "1"), ("20 ms", "1"), ("50 ms", "1"),
     ]  # fmt: skip
+
+
+def test_events_per_wait_are_a_row_in_open_and_in_closed_loops() -> None:
+    quiet, _, closed = curve((1, 1, 1), (1, 1, 1))
+
+    def returning(score: PointScore, measured: float, forecast: float, **more: Any) -> PointScore:
+        of_measured = score.measured.median._replace(events_per_wait=measured)
+        central = score.forecast.central._replace(events_per_wait=forecast)
+        return replace(
+            score,
+            measured=replace(score.measured, median=of_measured, **more),
+            forecast=replace(score.forecast, central=central),
+        )
+
+    point = point_at(mechanism="epoll_level", users=8)
+    rows = regime_errors([returning(quiet, 2, 3), returning(closed, 8, 6, point=point)])
+    events = {row.regime: row.signed for row in rows if row.figure == "events_per_wait"}
+    assert events == {"no queue: up to 80% of capacity": 0.5, "closed loops": -0.25}
+    shown = [row[:2] for row in regime_table(rows).rows if row[0] == "events per wait"]
+    assert shown == [
+        ("events per wait", "open loop, up to 80% of capacity"),
+        ("events per wait", "closed loop"),
+    ]
