@@ -4,6 +4,7 @@
       what I expect               what happens     both, and the factor between them
 
 A student who has committed to a number is surprised by another one, and remembers the reason.
+Notebooks hold None in place of the number: they run, but show no measured value beside it.
 Nothing here judges: a wrong prediction shows which idea of the machine needs to be replaced.
 
 Source: Crouch, Fagen, Callan and Mazur 2004, "Classroom demonstrations: Learning tools or
@@ -28,21 +29,27 @@ from ..scenario.formats import number_text
 
 _NEAR = 1.25
 """The factor within which a guess from first principles counts as close."""
+_FIRST = "Write your prediction first: replace None by a number."
 
 
 @dataclass(frozen=True)
 class Beside:
-    """A prediction and the measured value, in the same unit."""
+    """A prediction and the measured value, in the same unit.
+
+    Without a prediction the measured value is not shown.
+    """
 
     question: str
-    predicted: float
+    predicted: float | None
     measured: float
     unit: str
     source: str = "the run"
 
     @property
     def factor(self) -> float:
-        """The larger of the two over the smaller; infinite if only one is 0."""
+        """The larger of the two over the smaller; infinite if only one is 0, NaN without one."""
+        if self.predicted is None:
+            return math.nan
         low, high = sorted((abs(self.predicted), abs(self.measured)))
         if low == high:
             return 1.0
@@ -52,6 +59,8 @@ class Beside:
     @property
     def remark(self) -> str:
         """A remark on the difference."""
+        if self.predicted is None:
+            return _FIRST
         if math.isnan(self.measured):
             return "The run has no such value, as it has no reply."
         if self.factor <= _NEAR:
@@ -63,6 +72,8 @@ class Beside:
         return f"{given} {way}, by a factor of {number(self.factor)}. What did you leave out?"
 
     def _repr_html_(self) -> str:
+        if self.predicted is None:
+            return _paragraph(self.question, self.remark)
         both = [("your prediction", self.predicted), (self.source, self.measured)]
         rows = [(name, number(value, self.unit)) for name, value in both]
         cells = "".join(
@@ -74,6 +85,8 @@ class Beside:
 
     def __repr__(self) -> str:
         """Return both in one line."""
+        if self.predicted is None:
+            return self.remark
         predicted, measured = (number(v, self.unit) for v in (self.predicted, self.measured))
         both = f"predicted {predicted}, {self.source} {measured}"
         return f"{both}: {self.remark}"
@@ -81,10 +94,10 @@ class Beside:
 
 @dataclass(frozen=True)
 class Prediction:
-    """The student's answer before the experiment."""
+    """The student's answer before the experiment; None until it is written."""
 
     question: str
-    value: float
+    value: float | None
     unit: str
 
     def beside(self, measured: float, *, source: str = "the run") -> Beside:
@@ -92,11 +105,15 @@ class Prediction:
         return Beside(self.question, self.value, float(measured), self.unit, source)
 
     def _repr_html_(self) -> str:
-        said = html.escape(number(self.value, self.unit))
-        return f"<p>{html.escape(self.question)}<br><strong>{said}</strong></p>"
+        said = _FIRST if self.value is None else number(self.value, self.unit)
+        return _paragraph(self.question, said)
 
 
-def predict(question: str, value: float, *, unit: str = "") -> Prediction:
+def _paragraph(question: str, said: str) -> str:
+    return f"<p>{html.escape(question)}<br><strong>{html.escape(said)}</strong></p>"
+
+
+def predict(question: str, value: float | None, *, unit: str = "") -> Prediction:
     """Record a prediction.
 
     Parameters
@@ -104,18 +121,20 @@ def predict(question: str, value: float, *, unit: str = "") -> Prediction:
     question:
         The quantity to predict.
     value:
-        The answer, a number; notebooks hold one for the student to replace.
+        The answer, a number; notebooks hold None for the student to replace.
     unit:
         Unit of the answer.
 
     Raises
     ------
     UserError
-        If the answer is no finite number.
+        If the answer is neither None nor a finite number.
 
     >>> predict("how many times longer?", 2.0, unit="times").beside(40.0).factor
     20.0
     """
+    if value is None:
+        return Prediction(question, None, unit)
     # A notebook may pass anything.
     is_bool = isinstance(value, bool)
     if is_bool or not isinstance(value, int | float) or not math.isfinite(value):

@@ -83,6 +83,17 @@ def test_who_says_otherwise_is_named() -> None:
     assert beside.remark.startswith("The formula gives more, by a factor of 7.5.")
 
 
+def test_no_measured_value_is_shown_before_the_prediction_is_written() -> None:
+    prediction = course.predict("How many <times>?", None, unit="times")
+    first = "Write your prediction first: replace None by a number."
+    expected = f"<p>How many &lt;times&gt;?<br><strong>{first}</strong></p>"
+    assert prediction._repr_html_() == expected
+    beside = prediction.beside(41.23)
+    assert beside._repr_html_() == expected
+    assert repr(beside) == first
+    assert np.isnan(beside.factor)
+
+
 def test_a_run_without_the_figure_says_so() -> None:
     assert "no such value" in course.predict("?", 1).beside(float("nan")).remark
 

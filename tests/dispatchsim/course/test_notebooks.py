@@ -71,6 +71,15 @@ class TestLesson:
         assert n_predicted >= 2
         assert sum(each.count(".beside(") for each in sources) == n_predicted
 
+    def test_the_student_writes_each_prediction(self, path: Path) -> None:
+        calls = [
+            node
+            for cell in code(path)
+            for node in ast.walk(ast.parse(source(cell)))
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "course.predict"
+        ]
+        assert [ast.unparse(call.args[1]) for call in calls] == ["None"] * len(calls)
+
     def test_it_has_exercises_with_answers_folded_away(self, path: Path) -> None:
         ids = [cell["id"] for cell in cells(path)]
         answered = [each for each in ids if re.fullmatch(r"exercise-\d+-answer", each)]
