@@ -41,7 +41,8 @@ demo: $(STAMP) ## compare three forecasts with measured runs, one of them wrong
 course: $(STAMP) ## open the ten lessons of the course in Jupyter
 	@echo "installing Jupyter into $(VENV) (once, about a minute)"
 	@$(RUN) pip install --quiet --disable-pip-version-check --editable '.[course]'
-	$(VENV)/bin/jupyter notebook $(if $(filter 0,$(shell id -u)),--allow-root) notebooks/01_event_loop.ipynb
+	$(VENV)/bin/jupyter notebook $(if $(filter 0,$(shell id -u)),--allow-root) \
+	    --JupyterNotebookApp.default_url=/notebooks/notebooks/01_event_loop.ipynb
 
 explore: $(STAMP) ## open the page with sliders for load, connections and idle clients
 	$(VENV)/bin/dispatchsim explore
