@@ -40,8 +40,17 @@ _ARRIVES = {
     Occurrence.BACKEND_REPLY: "a reply of the backend arrives: its connection becomes ready",
     Occurrence.DELIVERY: "the device delivers packets that arrived together",
 }
-_WHOLE_SET_UP = 3
-"""Packets of a client without network delay, handled together: SYN, ACK, request."""
+_PARTS = (
+    "The SYN opens a connection.",
+    "The ACK completes the handshake: the connection can be accepted.",
+    "The request can be read.",
+)
+_TOGETHER: dict[tuple[int, int], tuple[str, ...]] = {
+    (Occurrence.SYN, 3): _PARTS,
+    (Occurrence.SYN, 2): _PARTS[:2],
+    (Occurrence.ACK, 2): _PARTS[1:],
+}
+"""First packet and number of packets handled together, and a sentence for each packet."""
 _TO_BACKEND: dict[int, str] = {
     Activity.READ: "read() takes a reply of the backend",
     Activity.WRITE: "write() sends a request on to the backend",
@@ -105,8 +114,9 @@ def wait_sentence(span: Span, wait_call: str, *, has_found: bool) -> str:
 
 
 def _interrupt(span: Span, who: Callable[[int], str]) -> str:
-    if span.kind == Occurrence.SYN and span.found == _WHOLE_SET_UP:
-        return f"interrupt: {who(span.connection)} connects and sends its request: 3 packets"
+    parts = _TOGETHER.get((span.kind, span.found))
+    if parts:
+        return " ".join([f"interrupt: {span.found} packets of {who(span.connection)}.", *parts])
     kind = _ARRIVES.get(Occurrence(span.kind)) if span.kind != NONE else None
     text = (kind or "the kernel handles a packet").format(who=who(span.connection))
     return f"interrupt: {text}"

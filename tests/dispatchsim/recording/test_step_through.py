@@ -68,6 +68,32 @@ def test_calls_on_a_connection_to_the_backend_are_called_that() -> None:
     assert said[at + 1].startswith("write() sends the reply to client")
 
 
+def test_packets_that_are_handled_together_have_a_sentence_each() -> None:
+    near, distant = (
+        ds.Scenario.of(
+            server={"mechanism": "epoll"},
+            machine={"profile": "epyc-family25-2cpu-linux-6.18"},
+            load={"loop": "open", "rate": "6000/s"},
+            network={"delay": delay},
+            run={"duration": "100 ms", "warm_up": "20 ms"},
+        )
+        for delay in ("0 ms", "1 ms")
+    )
+    syn, ack = "The SYN opens a connection.", "The ACK completes the handshake"
+    request = "the connection can be accepted. The request can be read."
+    for scenario, n, expected in (
+        (near, 3, f"{syn} {ack}: {request}"),
+        (distant, 2, f"{ack}: {request}"),
+    ):
+        frames = step_through(ds.record(scenario, length="1 ms")).content["frames"]
+        said = {
+            re.sub(r"client \d+", "client", frame["text"])
+            for frame in frames
+            if frame["packets"] == n and "client" in frame["text"]
+        }
+        assert said == {f"interrupt: {n} packets of client. {expected}"}
+
+
 def test_a_ready_list_is_returned_without_a_look() -> None:
     said = texts(step_through(recorded("epoll_level")))
     assert not any("checks" in text for text in said)
