@@ -3,12 +3,14 @@
     at which load does p99 exceed 5 ms?  ─┬─ runs measured on the machine ─┬─► three rows, one
                                           └─ the same runs simulated ──────┘   picture, one sentence
 
-The sentence names the worst forecast, which is wrong on the shipped runs. `dispatchsim validate
-machine` compares all points, with intervals.
+The sentence names the worst forecast, which is wrong on the shipped runs. The next one gives the
+reason if the load has little effect on p99. `dispatchsim validate machine` compares all points,
+with intervals.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
@@ -18,11 +20,12 @@ from typing import Any
 from rich.console import Console
 
 from .. import calibration
+from ..calibration.points.point import point_at
 from ..calibration.profiles.choosing import example_profile
 from ..calibration.profiles.cost_profile import Profile
 from ..calibration.running.compiling import Side, compile_engines
 from ..scenario.errors import UserError
-from ..scenario.formats import rate_text, time_text
+from ..scenario.formats import number_text, rate_text, time_text
 from ..sim.engine.workers import workers_for
 from ..sim.files.tables import Column, Table, rich_table
 from ..sim.files.whole_files import write_whole
@@ -70,6 +73,8 @@ def demonstrate(output: Path, console: Console, *, workers: int) -> None:
     )
     console.print(rich_table(knee_table(found)))
     console.print(sentence_of(found), style="bold", markup=False)
+    if reason := reason_of(worst_of(found), scores):
+        console.print(reason, markup=False)
     output.mkdir(parents=True, exist_ok=True)
     path = output / "demo.png"
     write_whole(path, to_png(picture(scores)))
@@ -90,14 +95,46 @@ def knee_table(found: Sequence[Knee]) -> Table:
 
 def sentence_of(found: Sequence[Knee]) -> str:
     """Return how many forecasts are right, and which one is the worst."""
-    errors = [abs(knee.least_shift or 0.0) for knee in found]
-    worst = found[errors.index(max(errors))]
-    n_right = sum(error <= WITHIN for error in errors)
+    worst = worst_of(found)
+    n_right = sum(_size(knee) <= WITHIN for knee in found)
     measured, forecast = map(rate_text, worst.loads_per_s)
-    judged = "is wrong" if max(errors) > WITHIN else "is the worst"
+    judged = "is wrong" if _size(worst) > WITHIN else "is the worst"
     return (
         f"{n_right} of {len(found)} forecasts are within {WITHIN:.0%}; the forecast for "
         f"{_server_text(worst.server)} {judged}: {forecast}, where {measured} were measured."
+    )
+
+
+def worst_of(found: Sequence[Knee]) -> Knee:
+    """Return the knee with the largest error."""
+    return max(found, key=_size)
+
+
+def _size(knee: Knee) -> float:
+    return abs(knee.least_shift or 0.0)
+
+
+def reason_of(knee: Knee, scores: Sequence[PointScore]) -> str:
+    """Return why the forecast load is wrong by more than any p99 between both loads; else ""."""
+    low_per_s, high_per_s = sorted(knee.loads_per_s)
+    between = [
+        (each.measured.median.p99_ns, each.forecast.central.p99_ns)
+        for each in scores
+        if low_per_s <= each.measured.point.rate_per_s <= high_per_s
+        and point_at(each.measured.point, rate_per_s=knee.server.rate_per_s) == knee.server
+    ]
+    factor = max((max(pair) / min(pair) for pair in between), default=math.inf)
+    has_all = not any(math.isnan(p99_ns) for pair in between for p99_ns in pair)
+    if _size(knee) <= WITHIN or not has_all or factor >= high_per_s / low_per_s:
+        return ""
+    measured, forecast = (
+        " to ".join(time_text(end) for end in (min(p99s_ns), max(p99s_ns)))
+        for p99s_ns in zip(*between, strict=True)
+    )
+    return (
+        f"The reason: between both loads p99 depends little on the load (measured {measured}, "
+        f"forecast {forecast}), so p99 is wrong by a factor of {number_text(factor)} at most, "
+        f"but the load at which it exceeds {_bound()} by {number_text(high_per_s / low_per_s)}."
     )
 
 
