@@ -133,12 +133,15 @@ def _cell(point: Point, name: str) -> str:
 
 
 def _to_dict(point: Point) -> dict[str, Any]:
+    from ..studies.rows import in_order
+
     rows = (*point.central, *point.drawn)
     figures = dict.fromkeys(name for row in rows for name in row.figures)
+    estimates = in_order({name: point.estimate(name) for name in figures})
     return {
         "fields": {name: value for name, value in point.fields.items() if value is not None},
         "seeds": [row.seed for row in point.central],
         "draws": [row.draw for row in point.drawn],
         "verdict": point.verdict,
-        "estimates": {name: point.estimate(name).to_dict() for name in figures},
+        "estimates": {name: known.to_dict() for name, known in estimates.items()},
     }

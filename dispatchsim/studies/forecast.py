@@ -12,7 +12,7 @@ validated ones, with a warning. Errors do not apply to times that the scenario s
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ from ..calibration.running.preparation import profile_of, warnings_of
 from ..scenario.errors import UserError
 from ..scenario.metric import Kind
 from ..scenario.metrics import METRICS
+from ..scenario.percentiles import rearranged
 from ..scenario.scenario import Scenario, check_scenario
 from ..sim.figures.summary import Verdict, middle_verdict
 from ..sim.output_analysis.interval import prediction_interval
@@ -140,7 +141,7 @@ def forecast(
         warnings.append(
             "past forecast errors come from servers without a backend: response times include none"
         )
-    expected = tuple(
+    expected = _in_order(
         _expected(each, central, drawn, [] if each in of_others else is_like, level, stated=stated)
         for each in FIGURES
     )
@@ -194,4 +195,28 @@ def _expected(
     mean = stated.measured(figure, simulated, allowed.middle)
     return Expected(
         figure, mean, min(first, missed[0]), max(last, missed[1]), simulated, calibration, missed
+    )
+
+
+def _in_order(expected: Iterable[Expected]) -> tuple[Expected, ...]:
+    """Return *expected* with each value in order of rank over its percentiles."""
+    rows = list(expected)
+
+    def ordered(of: Callable[[Expected], float]) -> dict[str, float]:
+        return rearranged({each.figure: of(each) for each in rows})
+
+    mean, low, high = ordered(lambda e: e.mean), ordered(lambda e: e.low), ordered(lambda e: e.high)
+    least, most = ordered(lambda e: e.calibration[0]), ordered(lambda e: e.calibration[1])
+    nothing = (math.nan, math.nan)
+    first = ordered(lambda e: (e.missed or nothing)[0])
+    last = ordered(lambda e: (e.missed or nothing)[1])
+    return tuple(
+        each._replace(
+            mean=mean[each.figure],
+            low=low[each.figure],
+            high=high[each.figure],
+            calibration=(least[each.figure], most[each.figure]),
+            missed=each.missed and (first[each.figure], last[each.figure]),
+        )
+        for each in rows
     )

@@ -29,7 +29,7 @@ from ..scenario.scenario import Scenario
 from ..scenario.sections import path_names
 from ..sim.engine.c.library import why_no_engine
 from ..sim.figures.summary import OVERLOADED_SHARE, Summary, Verdict, middle_verdict
-from .rows import Estimate, estimate
+from .rows import Estimate, estimate, in_order
 from .waiting import bottleneck, figures_for
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ def result_of(
         profile=profile.name,
         replications=tuple(central),
         drawn=tuple(drawn),
-        estimates=estimates,
+        estimates=in_order(estimates),
         verdict=middle_verdict(verdicts),
         warnings=tuple(_warnings(scenario, profile, replications, verdicts)),
     )
@@ -278,12 +278,14 @@ def estimates_of_each(
         Runs at central costs, and at cost samples: the values of each, in the order of *names*.
     """
     return {
-        name: {
-            metric: estimate(
-                [value(run[i]) for run in central], [value(run[i]) for run in drawn], least=0
-            )
-            for metric, value in metrics.items()
-        }
+        name: in_order(
+            {
+                metric: estimate(
+                    [value(run[i]) for run in central], [value(run[i]) for run in drawn], least=0
+                )
+                for metric, value in metrics.items()
+            }
+        )
         for i, name in enumerate(names)
     }
 

@@ -5,15 +5,17 @@ A study computes them, a picture plots them, an answer holds them beside its que
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..scenario.percentiles import rearranged
 from ..scenario.scenario import Scenario
 from ..sim.figures.summary import Verdict, middle_verdict
 from ..sim.output_analysis.interval import mean_interval, prediction_interval
@@ -67,6 +69,15 @@ def estimate(
     return Estimate(mean, half_width, max(low, least), high)
 
 
+def in_order(estimates: Mapping[str, Estimate]) -> dict[str, Estimate]:
+    """Return *estimates* by metric, with the ends of ranges of percentiles in order of rank."""
+    low = rearranged({name: known.low for name, known in estimates.items()})
+    high = rearranged({name: known.high for name, known in estimates.items()})
+    return {
+        name: replace(known, low=low[name], high=high[name]) for name, known in estimates.items()
+    }
+
+
 @dataclass(frozen=True)
 class Swept:
     """One point: its levels, its runs and their results."""
@@ -86,13 +97,24 @@ class Swept:
         """The middle one of the verdicts of its runs."""
         return middle_verdict(Verdict(r.verdict) for r in self.central)
 
+    @functools.cached_property
+    def estimates(self) -> dict[str, Estimate]:
+        """The estimate of each metric from its runs."""
+        drawn = [r for r in self.records if r.draw is not None]
+        return in_order(
+            {
+                figure: estimate(
+                    [r.figures[figure] for r in self.central],
+                    [r.figures[figure] for r in drawn],
+                    least=0,
+                )
+                for figure in self.records[0].figures
+            }
+        )
+
     def estimate(self, figure: str) -> Estimate:
         """Return the estimate of a metric from its runs."""
-        return estimate(
-            [r.figures[figure] for r in self.central],
-            [r.figures[figure] for r in self.records if r.draw is not None],
-            least=0,
-        )
+        return self.estimates[figure]
 
 
 class Found(StrEnum):
@@ -133,7 +155,7 @@ class Expected(NamedTuple):
     `simulated` is the mean at central costs, `calibration` the interval of cost samples alone, as
     simulated. `missed` is the interval of past forecast errors alone (None if too few are known).
     `mean` is `simulated` moved by the median error; `low` and `high` enclose the cost samples,
-    moved as much, and the past errors.
+    moved as much, and the past errors. Each is in order of rank over the percentiles of a forecast.
     """
 
     figure: str

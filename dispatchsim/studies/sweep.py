@@ -91,8 +91,7 @@ class Sweep:
             row: dict[str, Any] = {**point.levels, "verdict": str(point.verdict)}
             row["replications"] = len(point.central)
             row["is_precise"] = point.is_precise
-            for figure in point.records[0].figures:
-                known = point.estimate(figure)
+            for figure, known in point.estimates.items():
                 row[figure] = known.mean
                 row[f"{figure}_half_width"] = known.half_width
                 if len(point.records) > len(point.central):
@@ -132,8 +131,7 @@ class Sweep:
                     "replications": len(point.central),
                     "is_precise": point.is_precise,
                     "estimates": {
-                        figure: point.estimate(figure).to_dict()
-                        for figure in point.records[0].figures
+                        figure: known.to_dict() for figure, known in point.estimates.items()
                     },
                 }
                 for point in self.points

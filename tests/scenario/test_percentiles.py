@@ -14,7 +14,7 @@ from tests.toy import arrivals, toy_costs
 from dispatchsim.models.simulate import Engine, simulate
 from dispatchsim.scenario.errors import UserError
 from dispatchsim.scenario.metrics import ASKED_AS, METRICS, check_metric, metrics_of
-from dispatchsim.scenario.percentiles import percentile_metric, percentile_of
+from dispatchsim.scenario.percentiles import percentile_metric, percentile_of, rearranged
 from dispatchsim.sim.figures.summary import Summary, summarise
 from dispatchsim.sim.state.settings import RunSettings
 
@@ -100,3 +100,61 @@ def test_other_percentiles_are_computed_where_they_are_asked() -> None:
     asked = metrics_of(summary, ["p97_5_ns", "p99_ns"])
     assert asked.keys() - METRICS.keys() == {"p97_5_ns"}
     assert "requests" not in summary.to_dict()
+
+
+RANKED = ("p50_ns", "p90_ns", "p95_ns", "p99_ns", "p99_9_ns")
+ENDS = st.lists(st.floats(0, 1e12), min_size=len(RANKED), max_size=len(RANKED))
+
+
+@given(ENDS, st.permutations(RANKED))
+def test_ends_of_percentiles_are_put_in_order_of_rank(ends: list[float], names: list[str]) -> None:
+    given_ends = dict(zip(names, ends, strict=True))
+    found = rearranged(given_ends)
+    assert list(found) == names
+    assert [found[name] for name in RANKED] == sorted(ends)
+    assert rearranged(found) == found
+
+
+@given(ENDS, ENDS)
+def test_no_interval_is_turned_round_by_the_order(some: list[float], others: list[float]) -> None:
+    low, high = (
+        rearranged(dict(zip(RANKED, map(end, some, others), strict=True))) for end in (min, max)
+    )
+    assert all(low[name] <= high[name] for name in RANKED)
+
+
+@given(ENDS, ENDS)
+def test_the_order_moves_no_curve_away_from_true_percentiles(
+    ends: list[float], others: list[float]
+) -> None:
+    # Chernozhukov, Fernández-Val and Galichon 2010.
+    true = sorted(others)
+    found = rearranged(dict(zip(RANKED, ends, strict=True))).values()
+    before, after = (
+        math.fsum(abs(x - y) for x, y in zip(curve, true, strict=True)) for curve in (ends, found)
+    )
+    assert after <= before * (1 + 1e-12)
+
+
+def test_the_order_leaves_alone_what_is_no_percentile_of_its_kind() -> None:
+    nan = float("nan")
+    given_ends = {
+        "cpu_busy": 0.5,
+        "p99_ns": 2.0,
+        "p50_answered_ns": 9.0,
+        "p50_ns": 3.0,
+        "p95_ns": nan,
+        "p99_answered_ns": 8.0,
+        "throughput_per_s": 0.1,
+    }
+    found = rearranged(given_ends)
+    assert math.isnan(found.pop("p95_ns"))
+    assert found == {
+        "cpu_busy": 0.5,
+        "p99_ns": 3.0,
+        "p50_answered_ns": 8.0,
+        "p50_ns": 2.0,
+        "p99_answered_ns": 9.0,
+        "throughput_per_s": 0.1,
+    }
+    assert rearranged({"p50_ns": math.inf, "p999_ns": 1.0}) == {"p50_ns": 1.0, "p999_ns": math.inf}

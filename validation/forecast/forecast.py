@@ -11,7 +11,7 @@ go to workers: a forecast does not depend on the number of workers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from itertools import islice
@@ -22,6 +22,7 @@ from ...calibration.points.point import Point, point_at
 from ...calibration.profiles.cost_profile import Profile
 from ...calibration.running.noise import AS_MEASURED, BothSides, gaps_of
 from ...calibration.running.preparation import Job, job_of, open_connections
+from ...scenario.percentiles import rearranged
 from ...sim.figures.summary import Verdict
 from ...sim.files.parallel import run_all
 from ...sim.output_analysis.interval import prediction_interval
@@ -67,7 +68,8 @@ class Forecast:
     """The forecast of one point.
 
     `central` is the median over seeds at the central costs; `low` and `high` bound 95% of the runs
-    over cost samples and seeds (NaN without cost samples, or if a metric does not exist).
+    over cost samples and seeds (NaN without cost samples, or if a metric does not exist), with
+    percentiles in order of rank.
     `with_own_gaps` is the median over the seeds of measured runs, each simulated with the gaps that
     its run recorded on the client's CPU, and those of the profile, if it has any, on the server's.
     `with_other_gaps` is that with gaps that were recorded in runs of another point.
@@ -224,8 +226,8 @@ def combine(request: Request, results: Sequence[Result]) -> Forecast:
     return Forecast(
         point=request.point,
         central=_medians(central),
-        low=Figures(*(low for low, _ in bounds)),
-        high=Figures(*(high for _, high in bounds)),
+        low=_in_order(low for low, _ in bounds),
+        high=_in_order(high for _, high in bounds),
         verdict=severities[len(severities) // 2],
         seeds=request.seeds,
         draws=request.draws,
@@ -233,6 +235,11 @@ def combine(request: Request, results: Sequence[Result]) -> Forecast:
         with_other_gaps=_medians(other) if other else None,
         at_hour=_medians(hourly) if hourly else None,
     )
+
+
+def _in_order(ends: Iterable[float]) -> Figures:
+    """Return the *ends* of intervals with those of percentiles in order of rank."""
+    return Figures(**rearranged(dict(zip(Figures._fields, ends, strict=True))))
 
 
 def _medians(found: Sequence[Figures]) -> Figures:

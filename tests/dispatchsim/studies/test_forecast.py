@@ -49,6 +49,26 @@ def test_a_forecast_is_centred_on_the_median_of_past_misses(profile: ds.Profile)
     assert answer.to_dict()["expected"][0]["simulated"] == answer.expected[0].simulated
 
 
+def test_the_ends_of_percentiles_are_in_order_of_rank(profile: ds.Profile) -> None:
+    # p99 was up to 50 times too high, the median at most a tenth.
+    wide = {"p99_answered_ns": math.log(0.02), "p50_answered_ns": math.log(0.9)}
+    misses = [Miss("poll", 0.2, wide), Miss("poll", 0.2, dict.fromkeys(wide, 0.0))] * 20
+    answer = ds.forecast(scenario(), draws=5, misses=misses, profile=profile)
+    known = {each.figure: each for each in answer.expected}
+    median, p99 = known["p50_answered_ns"], known["p99_answered_ns"]
+    assert median.missed is not None
+    assert p99.missed is not None
+    assert p99.missed[0] == pytest.approx(0.9 * median.simulated)
+    assert median.missed[0] == pytest.approx(0.02 * p99.simulated)
+    for low, high in zip(
+        (median.low, median.mean, median.high, *median.calibration),
+        (p99.low, p99.mean, p99.high, *p99.calibration),
+        strict=True,
+    ):
+        assert low <= high
+    assert all(each.low <= each.mean <= each.high for each in (median, p99))
+
+
 def test_misses_leave_alone_what_the_scenario_states(profile: ds.Profile) -> None:
     # All that was missed was half as much as forecast; 100 us of the application are 100 us.
     misses = [Miss("poll", 0.2, dict.fromkeys(FIGURES, math.log(0.5)))] * 40

@@ -19,13 +19,14 @@ from dispatchsim.sim.state.host_gaps import HostGaps
 from dispatchsim.validation.forecast.forecast import (
     Lengths,
     Request,
+    combine,
     forecast,
     forecasts,
     jobs_of,
     lengths_of,
     neighbours_of,
 )
-from dispatchsim.validation.points.figures import NAN, result_of
+from dispatchsim.validation.points.figures import NAN, Figures, result_of
 from dispatchsim.validation.points.measured_points import figures_of_run, group
 from dispatchsim.validation.report import hardware_section
 from dispatchsim.validation.report.hardware_section import forecast_all
@@ -106,6 +107,18 @@ def test_the_number_of_workers_changes_nothing(profile: Profile) -> None:
     alone = dict(forecasts(requests, profile))
     assert [pooled[r] for r in requests] == [alone[r] for r in requests]
     assert told == [(n, 8) for n in range(1, 9)]
+
+
+def test_ends_of_percentiles_are_in_order_of_rank(profile: Profile) -> None:
+    def run(p50_ns: float, p99_ns: float, p999_ns: float) -> tuple[Figures, Verdict]:
+        return Figures(1.0, 0.5, 1.0, p50_ns, p99_ns, 1.0, p999_ns), Verdict.STABLE
+
+    # Of three cost samples p50 has little spread, p99 much: its lower end is below that of p50.
+    drawn = [run(50.0, 60.0, 200.0), run(51.0, 100.0, 210.0), run(52.0, 140.0, 220.0)]
+    found = combine(Request(OPEN, (1,), 3, SHORT), [run(51.0, 100.0, 210.0), *drawn])
+    assert found.low.p50_ns < 0 < found.low.p99_ns < 51 < found.low.p999_ns
+    assert found.high.p50_ns < found.high.p99_ns < found.high.p999_ns
+    assert (found.low.throughput_per_s, found.low.cpu_busy) == (1.0, 0.5)
 
 
 def test_no_seeds_and_negative_draws_are_refused(profile: Profile) -> None:
