@@ -16,6 +16,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from ..calibration.profiles.cost import CostSource
+from ..calibration.profiles.cost_profile import Profile
 from ..scenario.cpus import threads_of
 from ..scenario.errors import ScenarioError
 from ..scenario.formats import number_text, share_text
@@ -23,7 +25,15 @@ from ..scenario.metric import Kind
 from ..scenario.metrics import METRICS
 from ..scenario.quantities import DURATION, RATE
 from ..scenario.scenario import Scenario
-from ..validation.scoring.misses import BUSY, LEVEL, Allowance, Known, allowance, knee_allowance
+from ..validation.scoring.misses import (
+    BUSY,
+    LEVEL,
+    Allowance,
+    Known,
+    allowance,
+    knee_allowance,
+    misses_for,
+)
 from .axis import RATE_FIELD
 from .objective import Clause, Objective
 from .rows import Found, Search
@@ -107,9 +117,32 @@ def _error_text(error: float) -> str:
     """
     share = math.exp(-error) - 1
     direction = "low" if share < 0 else "high"
-    if share >= 1 or share <= -0.5:
+    if _is_far(error):
         return f"x {number_text(math.exp(abs(error)))} too {direction}"
     return f"{share_text(abs(share))} too {direction}"
+
+
+def _is_far(error: float) -> bool:
+    """Return whether a forecast was wrong by a factor of two or more, as tables write it."""
+    share = math.exp(-error) - 1
+    return share >= 1 or share <= -0.5
+
+
+def far_p99(scenario: Scenario, profile: CostSource, busiest: float) -> list[str]:
+    """Return a warning if past forecasts of p99 were far off at a CPU as busy as *busiest*."""
+    if busiest < BUSY or scenario.machine.role == "client" or not isinstance(profile, Profile):
+        return []
+    known, whose = misses_for(profile)
+    allowed = allowance([miss for miss in known.points if miss.is_busy], _MISSED_AS["p99_ns"])
+    if allowed is None or not any(map(_is_far, (allowed.low, allowed.high))):
+        return []
+    machines = " of other machines" if whose else ""
+    low, high = map(_error_text, (allowed.low, allowed.high))
+    return [
+        f"p99 is unreliable with a CPU at least {BUSY:.0%} busy: past forecasts of {allowed.n} "
+        f"such runs{machines} were {low} ... {high} ({LEVEL:.0%}); `dispatchsim capacity` finds "
+        "the load that keeps p99 below a bound"
+    ]
 
 
 def unlike_past(scenario: Scenario) -> list[str]:

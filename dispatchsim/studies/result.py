@@ -29,8 +29,9 @@ from ..scenario.scenario import Scenario
 from ..scenario.sections import path_names
 from ..sim.engine.c.library import why_no_engine
 from ..sim.figures.summary import OVERLOADED_SHARE, Summary, Verdict, middle_verdict
+from .past_errors import far_p99
 from .rows import Estimate, estimate, in_order
-from .waiting import bottleneck, figures_for
+from .waiting import BUSIEST, bottleneck, figures_for
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -178,7 +179,10 @@ def result_of(
         drawn=tuple(drawn),
         estimates=in_order(estimates),
         verdict=middle_verdict(verdicts),
-        warnings=tuple(_warnings(scenario, profile, replications, verdicts)),
+        warnings=(
+            *_warnings(scenario, profile, replications, verdicts),
+            *far_p99(scenario, profile, estimates[BUSIEST].mean),
+        ),
     )
 
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
 
+from dispatchsim.calibration.running.preparation import profile_of
+from dispatchsim.scenario.examples import scenario_path
 from dispatchsim.scenario.scenario import Scenario
+from dispatchsim.studies import past_errors
 from dispatchsim.studies.comparison import run
+from dispatchsim.studies.past_errors import far_p99
+from dispatchsim.validation.scoring.misses import Known, Miss
 
 
 def warned(load: dict[str, Any], *, drops_half_closed: bool = False, **sections: Any) -> str:
@@ -49,3 +55,34 @@ def test_a_pause_is_seen_whatever_the_verdict() -> None:
 def test_who_fails_beside_an_idle_server_is_not_short_of_cpu() -> None:
     said = warned({"rate": "1000/s", "close": "half-close"}, drops_half_closed=True)
     assert "not for lack of CPU" in said
+
+
+P99_IS_UNRELIABLE = "p99 is unreliable with a CPU at least 85% busy: past forecasts of "
+
+
+@pytest.mark.parametrize(("rate", "n"), [("2000/s", 0), ("60000/s", 1)])
+def test_p99_near_the_capacity_has_a_warning(rate: str, n: int) -> None:
+    assert warned({"rate": rate}).count(P99_IS_UNRELIABLE) == n
+
+
+def test_past_errors_of_p99_are_those_of_servers_as_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    def known(busy: float, idle: float) -> None:
+        of = {0.9: math.log(busy), 0.2: math.log(idle)}
+        points = [Miss("poll", used, {"p99_answered_ns": of[used]}) for used in of] * 20
+        monkeypatch.setattr(past_errors, "misses_for", lambda profile: (Known(points), []))
+
+    known(busy=0.25, idle=1.0)
+    said = warned({"rate": "60000/s"})
+    assert f"{P99_IS_UNRELIABLE}20 such runs were x 4.00 too high ... x 4.00 too high (90%)" in said
+    known(busy=0.75, idle=0.25)
+    assert P99_IS_UNRELIABLE not in warned({"rate": "60000/s"})
+
+
+def test_the_cpu_of_a_client_says_nothing_of_past_forecasts() -> None:
+    server, client = (
+        Scenario.read(scenario_path(name))
+        for name in ("epoll_10k_idle", "client_with_1000_connections")
+    )
+    assert len(far_p99(server, profile_of(server), 0.9)) == 1
+    assert far_p99(server, profile_of(server), 0.8) == []
+    assert far_p99(client, profile_of(client), 0.9) == []
