@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ..calibration.profiles.cost_profile import Profile
     from ..calibration.records.measured_runs import RunRecord
     from ..validation.forecast.provenance import MachineRuns
+    from ..validation.report.report import Report
 
 CostSamples = Annotated[
     int,
@@ -57,17 +58,25 @@ def validate_machine(
     ] = None,
     output: ReportFolder = Path("report"),
     draws: CostSamples = 20,
+    full: Annotated[
+        bool,
+        typer.Option("--full", help="Print every table and point of the report, not a summary."),
+    ] = False,
     workers: Processes = None,
 ) -> None:
     """Compare forecasts with the measured runs of machines.
 
     dispatchsim validate machine my-machine
 
+    Prints which metrics are wrong, what to suspect, errors by load and the worst points.
     The report has one section per folder. Runs of the emulated target have no noise, so they are
     not averaged. If FOLDER holds forecasts that `lab forecast-grid` wrote, they are
     compared, too.
     """
-    _validate_machines(folders, profile or [], output, draws=draws, workers=workers or cpu_count())
+    report = _validate_machines(
+        folders, profile or [], output, draws=draws, workers=workers or cpu_count()
+    )
+    report.print(people(), full=full)
 
 
 @grouped
@@ -145,7 +154,7 @@ def validate_papers(
 
 def _validate_machines(
     folders: Sequence[Path], profiles: Sequence[str], output: Path, *, draws: int, workers: int
-) -> None:
+) -> Report:
     """Forecast what was measured in *folders*, and write the report into *output*."""
     from ..calibration.profiles.cost_profile import Profile
     from ..validation.report.report import is_emulated
@@ -168,14 +177,13 @@ def _validate_machines(
             ]
             compile_engines(priced, source, side=Side.of_testbed(), telling=compiling)
     with keeping(output), progress_bar("forecasting") as progress:
-        report = write_report(
+        return write_report(
             machines,
             output,
             draws=draws,
             workers=workers,
             progress=progress,
         )
-    report.print(people())
 
 
 def _machines(folders: Sequence[Path], profiles: Sequence[str]) -> list[MachineRuns]:

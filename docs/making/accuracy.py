@@ -1,6 +1,10 @@
 """Tables and numbers of the accuracy page, from the committed scores of the last validation.
 
 validation/reported/scores.json, papers/scores.json ──► tables in MyST, numbers by name
+                                                    └─► the table of the README
+symptoms and suspects (validation/scoring/suspects.py) ──► the table of find-the-wrong-cost.md
+
+`python -m docs.making.accuracy` writes the last two.
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ from dispatchsim.validation.noise_free.promises import NAMES
 from dispatchsim.validation.report.hardware_section import Asked, asked_tables
 from dispatchsim.validation.report.point_tables import FIGURE_NAMES, REGIME_NAMES
 from dispatchsim.validation.report.reported import REPORTED
+from dispatchsim.validation.report.summary_tables import symptom_table
 from dispatchsim.validation.scoring.knee import KneeErrors
 from dispatchsim.validation.scoring.regimes import (
     CAPACITY,
@@ -209,8 +214,23 @@ def readme_block() -> str:
 
 def write_readme(path: Path) -> None:
     """Put the table of errors in its place in the README at *path*."""
-    before, _, rest = path.read_text(encoding="utf-8").partition(BEGIN)
-    write_whole(path, f"{before}{readme_block()}{rest.partition(END)[2]}")
+    _write_block(path, BEGIN, readme_block(), END)
+
+
+def _write_block(path: Path, begin: str, block: str, end: str) -> None:
+    """Replace all between the marks *begin* and *end* in *path*, and the marks, by *block*."""
+    before, _, rest = path.read_text(encoding="utf-8").partition(begin)
+    write_whole(path, f"{before}{block}{rest.partition(end)[2]}")
+
+
+SUSPECTS_PAGE = Path(__file__).parents[1] / "how-to" / "find-the-wrong-cost.md"
+SUSPECTS_BEGIN = "<!-- suspects: python -m docs.making.accuracy -->"
+SUSPECTS_END = "<!-- end of suspects -->"
+
+
+def suspects_block() -> str:
+    """Return the table of symptoms and suspects as its page has it, with its marks."""
+    return f"{SUSPECTS_BEGIN}\n{markdown(symptom_table()).strip()}\n{SUSPECTS_END}"
 
 
 def hardware_table(section: Section) -> Table:
@@ -336,3 +356,4 @@ def numbers() -> dict[str, str]:
 
 if __name__ == "__main__":
     write_readme(Path(__file__).parents[2] / "README.md")
+    _write_block(SUSPECTS_PAGE, SUSPECTS_BEGIN, suspects_block(), SUSPECTS_END)

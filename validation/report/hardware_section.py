@@ -42,6 +42,7 @@ from ..forecast.kept_runs import KeptRuns
 from ..forecast.provenance import MachineRuns, Provenance, provenance_of, read_machine_runs
 from ..points.measured_points import MeasuredPoint, group
 from ..scoring.drift import Drift, drift_table, drifts, scatter_of
+from ..scoring.equal_cpu import equal_cpu
 from ..scoring.knee import PUBLISHED_BOUND_NS, KneeErrors, knee_errors, knees
 from ..scoring.regimes import (
     CAPACITY,
@@ -52,6 +53,7 @@ from ..scoring.regimes import (
     regime_errors,
 )
 from ..scoring.scoring import LOAD_SHARE_MAX, PointScore, score
+from ..scoring.suspects import readings_of, suspicions
 from ..scoring.targets import OURS, Target, targets
 from ..scoring.value_verdicts import ErrorSummary, unsigned
 from .page import DrawnFigure, Shown, facts_of, heading_of
@@ -66,6 +68,14 @@ from .point_tables import (
     regime_table,
     score_tables,
     target_table,
+)
+from .summary_tables import (
+    equal_cpu_table,
+    equal_cpu_text,
+    load_table,
+    server_and_idle,
+    suspect_table,
+    worst_points_table,
 )
 
 SEEDS_MAX = 3
@@ -230,6 +240,11 @@ def show_hardware(section: HardwareSection) -> Shown:
         differ=len(section.kept_up) < len(section.scores),
         knows_lateness=section.knows_lateness,
     )
+    wrong = suspect_table(suspicions(readings_of(section.scores)))
+    at_equal_cpu = equal_cpu(section.scores, server_and_idle)
+    asked = [wrong, *asked]
+    if at_equal_cpu:
+        asked.append(equal_cpu_table(at_equal_cpu))
     if section.stated:
         stated = regime_table(regime_errors(section.stated.scores))
         asked.append(replace(stated, title=stated.title + section.stated.title))
@@ -251,6 +266,8 @@ def show_hardware(section: HardwareSection) -> Shown:
         name=section.name,
         first=[*asked, wanted],
         tables=tables,
+        brief=[wrong, load_table(every[1]), worst_points_table(section.scores)],
+        closing=equal_cpu_text(at_equal_cpu),
         screen=[*asked, wanted, *tables],
         figures=lambda: {
             name: DrawnFigure(figure, CAPTIONS[name])

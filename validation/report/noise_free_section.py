@@ -30,6 +30,8 @@ from ..noise_free.run_forecast import measured_figures, repeating, run_forecasts
 from ..noise_free.scoring import RunErrors, RunScore, by_point, score_runs, worst_error
 from ..points.figures import median
 from ..points.measured_points import MeasuredPoint, group
+from ..scoring.regimes import CAPACITY, CLOSED, CPU, EVENTS, PAST, QUIET
+from ..scoring.suspects import Reading, suspicions
 from ..scoring.targets import OURS
 from .hardware_section import out_of_reach
 from .noise_free_figures import CAPTIONS, noise_free_figures
@@ -46,7 +48,8 @@ from .page import (
     size_text,
     tenths,
 )
-from .point_tables import missing_tables
+from .point_tables import FIGURE_NAMES, missing_tables
+from .summary_tables import suspect_table
 
 WORST = 10
 """The number of points that are shown in full."""
@@ -69,6 +72,16 @@ _COUNT_NAMES = (
     "server went to sleep"
 )
 
+SUSPECT_NAMES = {**FIGURE_NAMES, CPU: "CPU time of a request", "p50_ns": "mean response time, µs"}
+_READ_AS = {
+    "events_per_wait": EVENTS,
+    "cpu_ns_per_request": CPU,
+    "throughput_per_s": CAPACITY,
+    "mean_ns": "p50_ns",
+    "p99_ns": "p99_ns",
+}
+"""The metric of noisy runs whose suspects are those of each metric of a run without noise."""
+_READ_IN = dict(zip(REGIMES, (QUIET, CLOSED, PAST), strict=True))
 _Runs = Sequence[RunScore]
 """The runs of one point, or of one server."""
 
@@ -128,6 +141,16 @@ def regime_table(scores: _Runs) -> Table:
     return Table.of_cells("By load", ("metric", "limit", *REGIMES), rows, note)
 
 
+def readings_of_runs(scores: _Runs) -> list[Reading]:
+    """Return the errors of the held-out runs; up to the promised limit one may be noise."""
+    return [
+        Reading(_READ_AS[figure], _READ_IN[regime_of(s)], s.point, error, LIMITS[figure])
+        for s in scores
+        for figure in _READ_AS
+        if not s.seen and (error := getattr(s.errors, figure)) is not None
+    ]
+
+
 def group_tables(scores: _Runs) -> list[Table]:
     """Return each metric's worst error by server: in full, and the part due to structure."""
     unseen = [s for s in scores if not s.seen]
@@ -179,6 +202,33 @@ def worst_table(scores: _Runs, n: int = WORST) -> Table:
     )
     headings = ("point", "", *COLUMNS.values(), *COUNTS.values())
     return Table.of_cells(f"The worst {len(rows) // 4} points", headings, rows, note, n_words=2)
+
+
+def worst_runs_table(scores: _Runs) -> Table:
+    """Return the held-out run of each metric with the largest error."""
+    worst: dict[str, RunScore] = {}
+    for figure in LIMITS:
+        sizes = [
+            (abs(error), index)
+            for index, s in enumerate(scores)
+            if not s.seen and (error := getattr(s.errors, figure)) is not None
+        ]
+        if sizes:
+            worst[figure] = scores[max(sizes)[1]]
+
+    def value(side: str) -> Column[str]:
+        return Column(
+            side, lambda figure: figure_text(figure, getattr(getattr(worst[figure], side), figure))
+        )
+
+    columns: list[Column[str]] = [
+        Column("error of", NAMES.__getitem__, words=True),
+        Column("worst point", lambda figure: worst[figure].point.label, words=True),
+        value("measured"),
+        value("forecast"),
+        Column("error", lambda figure: getattr(worst[figure].errors, figure), error_text),
+    ]
+    return Table.of("Worst points", list(worst), columns, "CPU in ns, latency in µs.")
 
 
 _PLACE = (
@@ -445,7 +495,9 @@ def noise_free_section(
 def show_noise_free(section: NoiseFreeSection) -> Shown:
     """Return the parts of *section* that a report shows; a terminal shows no single points."""
     scores, found = section.scores, section.ledgers
-    first = [promise_table(section.promises), regime_table(scores), *group_tables(scores)]
+    wanted, by_load = promise_table(section.promises), regime_table(scores)
+    suspects = suspect_table(suspicions(readings_of_runs(scores)), SUSPECT_NAMES)
+    first = [wanted, suspects, by_load, *group_tables(scores)]
     worst, missing = worst_table(scores), missing_tables(section.missing)
     functions = [("Functions", [function_table(ledger) for ledger in found])]
     return Shown(
@@ -460,6 +512,7 @@ def show_noise_free(section: NoiseFreeSection) -> Shown:
             ("Counts", count_tables(scores)),
             *(functions if found else []),
         ],
+        brief=[suspects, wanted, by_load, worst_runs_table(scores)],
         screen=[*first, worst, *([ledger_summary(found)] if found else []), *missing],
         figures=lambda: {
             f"noise_free_{name}": DrawnFigure(figure, CAPTIONS[name])

@@ -105,6 +105,7 @@ def show_overload(section: OverloadSection) -> Shown:
         name=section.name,
         first=[first],
         folded=[("Every point", [every])],
+        brief=[first],
         screen=[first],
         figures=lambda: drawn_overload(section),
         facts=[("runs", f"{n_runs} accepted, {n_rejected} of the same points rejected")],

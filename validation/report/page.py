@@ -150,8 +150,10 @@ class Shown:
         Tables of targets and results, above the pictures.
     tables, folded:
         All other tables; tables that a page folds, by title.
+    brief, closing:
+        The tables that a terminal shows, and a sentence after them.
     screen:
-        The tables that a terminal shows.
+        The tables that a terminal shows in full.
     figures, leading:
         Returns the pictures by file name; the names of the pictures above all tables.
     facts:
@@ -166,6 +168,8 @@ class Shown:
     first: Sequence[Table]
     tables: Sequence[Table] = ()
     folded: Sequence[tuple[str, Sequence[Table]]] = ()
+    brief: Sequence[Table] = ()
+    closing: str = ""
     screen: Sequence[Table] = ()
     figures: Callable[[], Mapping[str, DrawnFigure]] = dict
     leading: Sequence[str] = ()
@@ -215,22 +219,35 @@ def write_figures(sections: Mapping[str, Sequence[Shown]], folder: Path) -> list
 
 
 def print_sections(
-    console: Console, sections: Sequence[Shown], paths: Sequence[Path], effects: Table | None = None
+    console: Console,
+    sections: Sequence[Shown],
+    paths: Sequence[Path],
+    effects: Table | None = None,
+    *,
+    full: bool = True,
 ) -> None:
-    """Print each section (heading, summary, notices, tables), then *paths*."""
+    """Print each section (heading, summary, notices, tables), then *paths*.
+
+    Unless *full*, the tables are the brief ones, without *effects*.
+    """
     for shown in sections:
         console.print(Text(shown.heading or shown.title))
         if shown.summary:
             console.print(Text(shown.summary, style="bold"))
         for notice in shown.notices:
             console.print(Text(notice, style="yellow"))
-        for table in shown.screen:
+        for table in shown.screen if full else shown.brief:
             console.print()
             console.print(rich_table(table, STYLES))
+        if shown.closing:
+            console.print()
+            console.print(Text(shown.closing))
         console.print()
-    if effects:
+    if effects and full:
         console.print(rich_table(effects, STYLES))
         console.print()
+    if not full:
+        console.print(Text("Every table and point (--full prints them here):"))
     for path in paths:
         console.print(Text(str(path)), soft_wrap=True)
 

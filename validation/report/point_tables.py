@@ -238,10 +238,10 @@ def score_tables(scores: Sequence[PointScore]) -> list[Table]:
     recorded = [s for s in free if s.forecast.with_own_gaps is not None]
     limited = [s for s in scores if s.measured.point.server.accept_limit > 0]
     return [
-        *_closed("Closed loop", free, _server_name, ("users", *HARDWARE_CLOSED), _DRIFT),
-        *_open(free, _server_name, HARDWARE_OPEN, HARDWARE_TIMES, HARDWARE_TAIL),
+        *_closed("Closed loop", free, server_text, ("users", *HARDWARE_CLOSED), _DRIFT),
+        *_open(free, server_text, HARDWARE_OPEN, HARDWARE_TIMES, HARDWARE_TAIL),
         *_open(recorded, _gaps_name, OWN_GAPS),
-        *_closed("Accept limit", limited, _server_name, ("limit", *HARDWARE_CLOSED), _DRIFT),
+        *_closed("Accept limit", limited, server_text, ("limit", *HARDWARE_CLOSED), _DRIFT),
     ]
 
 
@@ -313,7 +313,7 @@ def _open(scores: Iterable[PointScore], name: Name, *choices: Sequence[str]) -> 
 _TITLES = ("", ", response times", ", p99.9")
 
 
-def _server_name(score: PointScore) -> str:
+def server_text(score: PointScore) -> str:
     """Return the server's mechanism and its further settings."""
     point = score.measured.point
     extra = [] if point.server.listener == "first" else ["last"]
@@ -327,7 +327,7 @@ def _server_name(score: PointScore) -> str:
 
 
 def _gaps_name(score: PointScore) -> str:
-    return f"{_server_name(score)}, p99 with the host's gaps"
+    return f"{server_text(score)}, p99 with the host's gaps"
 
 
 def _name_among(score: PointScore, among: Sequence[PointScore]) -> str:
@@ -447,12 +447,13 @@ FIGURE_MEANINGS = (
     "returns."
 )
 REGIME_NAMES = {
-    QUIET: f"open loop, up to {LOAD_SHARE_MAX:.0%} of capacity",
-    NEAR: f"open loop, {LOAD_SHARE_MAX:.0%} to 100%",
-    PAST: "open loop, above capacity",
-    CLOSED: "closed loop",
+    QUIET: f"up to {LOAD_SHARE_MAX:.0%} of capacity",
+    NEAR: f"{LOAD_SHARE_MAX:.0%} to 100% of capacity",
+    PAST: "above the capacity",
+    CLOSED: "closed loops",
 }
 """The name of each regime of load: a row or a column of a table."""
+REGIME_MEANINGS = "Shares of the capacity: loads of open loops."
 
 
 def regime_table(errors: Sequence[RegimeErrors]) -> Table:
@@ -466,7 +467,7 @@ def regime_table(errors: Sequence[RegimeErrors]) -> Table:
     ]
     note = (
         "Relative errors at points that no fit has seen; + means that the forecast is too high. "
-        f"{FIGURE_MEANINGS} {_NOISE}"
+        f"{REGIME_MEANINGS} {FIGURE_MEANINGS} {_NOISE}"
     )
     return Table.of("Errors by metric and load", errors, columns, note)
 

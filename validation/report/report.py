@@ -67,11 +67,14 @@ class Report:
             }
         )
 
-    def print(self, console: Console) -> None:
-        """Print targets, results and points of each machine, then the paths of the report."""
+    def print(self, console: Console, *, full: bool = False) -> None:
+        """Print what is wrong on each machine, then the paths of the report.
+
+        With *full* all tables and points are printed.
+        """
         sections = [each for alike in self.shown().values() for each in alike]
         effects = short_effects_table(self.effects) if self.effects else None
-        print_sections(console, sections, (self.html_path, self.scores_path), effects)
+        print_sections(console, sections, (self.html_path, self.scores_path), effects, full=full)
 
     def write(self) -> Report:
         """Write pictures, scores and, last, the page; return this report with paths of pictures."""

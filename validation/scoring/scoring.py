@@ -47,6 +47,14 @@ class Errors(NamedTuple):
     p50: float | None
 
 
+class Shifts(NamedTuple):
+    """Errors at another load, as fields of a `PointScore`; None if the curve does not reach it."""
+
+    p50_at_equal_cpu: float | None
+    load_shift_cpu: float | None
+    load_shift_p50: float | None
+
+
 class Inside(NamedTuple):
     """Whether the measured median lies in the forecast's interval; None without one."""
 
@@ -111,7 +119,7 @@ def score(
     for entry in measured:
         forecast = forecasts.get(entry.point)
         if entry.measured and forecast is not None:
-            curve = _curve(entry.point, forecasts)
+            curve = curve_of(entry.point, forecasts)
             capacity = capacity_per_s(entry.point, measured, fitted)
             answers = baselines.get(entry.point, {})
             role = _role(entry, forecast, fitted)
@@ -132,12 +140,6 @@ def _score_point(
 ) -> PointScore:
     point, median = entry.point, entry.median
     share = point.rate_per_s / capacity if point.load.loop == "open" and capacity else None
-    shift_cpu = load_shift(point, curve, "cpu_busy", median.cpu_busy)
-    shift_p50 = load_shift(point, curve, "p50_ns", median.p50_ns)
-    at_equal_cpu = None
-    if shift_cpu is not None:
-        p50_ns = _interpolate(curve, "p50_ns", point.rate_per_s * (1 + shift_cpu))
-        at_equal_cpu = _relative(p50_ns, median.p50_ns)
     return PointScore(
         measured=entry,
         forecast=forecast,
@@ -158,9 +160,7 @@ def _score_point(
             _inside(median.cpu_busy, forecast, "cpu_busy"),
             _inside(median.p50_ns, forecast, "p50_ns"),
         ),
-        p50_at_equal_cpu=at_equal_cpu,
-        load_shift_cpu=shift_cpu,
-        load_shift_p50=shift_p50,
+        **shifts(point, median, curve)._asdict(),
         baseline_errors={name: _errors(*answer, median) for name, answer in answers.items()},
     )
 
@@ -226,7 +226,7 @@ def _server(point: Point) -> tuple[object, ...]:
     )
 
 
-def _curve(point: Point, forecasts: Mapping[Point, Forecast]) -> Curve:
+def curve_of(point: Point, forecasts: Mapping[Point, Forecast]) -> Curve:
     """Return (rate, metrics) of the forecasts on the curve of *point*; empty in a closed loop."""
     series = _series(point)
     if series is None:
@@ -236,6 +236,17 @@ def _curve(point: Point, forecasts: Mapping[Point, Forecast]) -> Curve:
         for forecast in forecasts.values()
         if _series(forecast.point) == series
     )
+
+
+def shifts(point: Point, measured: Figures, curve: Curve) -> Shifts:
+    """Return the errors of the forecast *curve* at equal CPU, and as shifts of the load."""
+    shift_cpu = load_shift(point, curve, "cpu_busy", measured.cpu_busy)
+    shift_p50 = load_shift(point, curve, "p50_ns", measured.p50_ns)
+    at_equal_cpu = None
+    if shift_cpu is not None:
+        p50_ns = _interpolate(curve, "p50_ns", point.rate_per_s * (1 + shift_cpu))
+        at_equal_cpu = relative(p50_ns, measured.p50_ns)
+    return Shifts(at_equal_cpu, shift_cpu, shift_p50)
 
 
 def load_shift(point: Point, curve: Curve, figure: str, value: float) -> float | None:
@@ -282,11 +293,11 @@ def _errors(
     if cpu_busy is not None and not math.isnan(median.cpu_busy):
         cpu = cpu_busy - median.cpu_busy
     return Errors(
-        _relative(throughput_per_s, median.throughput_per_s), cpu, _relative(p50_ns, median.p50_ns)
+        relative(throughput_per_s, median.throughput_per_s), cpu, relative(p50_ns, median.p50_ns)
     )
 
 
-def _relative(forecast: float | None, measured: float) -> float | None:
+def relative(forecast: float | None, measured: float) -> float | None:
     """Return the relative error; None if a value is missing or the measured one is 0."""
     if forecast is None or math.isnan(forecast) or math.isnan(measured) or measured == 0:
         return None

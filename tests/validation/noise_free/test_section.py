@@ -107,7 +107,7 @@ def test_the_page_has_both_sections_and_no_script(report: Report) -> None:
 
 def test_both_sections_fit_a_terminal(report: Report) -> None:
     console = Console(width=100, file=io.StringIO(), color_system=None)
-    replace(report, effects=(EFFECT,)).print(console)
+    replace(report, effects=(EFFECT,)).print(console, full=True)
     text = console.file.getvalue()  # type: ignore[attr-defined]
     lines = [line for line in text.splitlines() if str(report.html_path.parent) not in line]
     assert max(map(len, lines)) <= 100

@@ -142,10 +142,42 @@ def test_hostile_names_are_text_in_the_figures(report: Report) -> None:
         ET.fromstring(to_svg(check_picture(figure), name))
 
 
-def test_the_terminal_report_fits_100_columns(report: Report) -> None:
+def printed(report: Report, *, full: bool) -> str:
     console = Console(width=100, file=io.StringIO(), color_system=None)
-    report.print(console)
-    text = console.file.getvalue()  # type: ignore[attr-defined]
+    report.print(console, full=full)
+    text: str = console.file.getvalue()  # type: ignore[attr-defined]
+    return text
+
+
+def test_a_terminal_shows_what_is_wrong_and_the_path_of_the_rest(report: Report) -> None:
+    text = printed(report, full=False)
+    lines = text.splitlines()
+    assert len(lines) <= 60
+    assert max(len(line) for line in lines if str(report.html_path.parent) not in line) <= 100
+    places = [
+        text.index(f"\n{title}")
+        for title in (
+            "Median errors: ",
+            "What is wrong, and what to suspect",
+            "Median errors by metric and load",
+            "Worst points",
+            "Every table and point (--full prints them here):",
+        )
+    ]
+    assert places == sorted(places)
+    assert lines[-2:] == [str(report.html_path), str(report.scores_path)]
+    assert "Closed loop " not in text
+    assert "Targets" not in text
+
+
+def test_a_page_has_what_is_wrong_before_all_tables(report: Report) -> None:
+    page = report.html_path.read_text()
+    wrong = page.index('<h3 id="part-1-1">What is wrong, and what to suspect</h3>')
+    assert wrong < page.index(">Errors by metric and load</h3>")
+
+
+def test_the_terminal_report_fits_100_columns(report: Report) -> None:
+    text = printed(report, full=True)
     lines = [line for line in text.splitlines() if str(report.html_path.parent) not in line]
     assert max(map(len, lines)) <= 100
     for title in ("Targets", "Closed loop", "Open loop, 0 idle: epoll_level", "Accept limit"):

@@ -259,8 +259,8 @@ def test_noise_is_counted_over_points_that_were_repeated() -> None:
     ]
     cells = {row[:2]: row[6:] for row in regime_table(regime_errors(scores)).rows}
     p99 = "p99 response time, µs"
-    assert cells[p99, "open loop, up to 80% of capacity"] == ("1/2", "4/4", "0")
-    assert cells[p99, "open loop, above capacity"] == ("0/1", "1/2", "1")
+    assert cells[p99, "up to 80% of capacity"] == ("1/2", "4/4", "0")
+    assert cells[p99, "above the capacity"] == ("0/1", "1/2", "1")
     one_run = regime_table(regime_errors(scores[:3])).rows
     assert {row[6] for row in one_run} == {"one run"}
 
@@ -291,7 +291,7 @@ def test_tables_say_factors_where_an_error_is_beyond_two() -> None:
     (past,) = [
         row
         for row in regime_table(regime_errors(scores)).rows
-        if row[:2] == ("p99 response time, µs", "open loop, above capacity")
+        if row[:2] == ("p99 response time, µs", "above the capacity")
     ]
     assert past[3:6] == ("x3", "x3", "x3")
     quiet = regime_table(regime_errors(curve((1, 10, 100), (0.2, 2, 300)))).rows[0]
@@ -319,6 +319,6 @@ def test_events_per_wait_are_a_row_in_open_and_in_closed_loops() -> None:
     assert events == {"no queue: up to 80% of capacity": 0.5, "closed loops": -0.25}
     shown = [row[:2] for row in regime_table(rows).rows if row[0] == "events per wait"]
     assert shown == [
-        ("events per wait", "open loop, up to 80% of capacity"),
-        ("events per wait", "closed loop"),
+        ("events per wait", "up to 80% of capacity"),
+        ("events per wait", "closed loops"),
     ]
