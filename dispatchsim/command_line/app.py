@@ -95,6 +95,7 @@ FAMILIES = {
         "dispatchsim lab forecast-errors",
         {
             "forecast-errors": "lab.forecast_errors",
+            "equal-cpu": "lab.equal_cpu",
             "ablation": "lab.ablation",
             "overload": "lab.overload",
             "interrupt-load": "lab.interrupt_load",

@@ -289,6 +289,60 @@ def forecast_errors(
         Console(width=_WIDTH).print(rich_table(table(shipped)))
 
 
+def equal_cpu(
+    scores: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="SCORES",
+            help="The scores.json of a report of `validate machine`. Default: the published runs.",
+        ),
+    ] = None,
+    *,
+    machine: Annotated[
+        list[str] | None,
+        typer.Option(metavar="MACHINE", help="Only this machine. Repeatable. Default: all."),
+    ] = None,
+    points: Annotated[
+        bool, typer.Option("--points", help="Print each point, too, not only medians by server.")
+    ] = False,
+) -> None:
+    """Separate wrong costs from wrong delays by p50 errors at equal CPU.
+
+    dispatchsim lab equal-cpu report/scores.json
+
+    At equal CPU, the forecast is taken at the load at which its CPU is as busy as measured. An
+    error that is gone there comes from costs of CPU time. An error that remains comes from a delay
+    without work, or from the model.
+    """
+    from rich.console import Console
+
+    from ..sim.files.tables import rich_table
+    from ..validation.report.reported import machine_scores
+    from ..validation.report.summary_tables import (
+        equal_cpu_points_table,
+        equal_cpu_table,
+        server_and_idle,
+    )
+    from ..validation.scoring.equal_cpu import allowing, equal_cpu
+
+    try:
+        found = machine_scores(scores)
+    except (OSError, ValueError, KeyError, TypeError):
+        where = "the published points" if scores is None else scores
+        raise UserError(
+            f"SCORES: must be the scores.json of a report of `dispatchsim validate machine`, "
+            f"got {where}"
+        ) from None
+    for name in machine or ():
+        check_known("--machine", name, found)
+    console = Console(width=_WIDTH)
+    for name in machine or found:
+        console.print(f"{name}:", highlight=False)
+        console.print(rich_table(equal_cpu_table(equal_cpu(found[name], server_and_idle))))
+        if points:
+            console.print(rich_table(equal_cpu_points_table(allowing(found[name]))))
+
+
 def what_measuring_buys(
     folder: Folder,
     *,

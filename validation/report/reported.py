@@ -19,6 +19,7 @@ import io
 import json
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,7 @@ from ..forecast.forecast import Forecast
 from ..points.figures import Figures
 from ..points.measured_points import GeneratorFigures, MeasuredPoint, Spread, Spreads
 from ..scoring.regimes import SCORED
-from ..scoring.scoring import Errors, Inside, PointScore
+from ..scoring.scoring import Errors, Inside, PointScore, Shifts, curve_of, relative, shifts
 
 REPORTED = Path(__file__).parents[1] / "reported"
 SCORES, POINTS, PAGE = "scores.json", "points.csv", "report.html"
@@ -101,6 +102,9 @@ def _rows(section: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 def reported_scores(machine: str, folder: Path = REPORTED) -> list[PointScore]:
     """Return the committed scores of all points of *machine*, as far as pictures show them.
 
+    Errors at equal CPU come from forecasts at the measured rates alone, so fewer points have one
+    than in a report, which also forecasts rates around them.
+
     Raises
     ------
     ValueError
@@ -110,7 +114,47 @@ def reported_scores(machine: str, folder: Path = REPORTED) -> list[PointScore]:
     own = table[table["machine"] == machine]
     if own.empty:
         raise ValueError(f"machine: must be one of the committed scores, got {machine}")
-    return [_point_score(row) for row in own.to_dict("records")]
+    scores = [_point_score(row) for row in own.to_dict("records")]
+    made = {score.forecast.point: score.forecast for score in scores}
+    return [
+        _shifted(score, shifts(point, score.measured.median, curve_of(point, made)))
+        for score in scores
+        for point in (score.forecast.point,)
+    ]
+
+
+def machine_scores(path: Path | None) -> dict[str, list[PointScore]]:
+    """Return the scores of all points by machine: of a report's scores.json, or the committed ones.
+
+    Raises
+    ------
+    OSError, ValueError, KeyError, TypeError
+        If the file *path* is missing or has another format.
+    """
+    if path is not None:
+        sections = json.loads(path.read_text(encoding="utf-8"))["hardware"]
+        return {section["name"]: scores_of(section) for section in sections}
+    machines = pd.read_csv(REPORTED / POINTS, usecols=["machine"])["machine"].unique()
+    return {machine: reported_scores(machine) for machine in machines}
+
+
+def scores_of(section: Mapping[str, Any]) -> list[PointScore]:
+    """Return the scores of all points in a machine's *section* of a report's scores.json.
+
+    Values that neither a picture nor a table of servers shows are placeholders.
+    """
+    rows = (
+        {name: np.nan if value is None else value for name, value in row.items()}
+        for row in _rows(section)
+    )
+    return [
+        _shifted(_point_score(row), Shifts(*(entry[name] for name in Shifts._fields)))
+        for row, entry in zip(rows, section["points"], strict=True)
+    ]
+
+
+def _shifted(score: PointScore, by: Shifts) -> PointScore:
+    return replace(score, **by._asdict())
 
 
 def _point_score(row: Mapping[Any, Any]) -> PointScore:
@@ -158,7 +202,7 @@ def _point_score(row: Mapping[Any, Any]) -> PointScore:
         role=row["role"],
         load_share=None if np.isnan(row["load share"]) else row["load share"],
         p50_counts=False,
-        errors=Errors(None, None, None),
+        errors=Errors(None, None, relative(row["forecast p50_ns"], row["measured p50_ns"])),
         inside=Inside(None, None, None),
         p50_at_equal_cpu=None,
         load_shift_cpu=None,
