@@ -208,9 +208,11 @@ def print_forecast(console: Console, answer: ForecastAnswer) -> None:
     sources = "arrivals and cost uncertainty"
     if any(known.missed is not None for known in answer.expected):
         sources = "arrivals, cost uncertainty and past forecast errors, on whose median it centres"
+    share = f"At least {level} of measured medians should fall in this interval"
+    if answer.scenario.machine.cpus > 1:
+        share = f"{share} on one CPU, perhaps fewer on several"
     console.print(
-        f"At least {level} of measured medians should fall in this interval; it combines "
-        f"{sources}.",
+        f"{share}; it combines {sources}.",
         highlight=False,
     )
 

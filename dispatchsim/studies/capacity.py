@@ -128,7 +128,9 @@ class Capacity:
         elif math.isinf(high):
             text = f"meets {objective} up to {self._loads(low)} at least"
         else:
-            text = f"meets {objective} up to {self._loads(low, high)}"
+            # CPUs that wait for each other are not simulated.
+            most = " at most" if self.scenario.machine.cpus > 1 else ""
+            text = f"meets {objective} up to {self._loads(low, high)}{most}"
         if Found.OUT_OF_BUDGET in kinds:
             text += f" (a search stopped early, after {RUNS_MAX} runs or at its time limit)"
         elif len(self.searches) < _SEARCHES_MIN and kinds == {Found.BETWEEN}:
@@ -438,6 +440,8 @@ def capacity(
             "the interval holds no past forecast errors, only arrivals and calibration: too few "
             f"errors of this metric are known for {LEVEL:.0%}"
         )
+        if scenario.machine.cpus > 1:
+            warnings += unlike_past(scenario)
     return dataclasses.replace(answer, warnings=tuple(warnings))
 
 

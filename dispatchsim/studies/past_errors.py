@@ -147,12 +147,16 @@ def far_p99(scenario: Scenario, profile: CostSource, busiest: float) -> list[str
 
 def unlike_past(scenario: Scenario) -> list[str]:
     """Return a warning if *scenario* differs from all runs whose errors are known."""
-    if scenario.load.connections is None and scenario.machine.cpus == 1:
-        return []
-    return [
-        "past forecasts were mostly of new connections, on one CPU; the errors of this scenario "
-        "may be larger"
-    ]
+    is_kept = scenario.load.connections is not None
+    if scenario.machine.cpus > 1:
+        kept = ", most were of new connections" if is_kept else ""
+        return [f"the interval may be too narrow: no past forecast was of several CPUs{kept}"]
+    if is_kept:
+        return [
+            "past forecasts were mostly of new connections; the errors of this scenario may be "
+            "larger"
+        ]
+    return []
 
 
 def past_errors(

@@ -439,6 +439,22 @@ def test_a_search_ends_where_numbers_cannot_be_nearer() -> None:
     assert high - low < 1e-9
 
 
+@pytest.mark.parametrize("known", [[], [Miss("poll", 1.0, {"throughput_per_s": 0.1})] * 20])
+def test_an_answer_for_several_cpus_is_an_upper_limit(
+    profile: ds.Profile, known: list[Miss]
+) -> None:
+    said = {}
+    for cpus in (1, 2):
+        asked = scenario("poll", **SEARCHED, machine={"cpus": cpus})
+        answer = ds.capacity(
+            asked, "p99 < 3 ms", replications=1, profile=profile, misses=Known(known)
+        )
+        assert (answer.past is None) == (not known)
+        narrow = "the interval may be too narrow: no past forecast was of several CPUs"
+        said[cpus] = (" at most (range of" in answer.sentence, narrow in answer.warnings)
+    assert said == {1: (False, False), 2: (True, True)}
+
+
 def test_a_server_that_is_busy_at_any_load_is_searched_by_doubling() -> None:
     # Scans fill the CPU at a tenth of what it can do: steps by what the CPU has left are short.
     scans = ds.Scenario.read(scenario_path("poll_10k_idle")).with_values(

@@ -105,17 +105,20 @@ def test_no_past_errors_are_in_the_response_times_of_a_backend(profile: ds.Profi
 
 def test_a_forecast_unlike_all_that_was_measured_says_so(profile: ds.Profile) -> None:
     load = {"loop": "open", "rate": "1000/s"}
-    sentence = (
-        "past forecasts were mostly of new connections, on one CPU; the errors of this scenario "
-        "may be larger"
+    larger = (
+        "past forecasts were mostly of new connections; the errors of this scenario may be larger"
     )
-    kept = scenario(load={**load, "connections": 50})
-    told, usual = (
-        ds.forecast(asked, draws=3, misses=[], profile=profile).warnings
-        for asked in (kept, scenario(load=load))
-    )
-    assert sentence in told
-    assert sentence not in usual
+    narrow = "the interval may be too narrow: no past forecast was of several CPUs"
+    kept, several = {"load": {**load, "connections": 50}}, {"machine": {"cpus": 2}}
+    for sections, expected in (
+        ({"load": load}, []),
+        (kept, [larger]),
+        ({"load": load, **several}, [narrow]),
+        ({**kept, **several}, [f"{narrow}, most were of new connections"]),
+    ):
+        warnings = ds.forecast(scenario(**sections), draws=3, misses=[], profile=profile).warnings
+        found = [each for each in warnings if "new connections" in each or "narrow" in each]
+        assert found == expected
 
 
 def test_nothing_is_stated_of_users_of_classes_that_differ() -> None:
