@@ -294,7 +294,7 @@ def equal_cpu(
         Path | None,
         typer.Argument(
             metavar="SCORES",
-            help="The scores.json of a report of `validate machine`. Default: the published runs.",
+            help="The scores.json of a report of `validate`. Default: the published runs.",
         ),
     ] = None,
     *,
@@ -330,8 +330,8 @@ def equal_cpu(
     except (OSError, ValueError, KeyError, TypeError):
         where = "the published points" if scores is None else scores
         raise UserError(
-            f"SCORES: must be the scores.json of a report of `dispatchsim validate machine`, "
-            f"got {where}"
+            f"SCORES: must be the scores.json of a report of `dispatchsim validate machine` or "
+            f"`server`, got {where}"
         ) from None
     for name in machine or ():
         check_known("--machine", name, found)

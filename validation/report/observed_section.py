@@ -30,12 +30,15 @@ from ..drawing.figures import closed_throughput, open_curves, style
 from ..forecast.kept_runs import KeptRuns
 from ..forecast.observed_points import observed_points
 from ..forecast.provenance import Provenance, file_hash, installed_version, source_hash
+from ..scoring.equal_cpu import equal_cpu
 from ..scoring.scoring import PointScore, score
+from ..scoring.suspects import readings_of, suspicions
 from ..scoring.targets import Capacity, RankedPair, ranked_pairs
 from .hardware_section import CAPTIONS, SEEDS_MAX, forecast_all, out_of_reach
 from .page import DrawnFigure, Shown, facts_of, heading_of, page, print_sections, write_figures
 from .point_tables import observed_tables
 from .scores_json import point_score, scores_json
+from .summary_tables import equal_cpu_text, server_and_idle, suspect_table
 
 _TEXT = (
     "Every point below was measured by the server's owner. The simulator forecast it from the "
@@ -168,14 +171,16 @@ def print_observed(report: ObservedReport, console: Console) -> None:
 def show_observed(section: ObservedSection, number: int = 1) -> Shown:
     """Return the parts of *section* that a report shows; its pictures are named by *number*."""
     first, *tables = observed_tables(section.scores, section.capacity, section.pairs)
+    wrong = suspect_table(suspicions(readings_of(section.scores)))
     return Shown(
         title=section.name,
         heading=heading_of(section.name, section.provenance),
         text=_TEXT,
         name=str(number),
-        first=[first],
+        first=[first, wrong],
         tables=tables,
-        screen=[first, *tables],
+        closing=equal_cpu_text(equal_cpu(section.scores, server_and_idle)),
+        screen=[first, wrong, *tables],
         figures=lambda: observed_figures(section),
         notices=section.provenance.notices,
         facts=facts_of(section.provenance),

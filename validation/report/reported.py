@@ -132,7 +132,9 @@ def machine_scores(path: Path | None) -> dict[str, list[PointScore]]:
         If the file *path* is missing or has another format.
     """
     if path is not None:
-        sections = json.loads(path.read_text(encoding="utf-8"))["hardware"]
+        content = json.loads(path.read_text(encoding="utf-8"))
+        # A report of a server has "observed" instead, of the same form.
+        sections = content["observed" if "observed" in content else "hardware"]
         return {section["name"]: scores_of(section) for section in sections}
     machines = pd.read_csv(REPORTED / POINTS, usecols=["machine"])["machine"].unique()
     return {machine: reported_scores(machine) for machine in machines}

@@ -135,6 +135,7 @@ def test_the_tables_fit_a_terminal(section: ObservedSection, tmp_path: Path) -> 
     print_observed(write_observed([section], tmp_path), console)
     text = console.file.getvalue()  # type: ignore[attr-defined]
     assert "capacity, worst" in text
+    assert "What is wrong, and what to suspect" in text
     assert "it is not scored" in " ".join(text.split())
     lines = [line for line in text.splitlines() if str(tmp_path) not in line]
     assert max(map(len, lines)) <= 110

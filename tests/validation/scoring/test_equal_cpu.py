@@ -61,11 +61,12 @@ def test_points_of_the_fit_past_the_capacity_or_off_the_curve_do_not_count() -> 
     assert equal_cpu_text([]) == ""
 
 
-def test_a_file_of_scores_has_the_errors_of_its_report(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["hardware", "observed"])
+def test_a_file_of_scores_has_the_errors_of_its_report(kind: str, tmp_path: Path) -> None:
     scores = [point_with(0.3, 0.1), *curve((1, 10, 100), (1, 20, 100), mechanism="poll")]
     section = {"name": "mine", "points": [point_score(score) for score in scores]}
     path = tmp_path / "scores.json"
-    path.write_text(json.dumps({"hardware": [plain(section)]}))
+    path.write_text(json.dumps({kind: [plain(section)]}))
     read = machine_scores(path)["mine"]
     assert [(s.p50_at_equal_cpu, s.load_shift_cpu) for s in read] == [
         (s.p50_at_equal_cpu, s.load_shift_cpu) for s in scores
