@@ -84,7 +84,12 @@ def new(
     write_whole(where, content.text)
     if content.warning:
         people().print(f"warning: {content.warning}", markup=False, soft_wrap=True)
-    people().print(f"{where} is written. Next:", markup=False, soft_wrap=True)
+    # A scenario describes a server and its load; a bound belongs to a question about it.
+    people().print(
+        f"{where} is written. The bound on p99 is not in the file, but in the command. Next:",
+        markup=False,
+        soft_wrap=True,
+    )
     for command in (
         *chosen.commands,
         content.command,

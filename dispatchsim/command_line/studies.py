@@ -118,7 +118,7 @@ def capacity(
     if not bounds.given and objective is None:
         raise UserError(
             '--p99: must be given, as in --p99 "50 ms", or else --p50, --p90, --p95, --p99.9 or '
-            "--objective"
+            "--objective (the head of a file from `dispatchsim new` has the command)"
         )
     if bounds.given and objective is not None:
         given = ", ".join(f"--{name}" for name in bounds.given)
