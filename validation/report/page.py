@@ -226,7 +226,7 @@ def print_sections(
     *,
     full: bool = True,
 ) -> None:
-    """Print each section (heading, summary, notices, tables), then *paths*.
+    """Print each section (heading, summary, tables, notices), then *paths*.
 
     Unless *full*, the tables are the brief ones, without *effects*.
     """
@@ -234,14 +234,16 @@ def print_sections(
         console.print(Text(shown.heading or shown.title))
         if shown.summary:
             console.print(Text(shown.summary, style="bold"))
-        for notice in shown.notices:
-            console.print(Text(notice, style="yellow"))
         for table in shown.screen if full else shown.brief:
             console.print()
             console.print(rich_table(table, STYLES))
         if shown.closing:
             console.print()
             console.print(Text(shown.closing))
+        if shown.notices:
+            console.print()
+        for notice in shown.notices:
+            console.print(Text(f"warning: {notice}", style="yellow"))
         console.print()
     if effects and full:
         console.print(rich_table(effects, STYLES))

@@ -161,6 +161,7 @@ def test_a_terminal_shows_what_is_wrong_and_the_path_of_the_rest(report: Report)
             "What is wrong, and what to suspect",
             "Median errors by metric and load",
             "Worst points",
+            "warning: ",
             "Every table and point (--full prints them here):",
         )
     ]
