@@ -275,7 +275,9 @@ def forecast_errors(
             content = json.loads(path.read_text(encoding="utf-8"))
             found = misses_of(content)
             errors = {s["name"]: machine_errors(s) for s in content["hardware"]}
-            knees = {s["name"]: knee_misses(s["knee_loads"]) for s in content["hardware"]}
+            knees = {
+                s["name"]: knee_misses(s["knee_loads"], s["points"]) for s in content["hardware"]
+            }
         except (ValueError, KeyError, TypeError):
             raise UserError(
                 f"SCORES: must be the scores.json of a report of `dispatchsim validate machine`, "

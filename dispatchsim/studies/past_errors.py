@@ -28,6 +28,7 @@ from ..scenario.scenario import Scenario
 from ..validation.scoring.misses import (
     BUSY,
     LEVEL,
+    THROUGHPUT,
     Allowance,
     Known,
     allowance,
@@ -38,7 +39,7 @@ from .axis import RATE_FIELD
 from .objective import Clause, Objective
 from .rows import Found, Search
 from .searching import LINK_FULL, SearchTask, Simulating, search_all
-from .stated import THROUGHPUT, Stated, stated_of
+from .stated import Stated, stated_of
 from .waiting import BUSIEST, LINK
 
 _BUSY = "cpu_busy"

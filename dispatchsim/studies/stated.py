@@ -3,13 +3,13 @@
     CPU time     ├─ stated: the application ─┤├─ costs of the profile ─┤
     response     ├─ stated: round trips ─────┤├─ all else, as long as the CPU time of a request ─┤
 
-A past error belongs to the profile's costs. It does not apply to `server.request_cpu`,
-`server.reply_cpu_per_kb`, `server.connection_cpu`, `network.delay` and `path.delay`.
+A past error belongs to the profile's costs: it is of runs without application work. It does not
+apply to `server.request_cpu`, `server.reply_cpu_per_kb`, `server.connection_cpu`, `network.delay`
+and `path.delay`.
 """
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 from ..scenario.metric import Kind
@@ -20,8 +20,7 @@ from ..sim.load.reply_sizes import mean_bytes
 from ..sim.state.client_classes import ClientClass
 from ..sim.state.kinds import NONE
 from ..sim.state.units import PERMILLE, SECOND_NS
-
-THROUGHPUT = "throughput_per_s"
+from ..validation.scoring.misses import THROUGHPUT, measured_factor
 
 
 class Stated(NamedTuple):
@@ -46,25 +45,21 @@ class Stated(NamedTuple):
 
         *error* is the logarithm of measured over forecast for the metric *figure*.
 
+        >>> import math
         >>> round(Stated(share=0.5).measured("cpu_busy", 0.5, math.log(0.8)), 6)
         0.45
         >>> round(Stated(wait_ns=100.0).measured("p99_ns", 300.0, math.log(0.5)), 6)
         200.0
         """
-        if figure == THROUGHPUT:
-            return value / self._factor(-error)
-        return self._scaled(figure, value, self._factor(error))
+        return self._scaled(figure, value, measured_factor(figure, error, self.share))
 
     def simulated(self, figure: str, value: float, error: float) -> float:
         """Return the simulated value for a measured *value*: the inverse of `measured`."""
-        if figure == THROUGHPUT:
-            return value * self._factor(-error)
-        return self._scaled(figure, value, 1 / self._factor(error))
-
-    def _factor(self, error: float) -> float:
-        return self.share + (1 - self.share) * math.exp(error)
+        return self._scaled(figure, value, 1 / measured_factor(figure, error, self.share))
 
     def _scaled(self, figure: str, value: float, factor: float) -> float:
+        if figure == THROUGHPUT:
+            return value * factor
         if METRICS[figure].kind is not Kind.TIME:
             return min(1.0, value * factor)  # a share of the CPU
         wait_ns = min(self.wait_of(figure), value)

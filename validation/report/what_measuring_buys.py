@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from ...calibration.points.point import stored
 from ...calibration.profiles.cost_profile import Profile
 from ...calibration.profiles.hardware_change import HardwareChange, changed, clock_factor
 from ...calibration.records.measured_runs import MicroResult, read_rows
@@ -155,7 +156,7 @@ def misses_of_scores(scores: Sequence[PointScore]) -> list[Miss]:
         miss_of(
             {
                 "role": entry.role,
-                "point": {"mechanism": entry.measured.point.server.mechanism},
+                "point": stored(entry.measured.point),
                 "measured": {"median": entry.measured.median._asdict()},
                 "forecast": {"central": entry.forecast.central._asdict()},
             }

@@ -10,6 +10,11 @@ out in turn, so that no interval uses its own mechanism. The load at which p99 e
 has an error, for each bound and each server measured at three or more rates. From five to eighteen
 such loads the interval is made of their mean and spread, as if they were normal.
 
+Application work has no forecast error (dispatchsim/studies/stated.py). At a point with such work
+the error is of all CPU time, so it is smaller than that of the costs. Intervals are made of errors
+without such work, and forecasts dilute them by the share of the work. Points with such work are
+tested against the interval diluted by their own share.
+
 Sources: Vovk, Gammerman and Shafer 2005, "Algorithmic Learning in a Random World", §2 (conformal
 prediction); Barber et al. 2021, "Predictive inference with the jackknife+" (leaving out in turn).
 
@@ -21,10 +26,13 @@ from __future__ import annotations
 
 import json
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from ...calibration.profiles.cost_profile import MEASURED, QUICKLY, Profile, ProfileError
 from ...calibration.profiles.hardware_change import CHANGED_FROM
@@ -33,8 +41,10 @@ from ...scenario.metrics import METRICS
 from ...sim.files.tables import Column, Table
 from ...sim.files.whole_files import write_whole
 from ...sim.output_analysis.interval import prediction_interval
+from ...sim.state.units import SECOND_NS
+from .knee import crossing
 
-FORMAT = "dispatchsim-misses/3"
+FORMAT = "dispatchsim-misses/4"
 BUSY = 0.85
 """Forecast utilisation from which on a point is near or past its capacity."""
 LEVEL = 0.9
@@ -42,12 +52,13 @@ _KNEES_LEAST = 5
 """Least number for mean and spread: with fewer, Student's t gives uselessly wide intervals."""
 _BOUND_FACTOR_MOST = 3.0
 """Largest factor between a bound on p99 and the scored bound whose errors are used for it."""
+THROUGHPUT = "throughput_per_s"
 QUICK, BORROWED = ".quick", ".borrowed"
 """Name endings of profiles that were measured quickly, or scaled from another machine's."""
 
 
 FIGURES = {
-    "throughput_per_s": "throughput_per_s",
+    THROUGHPUT: "throughput_per_s",
     "cpu_busy": "cpu_busy",
     "p50_answered_ns": "p50_ns",
     "p99_answered_ns": "p99_ns",
@@ -64,11 +75,14 @@ class Miss(NamedTuple):
         The point's mechanism, and the forecast utilisation.
     of:
         The logarithm of measured over forecast, by metric.
+    stated:
+        The share of the forecast CPU time that application work takes.
     """
 
     mechanism: str
     utilisation: float
     of: dict[str, float]
+    stated: float = 0.0
 
     @property
     def is_busy(self) -> bool:
@@ -80,6 +94,7 @@ class KneeMiss(NamedTuple):
     """The load at which p99 of one server exceeds a bound, measured and forecast.
 
     With `is_end` one of both loads is the end of the measured rates: the curve passes beyond it.
+    `stated` is as in a `Miss`, at the forecast load.
     """
 
     mechanism: str
@@ -87,6 +102,7 @@ class KneeMiss(NamedTuple):
     measured_per_s: float
     forecast_per_s: float
     is_end: bool
+    stated: float = 0.0
 
     @property
     def error(self) -> float:
@@ -116,13 +132,50 @@ class Allowance(NamedTuple):
     high: float
     n: int
 
+    def holds(self, figure: str, error: float, stated: float) -> bool:
+        """Whether the interval, diluted by the share *stated*, holds the *error* of a point."""
+        low, high = (measured_factor(figure, end, stated) for end in (self.low, self.high))
+        return low <= measured_factor(figure, error) <= high
+
+
+def measured_factor(figure: str, error: float, stated: float = 0.0) -> float:
+    """Return measured over forecast of the metric if the costs alone are in error.
+
+    *error* is its logarithm without application work; *stated* is the share of the forecast CPU
+    time that such work takes, which has no error.
+
+    >>> round(measured_factor("cpu_busy", math.log(0.8), stated=0.5), 6)
+    0.9
+    >>> round(measured_factor("throughput_per_s", math.log(1.25), stated=0.5), 6)
+    1.111111
+    """
+    if figure == THROUGHPUT:
+        return 1 / (stated + (1 - stated) * math.exp(-error))
+    return stated + (1 - stated) * math.exp(error)
+
+
+def stated_share(work_ns: float, per_s: float, cpu_busy: float) -> float:
+    """Return the share of a CPU's busy time that *work_ns* for each of *per_s* requests takes.
+
+    >>> stated_share(20_000, 10_000.0, 0.5)
+    0.4
+    """
+    return min(1.0, work_ns * per_s / (SECOND_NS * cpu_busy)) if cpu_busy > 0 else 0.0
+
+
+def stated_at(per_s: float, shares: Iterable[tuple[float, float]]) -> float:
+    """Return the `stated_share` of a server at the load *per_s*, from its *shares* by load."""
+    rates_per_s, at_rates = zip(*sorted(shares), strict=True)
+    return float(np.interp(per_s, rates_per_s, at_rates))
+
 
 def allowance(misses: Iterable[Miss], figure: str, level: float = LEVEL) -> Allowance | None:
     """Return the interval that holds a further error of the metric with probability *level*.
 
-    None if there are too few errors: it takes 2 / (1 - level) - 1 of them.
+    Only points without application work count: their errors are of the costs alone. None if there
+    are too few of them: it takes 2 / (1 - level) - 1.
     """
-    return _ranked([miss.of[figure] for miss in misses if figure in miss.of], level)
+    return _ranked([m.of[figure] for m in misses if not m.stated and figure in m.of], level)
 
 
 def _ranked(values: Iterable[float], level: float) -> Allowance | None:
@@ -154,16 +207,18 @@ def knee_allowance(known: Known, bound_ns: float, level: float = LEVEL) -> KneeA
     It uses the nearest scored bound and the ranks of the machine's own knees; with five to eighteen
     of them, their mean and spread (`prediction_interval`). A machine without a validation uses the
     ranks of all other machines. None if there are too few knees, or if the nearest scored bound
-    differs by more than a factor of three. A knee that `is_end` counts with its least error.
+    differs by more than a factor of three. A knee that `is_end` counts with its least error, one
+    with application work not at all.
     """
-    bounds_ns = {knee.bound_ns for knee in known.knees or known.other_knees}
+    of_costs = [knee for knee in known.knees or known.other_knees if not knee.stated]
+    bounds_ns = {knee.bound_ns for knee in of_costs}
     if not bounds_ns:
         return None
     nearest_ns = min(sorted(bounds_ns), key=lambda each: abs(math.log(each / bound_ns)))
     if not 1 / _BOUND_FACTOR_MOST <= nearest_ns / bound_ns <= _BOUND_FACTOR_MOST:
         return None
     is_of_others = not known.knees
-    near = [knee for knee in known.knees or known.other_knees if knee.bound_ns == nearest_ns]
+    near = [knee for knee in of_costs if knee.bound_ns == nearest_ns]
     errors = [knee.error for knee in near]
     allowed = _ranked(errors, level)
     if allowed is None and len(errors) >= _KNEES_LEAST and not is_of_others:
@@ -194,10 +249,10 @@ def coverage_by(
     inside = total = 0
     for busy in (True, False):
         allowed = allowance([m for m in others if m.is_busy == busy], figure, level)
-        own = [m.of[figure] for m in misses if m.is_busy == busy and figure in m.of]
+        own = [m for m in misses if m.is_busy == busy and figure in m.of]
         if allowed is not None:
             total += len(own)
-            inside += sum(allowed.low <= error <= allowed.high for error in own)
+            inside += sum(allowed.holds(figure, m.of[figure], m.stated) for m in own)
     return inside, total
 
 
@@ -222,7 +277,7 @@ def knee_coverage_by(
     for knee in knees:
         found = knee_allowance(known, knee.bound_ns, level)
         if found is not None and found.bound_ns == knee.bound_ns:
-            is_inside = found.allowed.low <= knee.error <= found.allowed.high
+            is_inside = found.allowed.holds(THROUGHPUT, knee.error, knee.stated)
             total += not (is_inside and knee.is_end)
             inside += is_inside and not knee.is_end
     return inside, total
@@ -251,15 +306,27 @@ def miss_of(entry: Mapping[str, Any]) -> Miss:
         ours, theirs = forecast[reported], measured[reported]
         if ours is None or theirs is None:
             continue
-        if figure == "throughput_per_s" and entry["role"] == "offered":
+        if figure == THROUGHPUT and entry["role"] == "offered":
             continue  # both delivered the offered load, so their throughput shows nothing
         if ours > 0 and theirs > 0:
             of[figure] = round(math.log(theirs / ours), 6)
-    return Miss(entry["point"]["mechanism"], round(forecast["cpu_busy"], 6), of)
+    utilisation = round(forecast["cpu_busy"], 6)
+    return Miss(entry["point"]["mechanism"], utilisation, of, round(_stated_share(entry), 6))
 
 
-def knee_misses(knees: Sequence[Mapping[str, Any]]) -> list[KneeMiss]:
+def _stated_share(entry: Mapping[str, Any]) -> float:
+    forecast = entry["forecast"]["central"]
+    work_ns = entry["point"]["request_work_ns"]
+    return stated_share(work_ns, forecast["throughput_per_s"], forecast["cpu_busy"])
+
+
+def knee_misses(
+    knees: Sequence[Mapping[str, Any]], entries: Sequence[Mapping[str, Any]] = ()
+) -> list[KneeMiss]:
     """Return the errors of *knees* in a report's scores (scores_json.py, `knee_loads`).
+
+    In older reports knees lack the share of application work: it is read from *entries*, the
+    report's points.
 
     Raises
     ------
@@ -275,9 +342,51 @@ def knee_misses(knees: Sequence[Mapping[str, Any]]) -> list[KneeMiss]:
             float(knee["measured_per_s"]),
             float(knee["forecast_per_s"]),
             bool(knee["is_end"]),
+            round(float(knee["stated"] if "stated" in knee else _knee_stated(knee, entries)), 6),
         )
         for knee in knees
     ]
+
+
+def _knee_stated(knee: Mapping[str, Any], entries: Sequence[Mapping[str, Any]]) -> float:
+    """Return the share of application work at the forecast load of *knee*.
+
+    Its server is the one whose curves in *entries* pass the bound at the loads of the knee.
+    """
+    servers: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+    for entry in entries:
+        point = entry["point"]
+        is_open = (point["mechanism"], point["loop"]) == (knee["mechanism"], "open")
+        measured = entry["measured"]
+        if is_open and measured["generator_kept_up"] and measured["median"]["p99_ns"] is not None:
+            servers[json.dumps(point | {"rate_per_s": 0})].append(entry)
+    found = {
+        stated_at(
+            knee["forecast_per_s"], [(e["point"]["rate_per_s"], _stated_share(e)) for e in own]
+        )
+        for own in servers.values()
+        if _has_knee(own, knee)
+    }
+    if len(found) != 1:
+        raise ValueError(f"one server must have the knee {knee}, got {len(found)}")
+    return found.pop()
+
+
+def _has_knee(own: Sequence[Mapping[str, Any]], knee: Mapping[str, Any]) -> bool:
+    """Return whether the curves of a server pass the knee's bound at the knee's loads."""
+    found = []
+    for side, of, load in (
+        ("measured", "median", "measured_per_s"),
+        ("forecast", "central", "forecast_per_s"),
+    ):
+        times_ns = [(e["point"]["rate_per_s"], e[side][of]["p99_ns"]) for e in own]
+        curve = sorted((rate, math.inf if ns is None else ns) for rate, ns in times_ns)
+        crossed = crossing(curve, knee["bound_ns"])
+        ends = [curve[0][0], curve[-1][0]]
+        found.append(crossed)
+        if knee[load] != crossed and (crossed is not None or knee[load] not in ends):
+            return False
+    return bool(knee["is_end"]) == (None in found)
 
 
 def read_misses(profile: str) -> Known:
@@ -297,12 +406,17 @@ def read_file(path: Path) -> Known:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         if content["format"] != FORMAT:
-            raise ValueError(f'format must be "{FORMAT}", got {content["format"]}')
+            raise ProfileError(
+                f'{path}: must be a file of forecast errors in the format "{FORMAT}", got '
+                f'"{content["format"]}"; `dispatchsim lab forecast-errors SCORES` writes it anew '
+                "from the scores.json of a report"
+            )
         points = [
             Miss(
                 str(p["mechanism"]),
                 float(p["utilisation"]),
                 {figure: float(p[k]) for figure, k in FIGURES.items() if k in p},
+                float(p["stated"]),
             )
             for p in content["points"]
         ]
@@ -379,7 +493,11 @@ def write_misses(
     lines = []
     for miss in misses:
         of = {FIGURES[figure]: value for figure, value in miss.of.items()}
-        point = {"mechanism": miss.mechanism, "utilisation": miss.utilisation}
+        point = {
+            "mechanism": miss.mechanism,
+            "utilisation": miss.utilisation,
+            "stated": miss.stated,
+        }
         lines.append(json.dumps(point | of))
     published = {"errors": errors._asdict()} if errors else {}
     head = json.dumps({"format": FORMAT, "profile": profile, **published})

@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.pictures import check_picture
 
 import dispatchsim as ds
 from dispatchsim.calibration.profiles.cost_profile import shipped
 from dispatchsim.calibration.profiles.hardware_change import HardwareChange, changed
-from dispatchsim.studies.stated import stated_of
-from dispatchsim.validation.scoring.misses import FIGURES, Miss
+from dispatchsim.studies.stated import Stated, stated_of
+from dispatchsim.validation.scoring.misses import FIGURES, Miss, allowance
 
 from .exact import known_exactly
 from .small import scenario
@@ -84,6 +86,23 @@ def test_misses_leave_alone_what_the_scenario_states(profile: ds.Profile) -> Non
     factor = busy.mean / busy.simulated
     assert median_ns.mean == pytest.approx(40e6 + (median_ns.simulated - 40e6) * factor)
     assert median_ns.mean > 40e6 + 100e3
+
+
+@given(st.sampled_from(sorted(FIGURES)), st.floats(-1, 1), st.floats(0, 0.99))
+def test_the_error_of_costs_recovers_what_a_server_with_application_work_measured(
+    figure: str, error: float, share: float
+) -> None:
+    # Of a forecast request of 1 us the application takes a share; the rest has the error.
+    slower = -1 if figure == "throughput_per_s" else 1
+    request_us = share + (1 - share) * math.exp(slower * error)
+    measured = 0.3 * request_us**slower
+    of_costs = [Miss("poll", 1.0, {figure: error})] * 19
+    whole = [Miss("poll", 1.0, {figure: math.log(measured / 0.3)}, share or 0.1)] * 19
+    allowed = allowance([*of_costs, *whole], figure)
+    assert allowed is not None
+    stated = Stated(share)
+    assert stated.measured(figure, 0.3, allowed.middle) == pytest.approx(measured)
+    assert stated.simulated(figure, measured, allowed.middle) == pytest.approx(0.3)
 
 
 def test_no_past_errors_are_in_the_response_times_of_a_backend(profile: ds.Profile) -> None:

@@ -27,10 +27,12 @@ from dispatchsim.validation.scoring.misses import (
     Miss,
     allowance,
     coverage,
+    coverage_by,
     knee_allowance,
     knee_coverage,
     knee_coverage_by,
     knee_misses,
+    measured_factor,
     misses_for,
     misses_of,
     read_file,
@@ -90,6 +92,7 @@ def test_the_shipped_misses_are_those_of_the_report() -> None:
         assert [miss.mechanism for miss in own] == [miss.mechanism for miss in reported[name]]
         for one, other in zip(own, reported[name], strict=True):
             assert one.of == pytest.approx(other.of, abs=1e-5)  # the table has six digits
+            assert one.stated == pytest.approx(other.stated, abs=1e-5)
 
 
 def test_the_shipped_loads_at_which_p99_breaks_are_those_of_the_report() -> None:
@@ -100,6 +103,92 @@ def test_the_shipped_loads_at_which_p99_breaks_are_those_of_the_report() -> None
         for one, other in zip(known.knees, reported, strict=True):
             assert (one.mechanism, one.bound_ns) == (other.mechanism, other.bound_ns)
             assert one.error == pytest.approx(other.error, abs=1e-4)  # the table has six digits
+            assert one.stated == pytest.approx(other.stated, abs=1e-4)
+
+
+def test_one_machine_was_measured_with_application_work() -> None:
+    with_work = {
+        name: (
+            sum(point.stated > 0 for point in known.points),
+            sum(knee.stated > 0 for knee in known.knees if knee.bound_ns == 20_000_000),
+        )
+        for name, known in shipped_misses().items()
+    }
+    assert {name: n for name, n in with_work.items() if n != (0, 0)} == {
+        "epyc-family25-model17-2cpu-linux-6.18": (45, 10)
+    }
+
+
+errors_of_costs = st.floats(-2, 2)
+shares = st.floats(0, 0.99)
+
+
+@given(errors_of_costs, shares, st.floats(1e3, 1e6))
+def test_costs_in_error_are_part_of_the_work_of_a_request(
+    error: float, share: float, forecast_ns: float
+) -> None:
+    work_ns, cost_ns = share * forecast_ns, (1 - share) * forecast_ns
+    # The CPU time of a request, and its inverse, the throughput of a full CPU.
+    measured_ns = work_ns + cost_ns * math.exp(error)
+    assert measured_factor("cpu_busy", error, share) == pytest.approx(measured_ns / forecast_ns)
+    measured_ns = work_ns + cost_ns / math.exp(error)
+    assert measured_factor("throughput_per_s", error, share) == pytest.approx(
+        forecast_ns / measured_ns
+    )
+
+
+@given(st.sampled_from(list(FIGURES)), errors_of_costs, shares)
+def test_application_work_keeps_the_direction_of_an_error_and_lessens_it(
+    figure: str, error: float, share: float
+) -> None:
+    whole = math.log(measured_factor(figure, error, share))
+    assert min(0, error) - 1e-9 <= whole <= max(0, error) + 1e-9
+    assert measured_factor(figure, error, 0.0) == pytest.approx(math.exp(error))
+    assert measured_factor(figure, error, 1.0) == 1
+
+
+@given(
+    st.sampled_from(list(FIGURES)),
+    st.lists(errors_of_costs, min_size=19, max_size=40),
+    st.lists(st.tuples(st.floats(-9, 9), st.floats(0.01, 1)), max_size=40),
+)
+def test_points_with_application_work_never_move_an_interval(
+    figure: str, of_costs: list[float], diluted: list[tuple[float, float]]
+) -> None:
+    plain = [Miss("poll", 1.0, {figure: error}) for error in of_costs]
+    with_work = [Miss("poll", 1.0, {figure: error}, share) for error, share in diluted]
+    assert allowance([*with_work, *plain], figure) == allowance(plain, figure)
+    knees = [knee(error) for error in of_costs]
+    knees_with_work = [knee(error)._replace(stated=share) for error, share in diluted]
+    assert knee_allowance(Known(knees=[*knees_with_work, *knees]), 20e6) == knee_allowance(
+        Known(knees=knees), 20e6
+    )
+
+
+def test_errors_with_application_work_alone_give_no_interval() -> None:
+    assert allowance([Miss("poll", 1.0, {"cpu_busy": 0.1}, 0.5)] * 40, "cpu_busy") is None
+    assert knee_allowance(Known(knees=[knee(0.1)._replace(stated=0.5)] * 40), 20e6) is None
+
+
+@pytest.mark.parametrize("figure", FIGURES)
+@pytest.mark.parametrize("has_work", [False, True])
+def test_coverage_is_nominal_if_only_costs_are_in_error(figure: str, *, has_work: bool) -> None:
+    rng = np.random.default_rng(1)
+
+    def drawn(share: float) -> Miss:
+        whole = math.log(measured_factor(figure, rng.normal(0.1, 0.3), share))
+        return Miss(f"mechanism {rng.integers(10)}", 1.0, {figure: whole}, share)
+
+    plain = [drawn(0.0) for _ in range(400)]
+    with_work = [drawn(rng.uniform(0.2, 0.9)) for _ in range(1_600)] if has_work else []
+    inside, total = coverage([*plain, *with_work], figure)
+    assert total == 400 + 1_600 * has_work
+    assert 0.87 < inside / total < 0.93
+    if has_work:
+        # As the error of a cost, each of them seems small: the interval of the others is too wide.
+        as_costs = [miss._replace(stated=0.0) for miss in with_work]
+        inside, total = coverage_by(plain, as_costs, figure)
+        assert inside / total > 0.97
 
 
 def knee(error: float, bound_ms: int = 20, mechanism: str = "poll") -> KneeMiss:
@@ -153,6 +242,13 @@ def test_an_error_of_which_the_least_size_is_inside_is_not_judged() -> None:
     assert knee_coverage_by(Known(knees=given), [outside]) == (0, 1)
 
 
+def test_a_knee_with_application_work_is_judged_by_the_diluted_interval() -> None:
+    given = [knee(0.1 * i, mechanism="poll") for i in range(30)]  # 90%: 0 ... 2.9
+    half = [knee(error, mechanism="select")._replace(stated=0.5) for error in (0.6, 0.7)]
+    # Costs that vanish leave the half of the application: at most twice the throughput.
+    assert knee_coverage_by(Known(knees=given), half) == (1, 2)
+
+
 def test_a_knee_is_judged_by_other_mechanisms() -> None:
     given = [knee(float(k), mechanism=f"mechanism {k}") for k in range(4) for _ in range(25)]
     assert knee_coverage(given) == (50, 100)  # the two in the middle
@@ -170,7 +266,7 @@ def made_up(
     names = FIGURES.values()
     return {
         "role": role,
-        "point": {"mechanism": "poll"},
+        "point": {"mechanism": "poll", "request_work_ns": 2_000_000},
         "measured": {
             "median": dict(zip(names, measured, strict=True)),
             "generator_kept_up": kept_up,
@@ -197,17 +293,18 @@ def test_a_miss_is_what_was_measured_over_the_forecast() -> None:
                     "p50_answered_ns": -0.693147,
                     "p99_answered_ns": 0.0,
                 },
+                stated=0.222222,  # 100/s of 2 ms each, of 0.9 CPUs
             ),
             # What both delivered is what was offered, and what is unknown or 0 is no ratio.
-            Miss("poll", 0.5, {"cpu_busy": 0.336472}),
+            Miss("poll", 0.5, {"cpu_busy": 0.336472}, stated=0.4),
         ]
     }
 
 
 def test_misses_are_read_as_they_were_written(tmp_path: Path) -> None:
-    given = [*misses([0.5, -0.25]), Miss("select", 1.0, dict.fromkeys(FIGURES, 0.125))]
+    given = [*misses([0.5, -0.25]), Miss("select", 1.0, dict.fromkeys(FIGURES, 0.125), 0.25)]
     errors = MachineErrors(0.05, 0.2, None, -0.1)
-    knees = [KneeMiss("poll", 20_000_000, 9_000.0, 12_000.5, is_end=False)]
+    knees = [KneeMiss("poll", 20_000_000, 9_000.0, 12_000.5, is_end=False, stated=0.75)]
     path = write_misses("m", given, tmp_path, knees=knees, errors=errors)
     assert read_file(path) == Known(given, knees)
     assert json.loads(path.read_text())["errors"]["knee"] == -0.1
@@ -242,6 +339,7 @@ NO_LOAD = {
     "measured_per_s": 0,
     "forecast_per_s": 1,
     "is_end": 0,
+    "stated": 0,
 }
 BAD_KNEES: list[object] = [3, [{}], [NO_LOAD]]
 NO_KNEES = [json.dumps({"format": FORMAT, "points": [], "knees": knees}) for knees in BAD_KNEES]
@@ -253,6 +351,46 @@ def test_what_is_no_file_of_misses_is_named(tmp_path: Path, content: str) -> Non
     path.write_text(content)
     with pytest.raises(ProfileError, match=r"m\.json: must be a file of forecast errors"):
         read_file(path)
+
+
+def test_a_file_of_an_older_format_names_the_command_that_writes_it_anew(tmp_path: Path) -> None:
+    path = tmp_path / "m.json"
+    path.write_text('{"format": "dispatchsim-misses/3", "knees": [], "points": []}')
+    with pytest.raises(ProfileError, match=r"misses/4.*misses/3.*`dispatchsim lab forecast-errors"):
+        read_file(path)
+
+
+def on_curve(rate_per_s: float, p99_ms: tuple[float, float], work_ns: int = 0) -> dict[str, Any]:
+    """Return a point of an older report by measured and forecast p99, at half of a busy CPU."""
+    return {
+        "point": {
+            "mechanism": "poll", "loop": "open", "rate_per_s": rate_per_s,
+            "request_work_ns": work_ns,
+        },
+        "measured": {"median": {"p99_ns": p99_ms[0] * 1e6}, "generator_kept_up": True},
+        "forecast": {
+            "central": {
+                "p99_ns": p99_ms[1] * 1e6, "throughput_per_s": rate_per_s, "cpu_busy": 0.5,
+            }
+        },
+    }  # fmt: skip
+
+
+def test_knees_of_older_reports_have_the_application_work_of_their_server() -> None:
+    rates_per_s = (1_000.0, 2_000.0, 3_000.0)
+    plain = [on_curve(rate, (1, 2 + rate / 1_000)) for rate in rates_per_s]
+    times_ms = [(1.0, 1.0), (1.0, 100.0), (1.0, 200.0)]
+    with_work = [
+        on_curve(rate, p99_ms, 100_000) for rate, p99_ms in zip(rates_per_s, times_ms, strict=True)
+    ]
+    found = {
+        "mechanism": "poll", "bound_ns": 10_000_000, "measured_per_s": 3_000.0,
+        "forecast_per_s": 1_500.0, "is_end": True,
+    }  # fmt: skip
+    (error,) = knee_misses([found], [*plain, *with_work])
+    assert error.stated == 0.3  # 1500/s of 100 us each, of 0.5 CPUs
+    with pytest.raises(ValueError, match="one server must have the knee"):
+        knee_misses([found], plain)
 
 
 def test_what_is_no_report_is_not_taken_in(tmp_path: Path) -> None:
