@@ -23,7 +23,15 @@ from dispatchsim.sim.state.client_settings import (
     NetworkSettings,
     PathSettings,
 )
-from dispatchsim.sim.state.costs import NO_CLIENT, ApplicationCosts, ClientCosts, Costs, Curve, flat
+from dispatchsim.sim.state.costs import (
+    NO_CLIENT,
+    ApplicationCosts,
+    ClientCosts,
+    Costs,
+    Curve,
+    flat,
+    per_item,
+)
 from dispatchsim.sim.state.family_settings import Recovery, Threads
 from dispatchsim.sim.state.host_gaps import HostGaps
 from dispatchsim.sim.state.kernel_settings import EVERY_CPU, Packets
@@ -68,7 +76,7 @@ class Scene(NamedTuple):
         )
         if not self.is_fine:
             return toy_costs(self.mechanism, self.client, interrupt=interrupt)
-        return toy_costs(
+        fine = toy_costs(
             self.mechanism,
             self.client._replace(ack_ns=60) if any(self.client) else self.client,
             interrupt=interrupt._replace(
@@ -94,6 +102,9 @@ class Scene(NamedTuple):
             ),
             application=ApplicationCosts(150, connection_ns=35),
         )
+        if self.mechanism not in ("select", "poll"):
+            return fine
+        return fine._replace(mechanism=fine.mechanism._replace(read_back=per_item(3)))
 
 
 def on_fast(scene: Scene) -> Outcome:

@@ -26,7 +26,9 @@ from .scan import ProgramSet, Scan, scanning
 class PollCosts(NamedTuple):
     """CPU time of poll: the call, the scan (with its pollfd copies), by n on and off the queues.
 
-    rebuild is the server's own time to rebuild the array before each call.
+    rebuild is the server's own time to rebuild the array before each call. read_back is its time to
+    reach the last event that the call returned, by the entries before it. Where it was not
+    measured, release has it, for the entries before the first event.
     """
 
     call_ns: int
@@ -36,6 +38,7 @@ class PollCosts(NamedTuple):
     release: Curve = flat(0)
     look: Curve = flat(0)
     rebuild: Curve = flat(0)
+    read_back: Curve = flat(0)
 
 
 @dataclass(slots=True, eq=False, kw_only=True)

@@ -203,8 +203,7 @@ def scanning(name: str, kept: ProgramSet) -> Mechanism:
         world.counts[count.WAITS] += 1
         n_registered = 0 if world.program.busy else n_before_ready(world, worker.interests)
         yield from _scan_until_found(world, worker, call_ns(world), built_ns, n_registered)
-        sort_events(worker)
-        events_ns = world.costs.mechanism.event_ns * worker.n_events
+        events_ns = world.costs.mechanism.event_ns * worker.n_events + sort_events(world, worker)
         yield from spend(worker, activity.WAIT, release_ns(world, n_registered) + events_ns)
 
     def n_before_ready(world: World, interests: InterestSet) -> int:
@@ -217,13 +216,16 @@ def scanning(name: str, kept: ProgramSet) -> Mechanism:
                 first = min(first, key(interests, fd))
         return interests.n_watched if first == beyond else n_before(interests, first)
 
-    def sort_events(worker: Worker) -> None:
+    def sort_events(world: World, worker: Worker) -> int:
+        """Sort the events; return the CPU time in which the server reaches the last of them."""
         interests = worker.interests
         for i in range(worker.n_events):
             worker.event_fd[i] = key(interests, worker.event_fd[i])
         sort_prefix(worker.event_fd, worker.n_events)
+        n_read = n_before(interests, worker.event_fd[worker.n_events - 1])
         for i in range(worker.n_events):
             worker.event_fd[i] = fd_at(interests, worker.event_fd[i])
+        return curve_ns(world.costs.mechanism.read_back, n_read)
 
     return Mechanism(
         name,

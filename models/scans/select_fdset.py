@@ -24,7 +24,8 @@ from .scan import ProgramSet, Scan, scanning
 class SelectCosts(NamedTuple):
     """CPU time of select: call, bitmaps by highest descriptor ever open, the rest by count.
 
-    rebuild is the server's own time to set the bits again before each call.
+    rebuild is the server's own time to set the bits again before each call, read_back its time to
+    reach a bit that the call returned, by the descriptors before it.
     """
 
     call_ns: int
@@ -35,6 +36,7 @@ class SelectCosts(NamedTuple):
     release: Curve = flat(0)
     look: Curve = flat(0)
     rebuild: Curve = flat(0)
+    read_back: Curve = flat(0)
 
 
 @dataclass(slots=True, eq=False, kw_only=True)

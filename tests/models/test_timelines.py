@@ -1,5 +1,6 @@
 """The life of one connection on each mechanism, computed by hand, exact to the nanosecond."""
 
+import pytest
 from tests.served import on_server
 from tests.toy import arrivals, timeline, toy_costs
 
@@ -229,6 +230,21 @@ def test_cm01_42_a_bitmap_costs_by_the_highest_descriptor_and_an_array_by_those_
     }
     assert spent["poll", "sparse"] < spent["select", "sparse"]
     assert spent["poll", "dense"] > spent["select", "dense"]
+
+
+@pytest.mark.parametrize("name", ["select", "poll"])
+def test_a_server_reads_back_all_entries_before_its_last_event(name: str) -> None:
+    # The listener is the first of all, and the connection comes behind it and 300 idle ones.
+    settings = RunSettings(
+        duration_ns=3_000_000, sample_every_ns=0, client=ClientSettings(idle=300)
+    )
+    costs = toy_costs(name)
+    slower = costs._replace(mechanism=costs.mechanism._replace(read_back=per_item(2)))
+    without, more = (
+        timeline(name, arrivals(10_000), settings, each)[1].ledger_ns[Activity.WAIT]
+        for each in (costs, slower)
+    )
+    assert more - without == 2 * 301
 
 
 def test_only_a_sleep_after_a_call_that_left_work_pays_for_it() -> None:

@@ -13,6 +13,7 @@ DROPPED, ANSWERED = 2_500, 6_000  # a dropped SYN; from a SYN until its SYN-ACK 
 CALL, EVENT, RECHECK = 425, 234, 182
 SLEEP, WAKE, EXIT, THREAD, AGAIN, CLOSED = 600, 850, 60, 700, 215, 310
 SCAN, REGISTER, RELEASE, LOOK, BITS = 200, 60, 30, 400, 1
+READ_BACK = 9  # the server's own code at an entry without an event
 CALLS = {"accept": 1_700, "accept_again": 2_200, "read": 1_150, "read_again": 660, "close": 4_200,
          "epoll_add": 1_100, "epoll_mod": 700, "epoll_del": 750}  # fmt: skip
 WRITE, KIB, LEAVES, LOOKS = 5_200, 160, 3_900, 1_100
@@ -95,11 +96,12 @@ def long_replies() -> list[Row]:
 def waits(name: str) -> list[Row]:
     """Return what the benches of waits would say of one mechanism."""
     call, scan = WAIT[name]
+    own_code = READ_BACK if name == "poll" else 0
 
     def ready(n: int, *, span: int, first: int = 0, found: int = 1) -> Row:
         ns = call + scan * n + found * EVENT + bits(name, span)
         if first > 0:
-            ns += (REGISTER + RELEASE) * (first + 1)
+            ns += (REGISTER + RELEASE) * (first + 1) + own_code * first
         where: Where = {"mechanism": name, "n": n, "span": span, "first": first, "ready": found}
         return row("wait_ready", ns, where)
 
@@ -124,6 +126,10 @@ def waits(name: str) -> list[Row]:
         *(ready(100, span=span) for span in spans),
         ready(1_000, span=1_000, first=999),
         *(row("asleep", 700 + (scan + REGISTER) * n, {**own, "n": n}) for n in (1, 1_000)),
+        *(
+            row(f"{name}_first", 700 + (REGISTER + RELEASE) * at, {"n": 1_000, "first": at})
+            for at in (0, 999)
+        ),
         *(row("wait_looks", LOOK + n, {**own, "n": n}) for n in (2, 1_000)),
     ]
 

@@ -24,6 +24,7 @@ from tests.calibration.emulated.counted_rows import (
     LATER,
     LOOK,
     LOOKS,
+    READ_BACK,
     RECHECK,
     REGISTER,
     RELEASE,
@@ -83,6 +84,7 @@ def test_acknowledgements_of_long_replies_have_a_cost_if_it_was_measured() -> No
         ("poll.scan", 1_000, 1_000 * SCAN),
         ("poll.register", 1_000, 1_000 * REGISTER),
         ("poll.release", 1_000, 1_000 * RELEASE),
+        ("poll.read_back", 1_000, 1_000 * READ_BACK),
         ("poll.look", 1_000, LOOK + 1_000),
         ("select.bitmap", 1_000, 1_000 * BITS),
         ("call.crowding", 1, 0),
@@ -94,6 +96,16 @@ def test_acknowledgements_of_long_replies_have_a_cost_if_it_was_measured() -> No
 def test_a_curve_comes_back(name: str, at: int, ns: float) -> None:
     cost = counted_costs(medians(rows()))[name]
     assert np.interp(at, cost.at, cost.value) == pytest.approx(ns, rel=0.02, abs=1)
+
+
+def test_reading_back_is_part_of_release_if_it_was_not_measured() -> None:
+    older = [row for row in rows() if row[0] != "poll_first"]
+    costs = counted_costs(medians(older))
+    assert "poll.read_back" not in costs
+    release = costs["poll.release"]
+    assert np.interp(1_000, release.at, release.value) == pytest.approx(
+        1_000 * (RELEASE + READ_BACK), rel=0.02
+    )
 
 
 def test_the_range_is_that_of_the_scans() -> None:
