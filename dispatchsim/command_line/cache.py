@@ -46,13 +46,14 @@ def show_cache(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Print or clear the cache of compiled engines.
+    """Print or clear the cache of compiled simulators.
 
     dispatchsim cache --clear
 
-    The C text of built-in mechanisms is cached, too, so it is not translated again from Python.
-    Entries unused for 30 days are removed automatically. DISPATCHSIM_CACHE_DIR names another folder
-    for engines; DISPATCHSIM_KEEP_C=1 keeps the C text of every engine beside it.
+    A compiled simulator is called an engine. The C source generated from Python for built-in
+    mechanisms is cached, too. Entries unused for 30 days are removed automatically.
+    DISPATCHSIM_CACHE_DIR names another folder for engines. DISPATCHSIM_KEEP_C=1 keeps the C source
+    of every engine beside it.
     """
     kept = _all_kept()
     if clear:
@@ -84,7 +85,7 @@ def show_cache(
         if why := _why_not_used(folder):
             people().print(f"{folder} is not used: {why}", markup=False, soft_wrap=True)
     for text in sorted(kept["engines"].folder.glob("*.c")):
-        people().print(f"C text: {text}", markup=False, soft_wrap=True)
+        people().print(f"C source: {text}", markup=False, soft_wrap=True)
 
 
 def _all_kept() -> dict[str, _Kept]:

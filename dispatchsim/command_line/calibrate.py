@@ -64,8 +64,8 @@ def calibrate_server(
         list[Path],
         typer.Argument(
             metavar="RUNS",
-            help="Measured runs of one server: files, or folders with runs.jsonl, as `measure "
-            "server` and `import` write them.",
+            help="Measured runs of one server, written by `measure server` or `import`: files, or "
+            "folders with a runs.jsonl.",
         ),
     ],
     *,
@@ -75,8 +75,8 @@ def calibrate_server(
 
     dispatchsim calibrate server my-server --output my-server.toml
 
-    It prints the costs of a request and of a connection, with intervals; the next run that would
-    narrow them most; and a scenario with this server.
+    It prints the costs of a request and of a connection, with intervals, and a scenario with this
+    server. It suggests which further run would narrow the intervals most.
     """
     _calibrate_server(runs, of_server, of_server.output)
 
@@ -196,7 +196,10 @@ def next_run_text(fit: ApplicationFit) -> str:
 def calibrate_machine(
     folder: Annotated[
         Path,
-        typer.Argument(metavar="FOLDER", help="A machine's results, as `measure machine` writes."),
+        typer.Argument(
+            metavar="FOLDER",
+            help="Folder with a machine's results, written by `measure machine`.",
+        ),
     ],
     *,
     output: Annotated[

@@ -24,7 +24,7 @@ def explore(
         typer.Option(
             min=0,
             max=65_535,
-            help="Port; 0: any free one. Default: 5006 if it is free, or any.",
+            help="Port; 0: any free port. Default: 5006, or another free port if it is taken.",
         ),
     ] = None,
     address: Annotated[

@@ -28,7 +28,8 @@ def import_runs(
         list[Path],
         typer.Argument(
             metavar="FILE",
-            help="Output of httperf, wrk or wrk2; logs or spectra of HdrHistogram; CSV tables.",
+            help="Output of httperf, wrk or wrk2; interval logs or percentile distributions "
+            "(.hgrm) of HdrHistogram; CSV tables.",
         ),
     ],
     *,
@@ -51,7 +52,7 @@ def import_runs(
     ] = None,
     window: Annotated[
         str | None,
-        typer.Option(help="How long an HdrHistogram spectrum was recorded, such as '30 s'."),
+        typer.Option(help="How long a percentile distribution was recorded, such as '30 s'."),
     ] = None,
     column: Annotated[
         list[str] | None,
@@ -72,10 +73,11 @@ def import_runs(
 
     dispatchsim import wrk2.txt --rate 2000/s --output runs.jsonl
 
-    It prints the state of the server in each run (stable, backlogged, overloaded) and the values
-    that the tool did not record. A closed loop shows no state, as its clients wait for the server.
-    It also reports if the tool stalled or ran out of descriptors: the load was then lower than
-    intended.
+    It prints the state of the server in each run, and which values the tool did not record.
+    stable: the server replied to all requests. backlogged: its queue grew, or some clients failed.
+    overloaded: it fell behind permanently, or sent no reply. A closed loop shows no state, because
+    its clients wait for the server. The command reports if the tool stalled or ran out of
+    descriptors: the load was then lower than intended.
     """
     from ..calibration.observed.importing import Told, parse_columns, read_any
 

@@ -92,7 +92,7 @@ def _also(name: str, aliases: Sequence[str]) -> str:
 
 
 def programs(*, as_json: AsJson = False) -> None:
-    """List modelled server programs, such as nginx.
+    """List modelled server programs, such as thttpd.
 
     dispatchsim programs
     """
@@ -254,7 +254,7 @@ def fields(
 
     dispatchsim fields load.rate
 
-    Each has its unit or choices, its default and its meaning.
+    Each key is listed with its unit or choices, its default and its meaning.
     """
     from ..scenario.key_texts import KeyText, find_text, section_texts
 

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 _OVERLOAD_WIDTH, _WIDTH = 120, 110
 _SCALED_WAY, _QUICK_WAY = "another machine's, scaled", "two minutes"
 Folder = Annotated[
-    Path, typer.Argument(metavar="FOLDER", help="Results of a machine, as `measure` writes them.")
+    Path,
+    typer.Argument(metavar="FOLDER", help="Folder with a machine's results, written by `measure`."),
 ]
 ProfileFile = Annotated[
     str, typer.Option("--profile", help="The machine's profile: a shipped one or a file.")
@@ -47,7 +48,8 @@ def overload(
     profile: Annotated[
         str | None,
         typer.Option(
-            help="The machine's profile: a shipped one or a file. Default: that of FOLDER's name."
+            help="The machine's profile: a shipped one or a file. Default: the shipped profile "
+            "with the same name as FOLDER."
         ),
     ] = None,
 ) -> None:
@@ -99,11 +101,11 @@ def interrupt_load(
         Path | None, typer.Option(help="Plot measured and forecast to this file, such as FILE.png.")
     ] = None,
 ) -> None:
-    """Compare forecast and measured CPU time that floods leave to a process.
+    """Compare how much CPU time a process keeps in a flood: forecast and measured.
 
     dispatchsim lab interrupt-load my-machine --profile my-machine.toml
 
-    A process that computes measures the CPU time left.
+    The flood is of datagrams. The CPU time left is measured by a process that only computes.
     """
     from rich.console import Console
 
@@ -154,7 +156,10 @@ def ablation(
             help="Only this effect, such as interrupt-way. A wrong name lists all. Repeatable.",
         ),
     ] = None,
-    every: Annotated[int, typer.Option(help="Take every Nth run or point.")] = 1,
+    every: Annotated[
+        int,
+        typer.Option(help="Take every Nth run, or every Nth point (one server at one load)."),
+    ] = 1,
 ) -> None:
     """Compare forecast errors with and without each effect of the model.
 
@@ -176,7 +181,7 @@ def forecast_grid(
         str,
         typer.Option(
             help="Capacity in the runs that the profile was fitted to, such as 42000/s. "
-            "Loads are shares of it."
+            "Loads are multiples of this capacity, such as 0.8."
         ),
     ],
     kept_capacity: Annotated[
@@ -186,13 +191,20 @@ def forecast_grid(
     output: Annotated[
         Path, typer.Option(help="File for the forecasts, such as a machine's forecast.json.")
     ],
-    quick: Annotated[bool, typer.Option("--quick", help="Take about one point in eight.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Forecast about one point in eight.")
+    ] = False,
     mechanisms: Annotated[
         str | None, typer.Option(help="Only these, separated by commas. Default: all.")
     ] = None,
     draws: Annotated[
         int,
-        typer.Option("--cost-samples", min=0, max=1000, help="Forecasts at resampled costs."),
+        typer.Option(
+            "--cost-samples",
+            min=0,
+            max=1000,
+            help="Number of forecasts of each point with costs drawn from their intervals.",
+        ),
     ] = 5,
     workers: Annotated[
         int | None,
@@ -203,7 +215,8 @@ def forecast_grid(
 
     dispatchsim lab forecast-grid my.toml --capacity 42000/s --output f.json
 
-    `dispatchsim validate machine FOLDER` compares a forecast.json in FOLDER with its runs.
+    A point is one server at one load. `dispatchsim validate machine FOLDER` compares a
+    forecast.json in FOLDER with its runs.
     """
     from ..calibration.points.points import STOCK_MECHANISMS
     from ..calibration.profiles.choosing import find_profile_path
@@ -305,16 +318,20 @@ def equal_cpu(
         typer.Option(metavar="MACHINE", help="Only this machine. Repeatable. Default: all."),
     ] = None,
     points: Annotated[
-        bool, typer.Option("--points", help="Print each point, too, not only medians by server.")
+        bool,
+        typer.Option(
+            "--points",
+            help="Print each point (one server at one load), not only medians by server.",
+        ),
     ] = False,
 ) -> None:
-    """Separate wrong costs from wrong delays by p50 errors at equal CPU.
+    """Find out whether errors of p50 come from wrong CPU costs or from wrong delays.
 
     dispatchsim lab equal-cpu report/scores.json
 
-    At equal CPU, the forecast is taken at the load at which its CPU is as busy as measured. An
-    error that is gone there comes from costs of CPU time. An error that remains comes from a delay
-    without work, or from the model.
+    Each forecast is read again at equal CPU: at the load at which the simulated CPU is as busy as
+    the measured one. An error that disappears came from CPU costs. An error that remains came from
+    a delay without CPU work, or from the model.
     """
     from rich.console import Console
 
@@ -360,20 +377,27 @@ def what_measuring_buys(
     profile: Annotated[
         str | None,
         typer.Option(
-            help="Profile of the full results. Default: the shipped one of FOLDER's name."
+            help="Profile of the full results. Default: the shipped profile with the same name as "
+            "FOLDER."
         ),
     ] = None,
     workers: Annotated[int, typer.Option(min=1, help="Number of threads.")] = 1,
     keep: Annotated[
-        bool, typer.Option("--keep", help="Store the errors, for the intervals of `capacity`.")
+        bool,
+        typer.Option(
+            "--keep",
+            help="Store the forecast errors of scaled and quick costs. `capacity` and `forecast` "
+            "use them for the intervals of profiles with such costs.",
+        ),
     ] = False,
 ) -> None:
     """Compare forecasts from three sets of costs: scaled, quick, full.
 
     dispatchsim lab what-measuring-buys mine --quick quick.toml --borrow MACHINE
 
-    All three predict the same runs. The borrowed costs are scaled by this machine's speed of
-    computing, of memory and of entering the kernel.
+    Each set forecasts the same measured runs of FOLDER. scaled: costs of another machine
+    (--borrow), scaled by this machine's speed of computing, of memory and of entering the kernel.
+    quick: costs of --quick. full: costs of --profile.
     """
     from rich.console import Console
 

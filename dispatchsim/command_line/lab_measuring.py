@@ -14,6 +14,7 @@ import typer
 from ..calibration.points.point import point_at
 from ..scenario.errors import UserError
 from .door import compiling, keeping, notes, people, progress_bar
+from .machine import RESUMED
 from .options import AsJson
 from .working import building, check_known, conclude
 
@@ -51,12 +52,15 @@ def _server_names(given: Sequence[str] | None) -> list[str]:
     return names
 
 
-Runs = Annotated[
-    Path, typer.Argument(metavar="FOLDER", help="Folder for the runs; a second call resumes.")
-]
+Runs = Annotated[Path, typer.Argument(metavar="FOLDER", help=f"Folder for the results. {RESUMED}")]
 OwnProfile = Annotated[str, typer.Option(help="This machine's profile: a shipped one or a file.")]
 Repeats = Annotated[
-    int, typer.Option(min=0, max=1000, help="Runs per point; 0: compare existing runs.")
+    int,
+    typer.Option(
+        min=0,
+        max=1000,
+        help="Runs of each point (one server at one load). 0: compare existing runs.",
+    ),
 ]
 Anyway = Annotated[bool, typer.Option("--anyway", help="Measure even on a noisy machine.")]
 
@@ -72,7 +76,8 @@ def impatient(
 
     dispatchsim lab impatient my-machine --profile my-machine.toml
 
-    Loads are shares of the forecast capacity of a server whose application takes 20 us.
+    The server's application takes 20 us of CPU for each request. Loads are multiples of the
+    server's forecast capacity, such as 0.8.
     """
     from ..calibration.measure.machine_campaigns import IMPATIENT
     from ..validation.overload.impatient import compare, impatient_tables, points_of
@@ -99,8 +104,8 @@ def kept(
 
     dispatchsim lab kept my-machine --profile my-machine.toml
 
-    Loads are shares of each server's forecast capacity. The application takes 20 us of CPU for each
-    request.
+    The application of each server takes 20 us of CPU for each request. Loads are multiples of the
+    server's forecast capacity, such as 0.8.
     """
     from ..calibration.measure.machine_campaigns import KEPT
     from ..validation.points.kept import compare, kept_tables, points_of
@@ -169,7 +174,10 @@ def _beside_simulation(
 
 
 def gaps(
-    folder: Runs,
+    folder: Annotated[
+        Path,
+        typer.Argument(metavar="FOLDER", help="Folder of a machine, to which results are added."),
+    ],
     *,
     seconds: Annotated[
         float,
@@ -180,10 +188,10 @@ def gaps(
 
     dispatchsim lab gaps my-machine
 
-    Programs spin on the CPUs of server and client. Gaps are added to FOLDER/gaps.jsonl.
-    FOLDER/neighbour.jsonl gets the share of each core that other guests used. `calibrate` copies
-    the last entry of each into the profile. A machine that is too noisy is an error, with exit code
-    2.
+    Programs spin on the CPUs of server and client. Gaps are added to FOLDER/gaps.jsonl. The share
+    of time in which another guest used the same core is added to FOLDER/neighbour.jsonl.
+    `calibrate` copies the last entry of each file into the profile. A machine that is too noisy is
+    an error, with exit code 2.
     """
     from rich.console import Console
 
@@ -230,18 +238,21 @@ def client_machine(
     *,
     rounds: Annotated[
         int,
-        typer.Option(min=1, max=100, help="Repeats of the runs at equal loads."),
+        typer.Option(min=1, max=100, help="Number of runs of each kind of clients at equal loads."),
     ] = 6,
     highest: Annotated[
         float, typer.Option(min=2_000, max=200_000, help="Maximum connections per second.")
     ] = 200_000,
 ) -> None:
-    """Measure the highest load that clients make, with or without a TCP stack.
+    """Compare two kinds of clients: with and without a TCP stack of their own.
 
     dispatchsim lab client-machine
 
-    Both kinds of clients load one C server in turn, as root. At equal loads, the difference is CPU
-    time that the clients' kernel takes from the server.
+    Clients with a TCP stack are sockets on this machine ("load" in the tables). Clients without one
+    are raw packets of a program, like those of a separate machine ("far_end"). Both kinds load one
+    C server in turn, which needs root. The first table shows the highest load of each kind. At the
+    same load, the CPU time of the two cases differs by what the clients' TCP stack takes from the
+    server (second table).
     """
     from rich.console import Console
 
@@ -287,10 +298,14 @@ def measure_servers(
     ] = False,
     repeats: Annotated[
         int | None,
-        typer.Option(min=1, help=f"Runs per point. Default: {REPEATS}, or 1 with --quick."),
+        typer.Option(
+            min=1,
+            help=f"Runs of each point (one server at one load). Default: {REPEATS}, or 1 with "
+            "--quick.",
+        ),
     ] = None,
     output: Annotated[
-        Path, typer.Option(metavar="FOLDER", help="Folder for the runs; work is resumed.")
+        Path, typer.Option(metavar="FOLDER", help=f"Folder for the results. {RESUMED}")
     ] = Path("real_servers"),
     server: Servers = None,
 ) -> None:
@@ -298,7 +313,8 @@ def measure_servers(
 
     dispatchsim lab measure-servers --quick --output real_servers
 
-    Runs that FOLDER holds are not repeated. A server that is not installed is left out.
+    Runs that the --output folder already holds are not repeated. A server that is not installed is
+    left out.
     """
     from ..calibration.measure.campaign import alone, interruptible, note_machine
     from ..calibration.measure.campaign_progress import campaign_bar
@@ -346,7 +362,10 @@ def report_servers(
         ),
     ] = None,
     profile: Annotated[
-        Path | None, typer.Option(help="The machine's profile. Default: that of the runs.")
+        Path | None,
+        typer.Option(
+            help="The machine's profile. Default: the shipped profile of the machine of the runs."
+        ),
     ] = None,
     output: Annotated[
         Path | None,
@@ -371,7 +390,8 @@ def measure_unmerged(
     kind: Annotated[
         Kind,
         typer.Argument(
-            metavar="KIND", help="micro: costs of calls. fit, heldout: whole runs. all: these."
+            metavar="KIND",
+            help="micro: costs of calls. fit, heldout: whole runs. all: these three.",
         ),
     ] = Kind.ALL,
     *,
@@ -379,10 +399,13 @@ def measure_unmerged(
         Path | None,
         typer.Option(
             metavar="FOLDER",
-            help="Folder for the runs; work is resumed. Default: measured/MACHINE.",
+            help=f"Folder for the results. {RESUMED} Default: measured/MACHINE.",
         ),
     ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Measure one point in ten.")] = False,
+    quick: Annotated[
+        bool,
+        typer.Option("--quick", help="Measure one point (one server at one load) in ten."),
+    ] = False,
 ) -> None:
     """Measure the mechanisms that were never merged into Linux.
 
@@ -432,9 +455,9 @@ def instructions(
     mechanism: Annotated[
         str, typer.Option(help="Dispatch mechanism of the server.")
     ] = "epoll_level",
-    users: Annotated[int, typer.Option(help="Users of a closed loop; 0: --rate is given.")] = 0,
+    users: Annotated[int, typer.Option(help="Users of a closed loop. Give this or --rate.")] = 0,
     rate: Annotated[
-        float, typer.Option(help="Connections per second of an open loop; 0: --users is given.")
+        float, typer.Option(help="Connections per second of an open loop. Give this or --users.")
     ] = 0,
     idle: Annotated[int, typer.Option(help="Idle connections.")] = 0,
     think_ns: Annotated[int, typer.Option(help="Mean think time of a user.")] = 0,
@@ -490,8 +513,8 @@ def memory_costs(
         bool,
         typer.Option(
             "--keep",
-            help="Store the costs in the folder of --output; without --output, as the defaults of "
-            "machine.socket_memory and eleven other keys (in a checkout).",
+            help="Store the costs in the --output folder. Without --output, store them as defaults "
+            "of machine.socket_memory and eleven other keys, which needs a git checkout.",
         ),
     ] = False,
     output: Annotated[

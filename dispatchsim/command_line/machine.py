@@ -68,11 +68,21 @@ _RECORDED: dict[str, Steering] = {
 }
 """What data files call each way to keep server and clients apart."""
 
+WHERE_CLIENTS_RUN = "Where the clients run, and how their packets reach the server."
+NAMESPACES = "namespaces: each side in a network namespace (root)."
+_CLIENT_MACHINE = (
+    "client_machine: a program here sends raw packets like a separate machine, without a TCP stack "
+    "(root)."
+)
+LOOPBACK = (
+    "loopback: needs no root, but packets to the server are processed on the client's CPU, so "
+    "capacity is unreliable. Default: namespaces if possible, else loopback."
+)
+RESUMED = "If it already has some, the measurement continues from there."
+
 MachineFolder = Annotated[
     Path | None,
-    typer.Option(
-        help="Folder for the results, which a second call resumes. Default: measured/MACHINE."
-    ),
+    typer.Option(help=f"Folder for the results. {RESUMED} Default: measured/MACHINE."),
 ]
 Anyway = Annotated[
     bool,
@@ -86,7 +96,7 @@ Rounds = Annotated[
     int | None,
     typer.Option("--repeats", min=1, max=1000, help="Maximum runs of each load. Default: 3."),
 ]
-Quick = Annotated[bool, typer.Option("--quick", help="Measure one point in ten.")]
+Quick = Annotated[bool, typer.Option("--quick", help="Measure about one case in seven.")]
 
 
 def measure_machine(
@@ -104,8 +114,9 @@ def measure_machine(
         bool,
         typer.Option(
             "--quick",
-            help="On hardware: micro and fit take two minutes together, enough for a profile; of "
-            "heldout, every eighth load is measured. Emulated: every tenth load.",
+            help="A shorter measurement. On hardware, all means micro and fit only: two "
+            "minutes together, enough for a profile. heldout measures every eighth load. On the "
+            "emulated target, every tenth load is measured.",
         ),
     ] = False,
     minutes: Annotated[
@@ -122,12 +133,7 @@ def measure_machine(
     ] = TargetChoice.HARDWARE,
     steering: Annotated[
         SteeringChoice | None,
-        typer.Option(
-            help="namespaces: server and clients in network namespaces (root). client_machine: "
-            "clients on this machine that send raw packets, without a TCP stack (root). "
-            "loopback: no root, but the client's CPU does the server's receiving, so capacity is "
-            "unreliable."
-        ),
+        typer.Option(help=f"{WHERE_CLIENTS_RUN} {NAMESPACES} {_CLIENT_MACHINE} {LOOPBACK}"),
     ] = None,
     repeats: Annotated[
         int | None,
@@ -151,9 +157,8 @@ def measure_machine(
     dispatchsim measure machine --quick --output my-machine
 
     The whole takes 90 minutes. Every finished run is on disk, and the same command resumes.
-    --target hardware needs gcc, make and two idle CPUs. If you are root, server and clients run in
-    network namespaces. --target emulated needs QEMU and the sources of Linux, but no idle CPUs; it
-    builds a kernel once (minutes).
+    --target hardware needs gcc, make and two idle CPUs. --target emulated needs QEMU and the
+    sources of Linux, but no idle CPUs; it builds a kernel once (minutes).
     """
     from ..calibration.measure.campaign import check_machine
     from ..calibration.measure.campaign_progress import campaign_bar
@@ -185,10 +190,7 @@ def measure_overload(
     repeats: Rounds = None,
     steering: Annotated[
         OverloadSteeringChoice,
-        typer.Option(
-            help="Clients in a network namespace, or clients that send raw packets, without a TCP "
-            "stack. Both need root."
-        ),
+        typer.Option(help=f"{WHERE_CLIENTS_RUN} {NAMESPACES} {_CLIENT_MACHINE}"),
     ] = OverloadSteeringChoice.NAMESPACES,
     anyway: Anyway = False,
 ) -> None:

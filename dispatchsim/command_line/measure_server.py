@@ -20,7 +20,7 @@ from ..scenario.quantities import RATE
 from ..sim.files.tables import rich_table
 from .door import keeping, notes, people
 from .help_page import RARE
-from .machine import closeness_of
+from .machine import LOOPBACK, NAMESPACES, RESUMED, WHERE_CLIENTS_RUN, closeness_of
 from .observed import recognised_sentences, runs_table
 from .options import grouped
 from .working import conclude, quantity
@@ -164,7 +164,11 @@ class Tools:
         ),
     ] = None
     driver: Annotated[
-        DriverChoice, typer.Option(help="Load generator; own is ours.", rich_help_panel=RARE)
+        DriverChoice,
+        typer.Option(
+            help="Load generator. own: that of dispatchsim.",
+            rich_help_panel=RARE,
+        ),
     ] = DriverChoice.OWN
     tracer: Annotated[
         TracerChoice | None,
@@ -212,7 +216,12 @@ class Said:
     ] = None
     share: Annotated[
         ShareChoice | None,
-        typer.Option(help="What its workers share.", rich_help_panel=RARE),
+        typer.Option(
+            help="What its workers share. accept queue: one for all. nothing: each worker has its "
+            "own accept queue. handed over: another thread accepts, and hands each connection to a "
+            "worker.",
+            rich_help_panel=RARE,
+        ),
     ] = None
     wake: Annotated[
         WakeChoice | None,
@@ -226,9 +235,7 @@ class Campaign:
 
     output: Annotated[
         Path | None,
-        typer.Option(
-            help="Folder for the runs, which a second call resumes. Default: measured/SERVER."
-        ),
+        typer.Option(help=f"Folder for the results. {RESUMED} Default: measured/SERVER."),
     ] = None
     minutes: Annotated[float, typer.Option(min=1, help="Begin no run later than this.")] = 90.0
     within: Annotated[
@@ -243,10 +250,7 @@ class Campaign:
     ] = None
     steering: Annotated[
         SteeringChoice | None,
-        typer.Option(
-            help="namespaces: server and clients in network namespaces (root). loopback: no root, "
-            "but the client's CPU does the server's receiving, so capacity is unreliable."
-        ),
+        typer.Option(help=f"{WHERE_CLIENTS_RUN} {NAMESPACES} {LOOPBACK}"),
     ] = None
     anyway: Annotated[
         bool,

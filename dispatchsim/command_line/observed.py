@@ -27,14 +27,15 @@ class Told:
     """What the owner of a server gives where runs lack it. See `Habits`."""
 
     mechanism: Annotated[
-        str | None, typer.Option(help="Dispatch mechanism, for runs that do not record it.")
+        str | None,
+        typer.Option(help="For runs that do not record this: the server's dispatch mechanism."),
     ] = None
     accept_limit: Annotated[
         int | None,
         typer.Option(
             min=0,
-            help="Connections accepted per event (0: all that wait), for runs that do not record "
-            "it.",
+            help="For runs that do not record this: how many connections the server accepts per "
+            "event (0: all that wait).",
             rich_help_panel=RARE,
         ),
     ] = None
@@ -42,8 +43,8 @@ class Told:
         bool | None,
         typer.Option(
             "--reads-after-accept/--waits-after-accept",
-            help="Whether it reads from a new connection before it waits, for runs that do not "
-            "record it.",
+            help="For runs that do not record this: whether the server reads from a new connection "
+            "before it waits.",
             rich_help_panel=RARE,
         ),
     ] = None
@@ -51,7 +52,7 @@ class Told:
         int | None,
         typer.Option(
             min=1,
-            help="Number of event loops, for runs that do not record it.",
+            help="For runs that do not record this: the server's number of event loops.",
             rich_help_panel=RARE,
         ),
     ] = None

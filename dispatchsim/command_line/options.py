@@ -54,7 +54,7 @@ CostSamples = Annotated[
         "--cost-samples",
         min=0,
         max=10_000,
-        help="Extra runs, each with random costs from their measured intervals.",
+        help="Number of extra runs, each with random costs from their measured intervals.",
     ),
 ]
 Replications = Annotated[
@@ -62,7 +62,7 @@ Replications = Annotated[
     typer.Option(
         min=1,
         max=1000,
-        help="Runs with different arrivals. Default: the scenario's (run.replications).",
+        help="Number of runs, each with its own arrivals. Default: run.replications.",
     ),
 ]
 Workers = Annotated[
@@ -88,7 +88,9 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing els
 Verbose = Annotated[
     bool,
     typer.Option(
-        "--verbose", help="Print warnings in full, not one line each.", rich_help_panel=RARE
+        "--verbose",
+        help="Print warnings in full, not at most two lines each.",
+        rich_help_panel=RARE,
     ),
 ]
 Output = Annotated[

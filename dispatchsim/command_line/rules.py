@@ -54,8 +54,9 @@ class OfRules:
         bool,
         typer.Option(
             "--keep",
-            help="Store the results in the --output folder, for a later --kept. Without --output: "
-            "beside the catalogue of rules, which needs a git checkout.",
+            help="Store the results for a later --kept, in the --output folder. Without --output, "
+            "store them beside the catalogue of rules. An installed package cannot: this needs a "
+            "git checkout of dispatchsim.",
         ),
     ] = False
 

@@ -109,8 +109,8 @@ def run(
 
     dispatchsim run poll_10k_idle --set load.rate=5000/s
 
-    ± is the 95% interval over random arrivals. In the output, the column of --cost-samples shows
-    the spread from uncertain costs.
+    ± is the 95% interval of the mean over random arrivals. The column "10 cost samples" is the
+    range that holds 95% of single runs with uncertain costs.
 
     The first run of a mechanism compiles its engine (about 2 seconds) into the folder of
     DISPATCHSIM_CACHE_DIR, or into the user's cache folder. Ctrl-C keeps the finished runs in
@@ -176,12 +176,12 @@ def compare(
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
-    """Compare mechanisms under the same arrivals.
+    """Compare dispatch mechanisms, such as poll and io_uring.
 
     dispatchsim compare poll_10k_idle --mechanisms poll,epoll_level
 
-    With --vary, print the best mechanism at each combination of values. Without --vary, no runs are
-    kept in the --store.
+    All mechanisms get the same arrivals. With --vary, print the best mechanism at each combination
+    of values. Without --vary, no runs are kept in the --store.
     """
     asked = with_settings(with_engine(read_scenario(scenario), engine), settings)
     note_aliases([asked.alias])

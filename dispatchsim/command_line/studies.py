@@ -90,8 +90,8 @@ def capacity(
         typer.Option(
             min=1,
             max=1000,
-            help="Searches: one at the fitted costs, the others with costs drawn from their "
-            "intervals. Each has its own arrivals.",
+            help="Number of searches: the first with the fitted costs, the others with costs drawn "
+            "from their intervals. Each has its own arrivals.",
         ),
     ] = 6,
     minutes: Annotated[
@@ -313,7 +313,7 @@ def sensitivity(
 
     dispatchsim sensitivity poll_10k_idle --costs poll.scan,poll.register
 
-    They are ranked by their share of the metric's variance (Sobol index).
+    Costs and fields are ranked by their share of the metric's variance (Sobol index).
     """
     check_plot(wanted.plot)
     check_metric(figure, "--metric")
@@ -340,7 +340,12 @@ def steady(
     *,
     runs: Annotated[
         int,
-        typer.Option("--runs", "--replications", max=1000, help="Runs with different arrivals."),
+        typer.Option(
+            "--runs",
+            "--replications",
+            max=1000,
+            help="Number of runs, each with its own arrivals.",
+        ),
     ] = RUNS,
     changes: Changes,
     engine: EngineName = None,

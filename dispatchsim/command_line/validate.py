@@ -30,8 +30,8 @@ CostSamples = Annotated[
         "--cost-samples",
         min=0,
         max=1000,
-        help="Forecasts of each run with costs drawn from their intervals; 0: the fitted costs "
-        "only.",
+        help="Number of forecasts of each run with costs drawn from their intervals. 0: only the "
+        "fitted costs.",
     ),
 ]
 Processes = Annotated[
@@ -45,7 +45,8 @@ def validate_machine(
     folders: Annotated[
         list[Path],
         typer.Argument(
-            metavar="FOLDER", help="Results of machines, as `measure machine` writes them."
+            metavar="FOLDER",
+            help="Folder with a machine's results, written by `measure machine`.",
         ),
     ],
     *,
@@ -85,8 +86,8 @@ def validate_server(
         list[Path],
         typer.Argument(
             metavar="RUNS",
-            help="Measured runs of servers: files, or folders with runs.jsonl, as `measure "
-            "server` and `import` write them.",
+            help="Measured runs of servers, written by `measure server` or `import`: files, or "
+            "folders with a runs.jsonl.",
         ),
     ],
     *,
@@ -130,8 +131,8 @@ def validate_papers(
             "--cost-samples",
             min=1,
             max=1000,
-            help="Simulations of each point with costs drawn from their intervals. Default: 40, "
-            "or 10 with --fast.",
+            help="Number of simulations of each point (one server at one load) with costs drawn "
+            "from their intervals. Default: 40, or 10 with --fast.",
         ),
     ] = None,
     workers: Processes = None,
