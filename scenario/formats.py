@@ -1,7 +1,7 @@
 """Numbers, times, rates and shares as people read them: in tables, on pages, in pictures.
 
     number_text   12,300        three digits that count, no exponent
-    time_text     1.23 ms       in a suitable unit; "for ever" if infinite
+    time_text     1.23 ms       in a suitable unit; or "infinite"
     rate_text     16,000/s
     size_text     1.50 KiB
     share_text    12.3%
@@ -48,12 +48,12 @@ def time_text(ns: float, digits: int = 3, *, trim: bool = False) -> str:
     >>> time_text(1_234_567.0), time_text(-900.0), time_text(99_999.0, trim=True)
     ('1.23 ms', '-900 ns', '100 µs')
     >>> time_text(float("nan")), time_text(float("inf"))
-    ('none', 'for ever')
+    ('none', 'infinite')
     """
     if math.isnan(ns):
         return "none"
     if math.isinf(ns):
-        return "for ever" if ns > 0 else "-for ever"
+        return "infinite" if ns > 0 else "-infinite"
     # A value that rounds up to the next unit is written in that unit: 1.00 ms, not 1,000 µs.
     least = 1 - 0.5 * 10.0**-digits
     unit, size = next((t for t in _TIMES if abs(ns) >= least * t[1]), _TIMES[-1])

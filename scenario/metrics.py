@@ -402,6 +402,6 @@ def metric_text(name: str, value: float) -> str:
     """Return a value of the metric *name* with its unit, rounded.
 
     >>> metric_text("p99_ns", float("inf")), metric_text("cpu_accept", 0.5)
-    ('for ever', '50.0%')
+    ('infinite', '50.0%')
     """
     return METRICS[name].text(value)

@@ -383,7 +383,8 @@ def _of_histogram(path: Path, told: Told, recorded: Recorded) -> ObservedRun:
     doubts = ["a histogram does not record failures: errors are unknown"]
     if is_closed:
         doubts.append(
-            "a closed loop: clients that would have arrived during a stall are in no latency"
+            "a closed loop: requests that open-loop clients would have sent during a stall are "
+            "missing from the latencies"
         )
     else:
         doubts.append("latencies are assumed to begin when a request was due")

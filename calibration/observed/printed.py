@@ -425,7 +425,8 @@ def _wrk_doubts(told: Printed, run: ObservedRun, per_s: float) -> list[str]:
     if rate_per_s is None:
         found.append(
             f"a closed loop: at most {users} requests were open at once, one on each connection; "
-            "clients that would have arrived during a stall are in no latency"
+            "requests that open-loop clients would have sent during a stall are missing from the "
+            "latencies"
         )
     if run.latency_ns is not None and not run.latency_ns.quantiles:
         found.append("without --latency, wrk prints the mean and highest latency only")

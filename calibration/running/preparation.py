@@ -46,8 +46,8 @@ _REQUESTS_PER_S = 400_000  # a first guess, if connections have several requests
 _STREAMED_FROM = 1_000_000
 """Runs with this many connections or more keep histograms; smaller runs keep every record."""
 _CLIENT_ASSUMED = (
-    "a client's connect() has the cost of accept(), and packets of the client machine have the "
-    "costs of clients' packets: neither was measured"
+    "connect() was not measured on a client: it has the cost of accept(). Packets that arrive at "
+    "a client were not measured either: they have the costs of packets that arrive at a server"
 )
 _DATAGRAM_ASSUMED = (
     "the profile has no cost for datagrams; the cost of the last packet of a handshake is used "
@@ -55,8 +55,8 @@ _DATAGRAM_ASSUMED = (
 )
 _LOOK_NS = 6
 _LOOK_ASSUMED = (
-    f"a time-out scan is assumed to take {_LOOK_NS} ns per connection, unless the profile has this "
-    "cost (measured on an EPYC with 10,000 connections out of cache)"
+    f"the profile has no cost for a time-out scan: {_LOOK_NS} ns per connection is used, as "
+    "measured on an EPYC (10,000 connections, not in cache)"
 )
 _CONNECTIONS_PER_S = {"fast": 1_000_000.0, "auto": 1_000_000.0, "reference": 50_000.0}
 """Simulated connections of one request per second of wall time, within a factor of 3."""
@@ -141,7 +141,10 @@ def warnings_of(scenario: Scenario, profile: CostSource) -> list[str]:
         found.append(_CLIENT_ASSUMED)
     if scenario.flood.rate is not None and not _prices_datagrams(scenario, profile):
         found.append(_DATAGRAM_ASSUMED)
-    if server.request_timeout > 0 and Trait.IN_CALLS not in MECHANISMS[server.mechanism].traits:
+    scans = server.request_timeout > 0 and (
+        Trait.IN_CALLS not in MECHANISMS[server.mechanism].traits
+    )
+    if scans and _costs(scenario, profile).application.look_ns == 0:
         found.append(_LOOK_ASSUMED)
     threads_block = (
         Trait.IN_CALLS in MECHANISMS[server.mechanism].traits
@@ -175,8 +178,11 @@ def _costs_of_some(server: Server) -> list[str]:
 
 
 def _prices_datagrams(scenario: Scenario, profile: CostSource) -> bool:
-    costs = profile.costs(scenario.server.mechanism, open_connections=open_connections(scenario))
-    return costs.interrupt.datagram_ns > 0
+    return _costs(scenario, profile).interrupt.datagram_ns > 0
+
+
+def _costs(scenario: Scenario, profile: CostSource) -> Costs:
+    return profile.costs(scenario.server.mechanism, open_connections=open_connections(scenario))
 
 
 def effort(scenario: Scenario) -> tuple[int, float] | None:

@@ -132,9 +132,10 @@ def reason_of(knee: Knee, scores: Sequence[PointScore]) -> str:
         for p99s_ns in zip(*between, strict=True)
     )
     return (
-        f"The reason: between both loads p99 depends little on the load (measured {measured}, "
-        f"forecast {forecast}), so p99 is wrong by a factor of {number_text(factor)} at most, "
-        f"but the load at which it exceeds {_bound()} by {number_text(high_per_s / low_per_s)}."
+        f"Between {rate_text(low_per_s)} and {rate_text(high_per_s)} p99 hardly changes with the "
+        f"load (measured {measured}, forecast {forecast}). So p99 is wrong by a factor of at most "
+        f"{number_text(factor)}, but the load at which it exceeds {_bound()} is wrong by a factor "
+        f"of {number_text(high_per_s / low_per_s)}."
     )
 
 

@@ -86,7 +86,8 @@ def new(
         people().print(f"warning: {content.warning}", markup=False, soft_wrap=True)
     # A scenario describes a server and its load; a bound belongs to a question about it.
     people().print(
-        f"{where} is written. The bound on p99 is not in the file, but in the command. Next:",
+        f"{where} is written. The file does not hold the bound on p99; give it to `capacity`. "
+        "Next:",
         markup=False,
         soft_wrap=True,
     )

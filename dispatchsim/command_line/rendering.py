@@ -11,7 +11,7 @@ from rich.console import Console
 
 from ..calibration.running.preparation import Replication, StoppedJob
 from ..models.catalogue import MECHANISMS
-from ..scenario.formats import share_text, time_text
+from ..scenario.formats import rate_text, share_text, time_text
 from ..scenario.metrics import MAIN, METRICS, metric_text
 from ..scenario.scenario import Scenario
 from ..sim.files.tables import Column, Table, rich_table
@@ -78,10 +78,11 @@ def print_result(console: Console, result: Result) -> None:
     title = f"{scenario.server.mechanism}{side}: {result.verdict}"
     rows = rows_shown(scenario, result.replications)
     console.print(rich_table(Table.of(title, rows, columns)))
-    if n > 1 or result.drawn:
+    if n > 1:
+        console.print("±: 95% interval of the mean over replications.")
+    if result.drawn:
         console.print(
-            "95% intervals: ± of the mean over replications; cost samples: of one run at uncertain "
-            "costs."
+            "Cost samples: range that holds 95% of single runs with uncertain costs.",
         )
     _print_host(console, result.replications)
     _print_workers(console, result.worker_shares)
@@ -218,31 +219,32 @@ def print_answer(console: Console, sentence: str) -> None:
 
 
 def print_warnings(console: Console, warnings: Iterable[str], *, verbose: bool) -> bool:
-    """Print each of *warnings* on a line; return whether one had to be cut.
+    """Print each of *warnings* on at most two lines; return whether one had to be cut.
 
     With *verbose* they are whole.
     """
     is_cut = False
     for warning in warnings:
         text = f"warning: {warning}"
-        line = text if verbose else one_line(text, console.width)
+        line = text if verbose else cut_short(text, _WARNING_LINES * console.width)
         is_cut |= line != text
         console.print(line, style="yellow", markup=False, highlight=False)
     return is_cut
 
 
-_CLAUSE_ENDS = re.compile(r"(?=; |: | \()")
+_WARNING_LINES = 2
+_CLAUSE_ENDS = re.compile(r"(?=; |: |\. | \()")
 
 
-def one_line(text: str, width: int) -> str:
-    """Return the part of *text* that fits a line: all of it, or clauses from its beginning.
+def cut_short(text: str, length: int) -> str:
+    """Return all of *text* if it has at most this *length*, else whole clauses from its beginning.
 
-    >>> one_line("warning: runs are short: latencies depend on it", 30)
+    >>> cut_short("warning: runs are short: latencies depend on it", 30)
     'warning: runs are short ...'
     """
-    if len(text) <= width:
+    if len(text) <= length:
         return text
-    room = width - len(" ...")
+    room = length - len(" ...")
     ends = [found.start() for found in _CLAUSE_ENDS.finditer(text) if found.start() <= room]
     # The word that begins a warning is no clause.
     end = ends[-1] if ends and ends[-1] > text.find(": ") else text.rfind(" ", 0, room + 1)
@@ -255,11 +257,21 @@ def _print_errors(console: Console, replications: tuple[Replication, ...]) -> No
         for kind, n in replication.summary.fates.items():
             kinds[kind] = kinds.get(kind, 0) + n
     del kinds["replied"]
-    n_open = {kind: kinds.pop(kind) for kind in ("open", "stranded")}
-    for what, numbers in (("failed", kinds), ("unfinished", n_open)):
-        found = ", ".join(f"{n} {kind}" for kind, n in numbers.items() if n)
+    n_open = {kind: kinds.pop(kind) for kind in _UNFINISHED}
+    failed = [f"{n:,} {kind}" for kind, n in kinds.items() if n]
+    unfinished = [_UNFINISHED[kind].format(_requests(n)) for kind, n in n_open.items() if n]
+    for what, found in (("failed requests", failed), ("unfinished at the end", unfinished)):
         if found:
-            console.print(f"{what}, over all replications: {found}", highlight=False)
+            console.print(f"{what}, {_TOGETHER}: {', '.join(found)}", highlight=False)
+
+
+_TOGETHER = "in all replications together"
+_UNFINISHED = {"open": "{}", "stranded": "{} that the server is never notified of"}
+"""Fates of unfinished requests, in words."""
+
+
+def _requests(n: int) -> str:
+    return "1 request" if n == 1 else f"{n:,} requests"
 
 
 _DROPS = {
@@ -275,9 +287,9 @@ _DROPS = {
 
 
 _LOSSES = {
-    "late": "closed with an incomplete request",
-    "accept_no_file": "accepts beyond the limit of open files",
-    "retries": "connections retried",
+    "late": "the server closed {:,} connections with an incomplete request",
+    "accept_no_file": "{:,} calls of accept failed at the limit of open files",
+    "retries": "clients opened {:,} connections again",
 }
 """Other reasons why clients got no reply, in words."""
 
@@ -287,16 +299,15 @@ def _print_losses(console: Console, replications: tuple[Replication, ...]) -> No
     summaries = [replication.summary for replication in replications]
     dropped = {cause: sum(s.dropped[cause] for s in summaries) for cause in _DROPS}
     others = {name: sum(s.calls[name] for s in summaries) for name in _LOSSES}
-    for what, numbers, words in (
-        ("packets dropped", dropped, _DROPS),
-        ("also", others, _LOSSES),
-    ):
-        found = ", ".join(f"{n} {words[name]}" for name, n in numbers.items() if n)
-        if found:
-            console.print(f"{what}, over all replications: {found}", highlight=False)
-    if any(dropped.values()) or any(others.values()):
+    packets = ", ".join(f"{n:,} {_DROPS[cause]}" for cause, n in dropped.items() if n)
+    if packets:
+        console.print(f"packets dropped, {_TOGETHER}: {packets}", highlight=False)
+    also = ", and ".join(_LOSSES[name].format(n) for name, n in others.items() if n)
+    if also:
+        console.print(f"{_TOGETHER}, {also}", highlight=False)
+    if packets or also:
         lowest = min(s.reply_rate_per_s.min for s in summaries)
-        console.print(f"lowest reply rate within 100 ms: {lowest:.0f}/s", highlight=False)
+        console.print(f"lowest reply rate in any 100 ms: {rate_text(lowest)}", highlight=False)
 
 
 def _difference(difference: Estimate, text: Callable[[float], str]) -> str:

@@ -43,6 +43,8 @@ _IDLE_SHARE = 0.1
 _PAUSE_SEEN = 200
 """Replies per second; at lower rates an interval may have no reply by chance."""
 _OF_CLIENTS = ("descriptors", "ports")
+_FAILED_OF_P99 = 0.01
+"""Share of failed requests above which p99 is infinite."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -92,21 +94,33 @@ class Result:
         answered = number_text(known["throughput_per_s"].mean)
         offered = fmean(r.summary.offered * 1e9 / r.summary.window_ns for r in self.replications)
         of = "" if self.verdict is Verdict.STABLE else f" of {number_text(offered)}"
-        p99 = known["p99_ns"]
-        late = metric_text("p99_ns", p99.mean)
-        if not math.isnan(p99.low):
-            late += f" ({' to '.join(metric_text('p99_ns', x) for x in (p99.low, p99.high))})"
+        failed = known["failed_share"].mean
         cpu = "CPU" if self.scenario.machine.cpus == 1 else "busiest CPU"
         words = (
-            f"{self.verdict}: {answered}{of} requests/s are served, p99 {late}; "
+            f"{self.verdict}: {answered}{of} requests/s are served, p99 {self._p99}; "
             f"the {side}'s {cpu} is {share_text(known['cpu_busiest'].mean)} busy"
         )
-        failed = known["failed_share"].mean
         if failed > 0:
             words += f", and {share_text(failed)} fail"
         figures = {name: known[name].mean for name in figures_for(self.scenario)}
         busy = bottleneck(self.scenario, figures)
         return f"{words}; {busy}" if busy else words
+
+    @property
+    def _p99(self) -> str:
+        """The value of p99 in words, with its range over cost samples, and what it is of."""
+        known = self.estimates
+        p99 = known["p99_ns"]
+        notes = []
+        if math.isinf(p99.mean):
+            where = "" if known["failed_share"].mean > _FAILED_OF_P99 else " in a run"
+            notes.append(f"more than 1% of requests failed{where}")
+        elif known["throughput_per_s"].mean == 0 and not math.isnan(p99.mean):
+            notes.append("the time that requests have waited so far")
+        if not math.isnan(p99.low) and not (p99.low == p99.high == p99.mean):
+            notes.append(" to ".join(metric_text("p99_ns", x) for x in (p99.low, p99.high)))
+        text = metric_text("p99_ns", p99.mean)
+        return f"{text} ({'; '.join(notes)})" if notes else text
 
     @property
     def frame(self) -> pd.DataFrame:
@@ -229,7 +243,7 @@ def reasons(summaries: Sequence[Summary]) -> list[str]:
     overloaded = [summary for summary in summaries if summary.verdict is Verdict.OVERLOADED]
     if any(not _fails(s) or s.fates["open"] > OVERLOADED_SHARE * s.offered for s in overloaded):
         found.append(
-            "more requests were waiting at the end than at the beginning, or than were served: "
+            "more requests were waiting at the end than at the beginning, or than had been served: "
             "the server falls behind and latencies grow with run length, or the run is too short "
             "(lengthen run.duration)"
         )

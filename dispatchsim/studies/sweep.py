@@ -204,7 +204,8 @@ def sweep(
     warnings = points_warnings(points, profiles)
     if len(points) < len(levels):
         warnings.append(
-            f"{len(levels)} samples of these values give only {len(points)} different points"
+            f"--samples {len(levels)}: the samples of these values hold only {len(points)} "
+            "different combinations; a range LOW..HIGH has more"
         )
     most = min(each.range.open_connections_max for each in profiles)
     return Sweep(scenario, names_of(profiles), tuple(factors), tuple(found), tuple(warnings), most)

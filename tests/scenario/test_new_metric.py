@@ -58,4 +58,4 @@ def test_values_that_are_none_or_counts_are_written_as_such() -> None:
     for metric in METRICS.values():
         assert metric.exact(math.nan) == "none"
     assert METRICS["events_per_wait"].exact(12.0) == "12"
-    assert METRICS["p99_ns"].exact(math.inf) == "for ever"
+    assert METRICS["p99_ns"].exact(math.inf) == "infinite"

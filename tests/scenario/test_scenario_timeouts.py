@@ -31,7 +31,7 @@ def test_a_walk_has_a_price_that_is_said_to_be_assumed() -> None:
     profile = profile_of(impatient)
     job = job_of(impatient, profile, 1)
     assert job.costs.application.look_ns > 0
-    assert any("a time-out scan is assumed" in text for text in warnings_of(impatient, profile))
+    assert any("no cost for a time-out scan" in text for text in warnings_of(impatient, profile))
     assert run_job(job).summary.calls["late"] > 100
     assert not any("time-out scan" in text for text in warnings_of(scenario(), profile))
 

@@ -71,8 +71,8 @@ def test_each_preset_runs(call: Call, preset: Preset) -> None:
     assert result.verdict is ds.Verdict.STABLE
     assert result.engine == "fast"
     assert f"capacity {path} --p99" in made.stdout
-    written = f"{path} is written. The bound on p99 is not in the file, but in the command. Next:"
-    assert written in made.stdout.splitlines()
+    bound = "The file does not hold the bound on p99; give it to `capacity`. Next:"
+    assert f"{path} is written. {bound}" in made.stdout.splitlines()
     assert f"# Try: dispatchsim capacity {path} --p99" in path.read_text()
 
 

@@ -333,7 +333,8 @@ def test_dropped_packets_and_signals_are_shown_where_there_are_some() -> None:
     assert result.estimates["packets_dropped"].mean > 0
     assert result.estimates["signal_queue_max"].mean > 0
     n = sum(summary.dropped["accept_queue"] for summary in summaries)
-    assert f"packets dropped, over all replications: {n} SYNs at a full accept queue" in text
+    together = "in all replications together"
+    assert f"packets dropped, {together}: {n:,} SYNs at a full accept queue" in text
     for row in ("packets dropped", "signals lost", "signals merged", "longest signal queue"):
         assert f"{row}  " in text
     calm = ds.run(scenario(), profile=counted)

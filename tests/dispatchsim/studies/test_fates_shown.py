@@ -34,8 +34,9 @@ def test_the_table_says_who_failed_and_who_has_no_end() -> None:
     assert all(sum(s.fates.values()) == s.offered for s in summaries)
     text = io.StringIO()
     print_result(Console(file=text, width=100), result)
-    assert f"failed, over all replications: {n_timeout} timeout\n" in text.getvalue()
-    assert f"unfinished, over all replications: {n_open} open\n" in text.getvalue()
+    shown = text.getvalue()
+    assert f"failed requests, in all replications together: {n_timeout:,} timeout\n" in shown
+    assert f"unfinished at the end, in all replications together: {n_open:,} requests\n" in shown
     assert json.loads(json.dumps(summaries[0].to_dict()))["fates"] == summaries[0].fates
 
 

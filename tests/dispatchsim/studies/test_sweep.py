@@ -155,7 +155,8 @@ def test_fewer_points_than_samples_are_said(profile: ds.Profile) -> None:
     answer = ds.sweep(scenario(), ["idle.connections=1..3"], samples=12, profile=profile)
     assert len(answer.points) == 3
     assert any(
-        "12 samples of these values give only 3 different points" in w for w in answer.warnings
+        "--samples 12: the samples of these values hold only 3 different combinations" in warning
+        for warning in answer.warnings
     )
 
 
