@@ -129,9 +129,9 @@ def print_capacity(console: Console, answer: Capacity) -> None:
         Column("seed", lambda s: s.seed),
         Column("costs", lambda s: "fitted" if s.draw is None else f"sample {s.draw}", words=True),
         *([] if is_usual else [Column("found", lambda s: s.found, words=True)]),
-        Column("meets", met),
-        Column("violates", lambda s: "none" if math.isinf(s.high) else axis.text(s.high)),
-        Column("loads", lambda s: len(s.tried)),
+        Column("holds at", met),
+        Column("fails at", lambda s: "none" if math.isinf(s.high) else axis.text(s.high)),
+        Column("runs", lambda s: len(s.tried)),
     ]
     print_answer(console, answer.sentence)
     title = f"{answer.scenario.server.mechanism}: one search per row"
@@ -195,26 +195,34 @@ def print_forecast(console: Console, answer: ForecastAnswer) -> None:
 
         return Column(heading, text)
 
+    def row_name(known: Expected) -> str:
+        name = METRICS[known.figure].heading
+        rank = name.removesuffix(" of replies")
+        return name if rank == name else f"response time, {rank}"
+
     columns: list[Column[Expected]] = [
-        Column("", lambda known: METRICS[known.figure].heading, words=True),
+        Column("", row_name, words=True),
         Column("forecast", lambda known: metric_text(known.figure, known.mean)),
         bounds(f"{level} interval", lambda known: (known.low, known.high)),
         Column("simulated", lambda known: metric_text(known.figure, known.simulated)),
-        bounds("costs and arrivals", lambda known: known.calibration),
-        bounds("past forecast errors", lambda known: known.missed),
+        bounds("simulated, costs and arrivals", lambda known: known.calibration),
+        bounds("with past errors", lambda known: known.missed),
     ]
     title = f"{answer.scenario.server.mechanism}: {answer.verdict}"
     console.print(rich_table(Table.of(title, answer.expected, columns)))
-    sources = "arrivals and cost uncertainty"
+    sources = "random arrivals and uncertain costs."
     if any(known.missed is not None for known in answer.expected):
-        sources = "arrivals, cost uncertainty and past forecast errors, on whose median it centres"
-    share = f"At least {level} of measured medians should fall in this interval"
+        sources = (
+            "random arrivals, uncertain costs and past forecast errors. "
+            "The forecast is the simulated value, corrected by the median past error."
+        )
+    share = (
+        "Measure each value several times and take the median: at least "
+        f"{level} of such medians should fall in the {level} interval"
+    )
     if answer.scenario.machine.cpus > 1:
         share = f"{share} on one CPU, perhaps fewer on several"
-    console.print(
-        f"{share}; it combines {sources}.",
-        highlight=False,
-    )
+    console.print(f"{share}. It combines {sources}", highlight=False)
 
 
 def print_steady(console: Console, answer: Steady) -> None:

@@ -30,6 +30,7 @@ from ..scenario.metrics import METRICS
 from ..scenario.percentiles import percentile_of
 from ..scenario.quantities import DURATION
 from ..scenario.scenario import Scenario, check_scenario
+from ..scenario.sections import LENGTH_MAX
 from ..sim.output_analysis.interval import prediction_interval
 from ..validation.scoring.misses import LEVEL, Known, Miss, misses_for
 from .axis import RATE_FIELD, Axis, axis_of
@@ -112,11 +113,12 @@ class Capacity:
         """The answer in words."""
         kinds = {s.found for s in self.searches}
         objective = str(self.objective)
+        holds = "hold" if len(self.objective.clauses) > 1 else "holds"
         low, high = self.range
         if kinds == {Found.ALWAYS_BROKEN}:
-            return f"meets {objective} at no load: {self._at_least_load}"
+            return f"{objective} {holds} at no load: {self._at_least_load}"
         if kinds == {Found.NEVER_BROKEN}:
-            text = f"meets {objective} up to {self._loads(low)}, the highest possible"
+            text = f"{objective} {holds} up to {self._loads(low)}, the highest possible"
             if self.axis.field in ("machine.cpus", "server.workers"):
                 text += (
                     f" (`dispatchsim sweep --vary {self.axis.field}=1,2,4,8` shows how few suffice)"
@@ -124,34 +126,57 @@ class Capacity:
         elif low == 0 and math.isinf(high):
             text = f"the load that violates {objective} is unknown"
         elif low == 0:
-            text = f"meets {objective} up to {self._loads(high)} at most"
+            text = f"{objective} {holds} up to {self._loads(high)} at most"
         elif math.isinf(high):
-            text = f"meets {objective} up to {self._loads(low)} at least"
+            text = f"{objective} {holds} up to {self._loads(low)} at least"
         else:
-            # CPUs that wait for each other are not simulated.
-            most = " at most" if self.scenario.machine.cpus > 1 else ""
-            text = f"meets {objective} up to {self._loads(low, high)}{most}"
+            text = f"{objective} {holds} up to {self._between(low, high)}"
         if Found.OUT_OF_BUDGET in kinds:
             text += f" (a search stopped early, after {RUNS_MAX} runs or at its time limit)"
         elif len(self.searches) < _SEARCHES_MIN and kinds == {Found.BETWEEN}:
             n = len(self.searches)
             ended = "1 search" if n == 1 else f"{n} searches"
-            text += f" (range of {ended}; an interval takes five)"
+            needed = f"an interval needs --replications {_SEARCHES_MIN}"
+            text += f" (range of {ended}; {needed}{self._may_be_lower})"
         elif kinds == {Found.BETWEEN}:
-            text += f" ({LEVEL:.0%} interval)"
+            text += f" ({LEVEL:.0%} interval{self._may_be_lower})"
         return text + self._full + self._today
 
-    def _loads(self, *ends: float) -> str:
-        """Return a load, or two, with the unit in words."""
-        field = self.axis.field
-        if field == RATE_FIELD:
-            load = self.scenario.load
-            counts_requests = load.connections is not None or self.scenario.has_one_request
-            noun = "requests/s" if counts_requests else "connections/s"
-            return f"{' ... '.join(map(number_text, ends))} {noun}"
-        if field == "idle.connections":
-            return f"{' ... '.join(number_text(x, trim=True) for x in ends)} idle connections"
-        return f"{field} = {' ... '.join(map(self.axis.text, ends))}"
+    @property
+    def _may_be_lower(self) -> str:
+        """What is not simulated on several CPUs, as the end of a bracket."""
+        several = self.scenario.machine.cpus > 1
+        return "; contention between CPUs may lower it" if several else ""
+
+    def _between(self, low: float, high: float) -> str:
+        """Return an interval of loads in words."""
+        first, last = self._number(low), self._number(high)
+        if self.axis.field == RATE_FIELD:
+            return f"a load between {first} and {last} {self._noun}"
+        if self.axis.field == "idle.connections":
+            return f"between {first} and {last} idle connections"
+        return f"a value of {self.axis.field} between {first} and {last}"
+
+    def _loads(self, load: float) -> str:
+        """Return a load with its unit in words."""
+        if self.axis.field in (RATE_FIELD, "idle.connections"):
+            return f"{self._number(load)} {self._noun}"
+        return f"{self.axis.field} = {self._number(load)}"
+
+    def _number(self, load: float) -> str:
+        """Return a load without its unit, or a value as the scenario has it."""
+        if self.axis.field == RATE_FIELD:
+            return number_text(load)
+        if self.axis.field == "idle.connections":
+            return number_text(load, trim=True)
+        return self.axis.text(load)
+
+    @property
+    def _noun(self) -> str:
+        if self.axis.field == "idle.connections":
+            return "idle connections"
+        has_requests = self.scenario.load.connections is not None or self.scenario.has_one_request
+        return "requests/s" if has_requests else "connections/s"
 
     @property
     def _full(self) -> str:
@@ -170,7 +195,7 @@ class Capacity:
         tried = self.searches[0].tried.get(begin)
         if tried is None:
             return ""
-        now = f"; with {self._loads(begin)}, as in the scenario,"
+        now = f". With {self._loads(begin)}, as in the scenario,"
         if tried.broken is not None:
             return f"{now} {_why(self.objective, tried)}"
         used = share_text(tried.figures[BUSIEST])
@@ -290,6 +315,20 @@ class Capacity:
         }
 
 
+def _lower_limits(past: PastErrors) -> str:
+    """Return the warning on past errors of which only the least size is known."""
+    text = (
+        f"in {past.n_least} of {past.allowed.n} past comparisons p99 did not exceed the bound at "
+        "the measured rates, measured or forecast: only the least size of these errors is known"
+    )
+    if not past.n_too_high:
+        return f"{text}, so the interval may be too narrow"
+    return (
+        f"{text}. In {past.n_too_high} of them the forecast load was too high by at least that "
+        "size, so the lower end of the interval may be too high"
+    )
+
+
 def _why(objective: Objective, tried: Tried) -> str:
     """Return why a load violates the objective, as the end of a sentence."""
     clause = next((c for c in objective.clauses if str(c) == tried.broken), None)
@@ -374,7 +413,8 @@ def capacity(
     for clause in wanted.clauses:
         if clause.sign == ">":
             raise UserError(
-                f"objective: must have upper bounds only, as more load violates these, got {clause}"
+                f"objective: must have upper bounds only, such as p99 < 50 ms: the search raises "
+                f"the load until a bound is exceeded, got {clause}"
             )
     profile = profile or profile_of(scenario)
     if executor is not None:
@@ -425,20 +465,11 @@ def capacity(
     if past is not None:
         warnings += [*told, *unlike_past(scenario)]
         if past.n_least:
-            then = (
-                f"{past.n_too_high} of these forecasts were too high by more than that, so the "
-                "lower end may be too high"
-                if past.n_too_high
-                else "the range may be wider"
-            )
-            warnings.append(
-                f"{past.n_least} of the {past.allowed.n} past errors are lower limits, as the "
-                f"measured or the forecast p99 did not pass the bound at the measured rates: {then}"
-            )
+            warnings.append(_lower_limits(past))
     elif central.found is Found.BETWEEN:
         warnings.append(
-            "the interval holds no past forecast errors, only arrivals and calibration: too few "
-            f"errors of this metric are known for {LEVEL:.0%}"
+            "the interval leaves out past forecast errors: too few are known of this metric for a "
+            f"{LEVEL:.0%} interval. It has random arrivals and uncertain costs only"
         )
         if scenario.machine.cpus > 1:
             warnings += unlike_past(scenario)
@@ -448,10 +479,17 @@ def capacity(
 def _check_window(scenario: Scenario, objective: Objective) -> None:
     window_ns = scenario.run.duration - scenario.run.warm_up
     for clause in objective.clauses:
-        if percentile_of(clause.name) is not None and window_ns < 10 * clause.bound:
-            raise ScenarioError(
-                f"run.duration: must leave a window of at least ten times the bound on "
-                f"{clause.name} ({DURATION.format(10 * clause.bound)}) after the warm-up, "
-                f"got {DURATION.format(window_ns)}: try --set "
-                f"'run.duration={DURATION.format(scenario.run.warm_up + 10 * clause.bound)}'"
+        least_ns = 10 * clause.bound
+        if percentile_of(clause.name) is None or window_ns >= least_ns:
+            continue
+        if scenario.run.warm_up + least_ns > DURATION.parse(LENGTH_MAX):
+            raise UserError(
+                f"objective: {clause.name}: the bound is too large: a run lasts {LENGTH_MAX} at "
+                "most and needs ten times the bound after the warm-up, "
+                f"got {DURATION.format(clause.bound)}"
             )
+        raise ScenarioError(
+            f"run.duration: must leave at least {DURATION.format(least_ns)} after the warm-up "
+            f"(ten times the bound on {clause.name}), got {DURATION.format(window_ns)}: try --set "
+            f"'run.duration={DURATION.format(scenario.run.warm_up + least_ns)}'"
+        )

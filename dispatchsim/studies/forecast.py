@@ -186,6 +186,7 @@ def _expected(
     allowed = allowance(known, figure, level=level)
     if allowed is None:
         return Expected(figure, simulated, *calibration, simulated, calibration, None)
+    allowed = allowed.beside_work(figure, stated.share)
     missed = (
         stated.measured(figure, simulated, allowed.low),
         stated.measured(figure, simulated, allowed.high),

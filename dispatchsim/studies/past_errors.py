@@ -72,7 +72,7 @@ class PastErrors(NamedTuple):
     low, middle, high:
         Loads; 0 if no load meets the objective.
     stated:
-        The share of CPU time that the scenario states, which has no forecast error.
+        The share of CPU time that the scenario states: the median error is not corrected there.
     """
 
     figure: str
@@ -97,16 +97,16 @@ class PastErrors(NamedTuple):
         machines = " of other machines" if self.is_of_others else ""
         least = f"; {self.n_least} of these errors may be larger" if self.n_least else ""
         errors = (
-            f"past forecasts of {self.allowed.n} {runs}{machines}: {missed} was forecast {middle} "
-            f"in the median ({LEVEL:.0%}: {' ... '.join(ends)}){least}"
+            f"in past forecasts of {self.allowed.n} {runs}{machines}, {missed} was {middle} in the "
+            f"median ({LEVEL:.0%} of them: {' to '.join(ends)}){least}"
         )
         if not self.stated:
             return [errors]
         share = share_text(1 - self.stated)
         return [
             errors,
-            f"the correction applies to {share} of the CPU time; the rest is the application's, "
-            "which the scenario states",
+            f"{share} of the CPU time comes from measured costs: the median error corrects only "
+            "this part; the rest is the application's, as given in the scenario",
         ]
 
 
@@ -114,12 +114,12 @@ def _error_text(error: float) -> str:
     """Return how far a forecast was off; *error* is the logarithm of measured over forecast.
 
     >>> _error_text(math.log(1.25)), _error_text(math.log(1 / 3))
-    ('20.0% too low', 'x 3.00 too high')
+    ('20.0% too low', 'too high by a factor of 3.00')
     """
     share = math.exp(-error) - 1
     direction = "low" if share < 0 else "high"
     if _is_far(error):
-        return f"x {number_text(math.exp(abs(error)))} too {direction}"
+        return f"too {direction} by a factor of {number_text(math.exp(abs(error)))}"
     return f"{share_text(abs(share))} too {direction}"
 
 
@@ -140,24 +140,25 @@ def far_p99(scenario: Scenario, profile: CostSource, busiest: float) -> list[str
     machines = " of other machines" if whose else ""
     low, high = map(_error_text, (allowed.low, allowed.high))
     return [
-        f"p99 is unreliable with a CPU at least {BUSY:.0%} busy: past forecasts of {allowed.n} "
-        f"such runs{machines} were {low} ... {high} ({LEVEL:.0%}); `dispatchsim capacity` finds "
-        "the load that keeps p99 below a bound"
+        f"p99 is unreliable with a CPU at least {BUSY:.0%} busy: {LEVEL:.0%} of {allowed.n} past "
+        f"forecasts of such runs{machines} were between {low} and {high}; `dispatchsim capacity` "
+        "finds the load that keeps p99 below a bound"
     ]
 
 
 def unlike_past(scenario: Scenario) -> list[str]:
     """Return a warning if *scenario* differs from all runs whose errors are known."""
-    is_kept = scenario.load.connections is not None
+    here = []
     if scenario.machine.cpus > 1:
-        kept = ", most were of new connections" if is_kept else ""
-        return [f"the interval may be too narrow: no past forecast was of several CPUs{kept}"]
-    if is_kept:
-        return [
-            "past forecasts were mostly of new connections; the errors of this scenario may be "
-            "larger"
-        ]
-    return []
+        here.append("several CPUs")
+    if scenario.load.connections is not None:
+        here.append("kept connections")
+    if not here:
+        return []
+    return [
+        "the interval may be too narrow: past forecasts were of one CPU and of new connections, "
+        f"but this scenario has {' and '.join(here)}"
+    ]
 
 
 def past_errors(
@@ -186,9 +187,10 @@ def past_errors(
     if missed is None:
         return None
     figure, allowed = missed.figure, missed.allowed
-    errors = [allowed.low, allowed.middle, allowed.high]
     n_cpus = min(task.scenario.machine.cpus, threads_of(task.scenario))
     stated = stated_of(task.scenario, per_s or 0.0, n_cpus * used)
+    here = allowed.beside_work(figure, stated.share)
+    errors = [here.low, here.middle, here.high]
     if is_rate and figure == THROUGHPUT:
         loads = [stated.measured(figure, central.middle, error) for error in errors]
     else:

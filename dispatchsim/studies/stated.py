@@ -3,13 +3,14 @@
     CPU time     ├─ stated: the application ─┤├─ costs of the profile ─┤
     response     ├─ stated: round trips ─────┤├─ all else, as long as the CPU time of a request ─┤
 
-A past error belongs to the profile's costs: it is of runs without application work. It does not
-apply to `server.request_cpu`, `server.reply_cpu_per_kb`, `server.connection_cpu`, `network.delay`
-and `path.delay`.
+The median past error belongs to the profile's costs: it is of runs without application work. It
+does not apply to `server.request_cpu`, `server.reply_cpu_per_kb` and `server.connection_cpu`
+(`Allowance.beside_work`). No past error applies to `network.delay` and `path.delay`.
 """
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 from ..scenario.metric import Kind
@@ -20,7 +21,7 @@ from ..sim.load.reply_sizes import mean_bytes
 from ..sim.state.client_classes import ClientClass
 from ..sim.state.kinds import NONE
 from ..sim.state.units import PERMILLE, SECOND_NS
-from ..validation.scoring.misses import THROUGHPUT, measured_factor
+from ..validation.scoring.misses import THROUGHPUT
 
 
 class Stated(NamedTuple):
@@ -41,21 +42,19 @@ class Stated(NamedTuple):
     path_waits: tuple[tuple[float, float], ...] = ()
 
     def measured(self, figure: str, value: float, error: float) -> float:
-        """Return the measured value for a simulated *value* if the profile's costs are in error.
+        """Return the measured value for a simulated *value* if the forecast has this *error*.
 
-        *error* is the logarithm of measured over forecast for the metric *figure*.
+        *error* is the logarithm of measured over forecast for the metric *figure*, beside the
+        application's work (`Allowance.beside_work`). It does not apply to stated times.
 
-        >>> import math
-        >>> round(Stated(share=0.5).measured("cpu_busy", 0.5, math.log(0.8)), 6)
-        0.45
         >>> round(Stated(wait_ns=100.0).measured("p99_ns", 300.0, math.log(0.5)), 6)
         200.0
         """
-        return self._scaled(figure, value, measured_factor(figure, error, self.share))
+        return self._scaled(figure, value, math.exp(error))
 
     def simulated(self, figure: str, value: float, error: float) -> float:
         """Return the simulated value for a measured *value*: the inverse of `measured`."""
-        return self._scaled(figure, value, 1 / measured_factor(figure, error, self.share))
+        return self._scaled(figure, value, math.exp(-error))
 
     def _scaled(self, figure: str, value: float, factor: float) -> float:
         if figure == THROUGHPUT:

@@ -52,7 +52,7 @@ def test_every_command_of_the_tutorial_has_its_output(site: Path) -> None:
     tutorial = (site / "tutorial.html").read_text()
     assert tutorial.count('class="command-output') == tutorial.count('class="command-line') - 1
     assert tutorial.count('class="command-refused') == 1
-    assert "meets p99 &lt; 50 ms up to " in tutorial
+    assert "p99 &lt; 50 ms holds up to " in tutorial
     assert "measured per second" in tutorial
     assert "\x1b[" not in tutorial
 

@@ -41,8 +41,9 @@ def test_a_capacity_is_a_range_that_holds_what_it_says(profile: ds.Profile) -> N
         assert found.tried[found.low].figures["p99_ns"] <= 1_000_000
         assert found.high - found.low <= 0.02 * found.high
         assert answer.low <= found.low < found.high <= answer.high
-    assert answer.sentence.startswith("meets p99 < 1 ms up to ")
-    assert " requests/s (range of 3 searches; an interval takes five); with " in answer.sentence
+    assert answer.sentence.startswith("p99 < 1 ms holds up to a load between ")
+    needed = "an interval needs --replications 5"
+    assert f" requests/s (range of 3 searches; {needed}). With " in answer.sentence
     assert len(answer.frame) == sum(len(s.tried) for s in answer.searches)
 
 
@@ -82,7 +83,7 @@ def test_a_load_that_is_never_served_is_said_apart_from_broken_bounds(profile: d
     answer = ds.capacity(
         asked, "errors < 1% and cpu < 99%", of="idle.connections", profile=profile, replications=2
     )
-    assert answer.sentence.startswith("meets errors < 1% and cpu < 99% at no load: ")
+    assert answer.sentence.startswith("errors < 1% and cpu < 99% hold at no load: ")
     assert answer.sentence.endswith("even with 0 idle connections the server falls behind")
 
 
@@ -92,7 +93,7 @@ def test_what_is_never_kept_and_what_is_never_broken_are_said(profile: ds.Profil
     assert never.searches[0].found is Found.ALWAYS_BROKEN
     (least,) = (tried for x, tried in never.searches[0].tried.items() if x < 3_334)
     assert never.sentence == (
-        "meets p99 < 100 ns at no load: on an idle server (3,330/s) p99 is "
+        "p99 < 100 ns holds at no load: on an idle server (3,330/s) p99 is "
         f"{metric_text('p99_ns', least.figures['p99_ns'])}"
     )
     backlog = {"server": {"mechanism": "poll", "backlog": 100}}
@@ -104,9 +105,9 @@ def test_what_is_never_kept_and_what_is_never_broken_are_said(profile: ds.Profil
         replications=1,
     )
     assert always.searches[0].found is Found.NEVER_BROKEN
-    assert always.sentence.startswith("meets cpu < 100% up to server.backlog = ")
+    assert always.sentence.startswith("cpu < 100% holds up to server.backlog = ")
     assert (
-        ", the highest possible; with server.backlog = 100, as in the scenario, the CPU is "
+        ", the highest possible. With server.backlog = 100, as in the scenario, the CPU is "
         in always.sentence
     )
 
@@ -154,8 +155,8 @@ def test_past_errors_move_a_capacity_and_widen_it(profile: ds.Profile) -> None:
     assert answer.simulated == (answer.searches[0].low, answer.searches[0].high)
     assert "; corrected by past forecast errors: " in answer.reckoning[0]
     assert answer.reckoning[1:] == [
-        "past forecasts of 41 runs: throughput was forecast 16.7% too low in the median "
-        "(90%: 9.1% too low ... 25.0% too low)"
+        "in past forecasts of 41 runs, throughput was 16.7% too low in the median "
+        "(90% of them: 9.1% too low to 25.0% too low)"
     ]
     content = answer.to_dict()
     assert content["low"] < content["centre"] < content["high"]
@@ -175,7 +176,7 @@ def test_what_the_scenario_states_of_its_application_was_never_missed(profile: d
     assert answer.centre == pytest.approx(found.middle * busy_s / faster_s)
     assert found.middle < answer.centre < 1.1 * found.middle
     assert answer.centre * 100e-6 < 1
-    assert "of the CPU time; the rest is the application's" in answer.reckoning[-1]
+    assert "of the CPU time comes from measured costs" in answer.reckoning[-1]
 
 
 def test_below_capacity_past_errors_of_the_metric_move_its_bound(profile: ds.Profile) -> None:
@@ -226,7 +227,7 @@ def test_a_rate_that_no_scenario_may_have_leaves_past_errors_out(profile: ds.Pro
     assert found.found is Found.BETWEEN
     assert found.tried[found.low].figures["cpu_busiest"] > 0.85
     assert answer.past is None
-    assert any(w.startswith("the interval holds no past forecast errors") for w in answer.warnings)
+    assert any(w.startswith("the interval leaves out past") for w in answer.warnings)
 
 
 def test_a_full_link_is_no_capacity_that_was_ever_missed(profile: ds.Profile) -> None:
@@ -247,7 +248,7 @@ def test_what_was_never_missed_is_said_to_be_left_out(profile: ds.Profile) -> No
     answer = ds.capacity(asked, "p999 < 1 ms", misses=[], profile=profile, replications=1)
     assert answer.past is None
     assert answer.centre == answer.searches[0].middle
-    assert any(w.startswith("the interval holds no past forecast errors") for w in answer.warnings)
+    assert any(w.startswith("the interval leaves out past") for w in answer.warnings)
 
 
 def test_where_p99_breaks_past_errors_are_of_the_load_at_which_it_did(
@@ -261,16 +262,14 @@ def test_where_p99_breaks_past_errors_are_of_the_load_at_which_it_did(
     assert answer.past.middle == pytest.approx(1.2 * answer.searches[0].middle)
     assert answer.past.low < answer.past.middle < answer.past.high
     assert answer.reckoning[1].startswith(
-        "past forecasts of 5 servers: the load at which p99 exceeds 1 ms was forecast 16."
+        "in past forecasts of 5 servers, the load at which p99 exceeds 1 ms was 16."
     )
     assert answer.reckoning[1].endswith("; 1 of these errors may be larger")
-    (least,) = (w for w in answer.warnings if w.startswith("1 of the 5 past errors are lower"))
-    assert least.endswith("the range may be wider")
+    (least,) = (w for w in answer.warnings if w.startswith("in 1 of 5 past comparisons "))
+    assert least.endswith("so the interval may be too narrow")
     knees[0] = KneeMiss("poll", 1_000_000, 0.9, 1.0, is_end=True)
     promised = ds.capacity(asked, "p99 < 1 ms", misses=Known(knees=knees), **options)
-    too_high = (
-        "1 of these forecasts were too high by more than that, so the lower end may be too high"
-    )
+    too_high = "so the lower end of the interval may be too high"
     assert any(w.endswith(too_high) for w in promised.warnings)
     # A server that is 1.2 times as fast is this one at less load, and in so much more time.
     less = asked.with_values(load={"rate": f"{1000 / 1.2:.0f}/s"})
@@ -450,8 +449,10 @@ def test_an_answer_for_several_cpus_is_an_upper_limit(
             asked, "p99 < 3 ms", replications=1, profile=profile, misses=Known(known)
         )
         assert (answer.past is None) == (not known)
-        narrow = "the interval may be too narrow: no past forecast was of several CPUs"
-        said[cpus] = (" at most (range of" in answer.sentence, narrow in answer.warnings)
+        said[cpus] = (
+            "contention between CPUs may lower it)" in answer.sentence,
+            any("but this scenario has several CPUs" in each for each in answer.warnings),
+        )
     assert said == {1: (False, False), 2: (True, True)}
 
 

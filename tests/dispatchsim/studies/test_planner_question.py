@@ -38,7 +38,8 @@ def test_two_commands_answer_what_four_cpus_have_time_for(call: Call) -> None:
     stated = ("--connections", "20k", "--cpus", 4, "--link", "10 Gb/s", "--reply-size", "8 KB")
     new = call("new", "websocket_hub", "hub.toml", *stated, "--p99", "20 ms", "--defaults")
     assert new.exit_code == 0, new.output
-    (second,) = (line for line in new.stdout.splitlines() if "capacity" in line)
+    lines = new.stdout.splitlines()
+    (second,) = (line for line in lines if line.lstrip().startswith("dispatchsim capacity"))
     _, *words = shlex.split(second)
     assert words == ["capacity", "hub.toml", "--p99", "20 ms"]
     answer = json.loads(call(*words, "--replications", 1, "--workers", 1, "--json").stdout)

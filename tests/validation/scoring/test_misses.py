@@ -172,11 +172,14 @@ def test_errors_with_application_work_alone_give_no_interval() -> None:
 
 @pytest.mark.parametrize("figure", FIGURES)
 @pytest.mark.parametrize("has_work", [False, True])
-def test_coverage_is_nominal_if_only_costs_are_in_error(figure: str, *, has_work: bool) -> None:
+def test_coverage_is_nominal_if_work_lessens_the_median_error_but_not_the_spread(
+    figure: str, *, has_work: bool
+) -> None:
     rng = np.random.default_rng(1)
 
     def drawn(share: float) -> Miss:
-        whole = math.log(measured_factor(figure, rng.normal(0.1, 0.3), share))
+        middle = math.log(measured_factor(figure, 0.5, share))
+        whole = middle + rng.normal(0.0, 0.3)
         return Miss(f"mechanism {rng.integers(10)}", 1.0, {figure: whole}, share)
 
     plain = [drawn(0.0) for _ in range(400)]
@@ -185,10 +188,22 @@ def test_coverage_is_nominal_if_only_costs_are_in_error(figure: str, *, has_work
     assert total == 400 + 1_600 * has_work
     assert 0.87 < inside / total < 0.93
     if has_work:
-        # As the error of a cost, each of them seems small: the interval of the others is too wide.
+        # As errors of costs they would be too small in the median.
         as_costs = [miss._replace(stated=0.0) for miss in with_work]
         inside, total = coverage_by(plain, as_costs, figure)
-        assert inside / total > 0.97
+        assert inside / total < 0.8
+
+
+@given(st.sampled_from(list(FIGURES)), errors_of_costs, st.floats(0, 2), st.floats(0, 2), shares)
+def test_application_work_lessens_the_median_error_and_keeps_the_spread(
+    figure: str, middle: float, below: float, above: float, share: float
+) -> None:
+    given = Allowance(middle - below, middle, middle + above, 19)
+    found = given.beside_work(figure, share)
+    assert found.middle == pytest.approx(math.log(measured_factor(figure, middle, share)))
+    assert found.middle - found.low == pytest.approx(below, abs=1e-9)
+    assert found.high - found.middle == pytest.approx(above, abs=1e-9)
+    assert given.beside_work(figure, 0.0) == pytest.approx(given)
 
 
 def knee(error: float, bound_ms: int = 20, mechanism: str = "poll") -> KneeMiss:
@@ -242,11 +257,11 @@ def test_an_error_of_which_the_least_size_is_inside_is_not_judged() -> None:
     assert knee_coverage_by(Known(knees=given), [outside]) == (0, 1)
 
 
-def test_a_knee_with_application_work_is_judged_by_the_diluted_interval() -> None:
-    given = [knee(0.1 * i, mechanism="poll") for i in range(30)]  # 90%: 0 ... 2.9
-    half = [knee(error, mechanism="select")._replace(stated=0.5) for error in (0.6, 0.7)]
-    # Costs that vanish leave the half of the application: at most twice the throughput.
-    assert knee_coverage_by(Known(knees=given), half) == (1, 2)
+def test_a_knee_with_application_work_is_judged_around_the_lesser_median() -> None:
+    given = [knee(0.1 * i, mechanism="poll") for i in range(31)]  # median 1.5, 90%: 0 ... 3
+    # With half of the time the application's, the median error is log(2 / (1 + exp(-1.5))) = 0.49.
+    half = [knee(error, mechanism="select")._replace(stated=0.5) for error in (-0.9, 1.9, 2.1)]
+    assert knee_coverage_by(Known(knees=given), half) == (2, 3)
 
 
 def test_a_knee_is_judged_by_other_mechanisms() -> None:
