@@ -75,8 +75,9 @@ class ClientsSection(Section):
     )
     path: StrictStr | None = Field(
         default=None,
-        description="Name, or number from 1, of the [[path]] of its connections: in every class, "
-        "without path.share. Absent: path.share distributes all clients.",
+        description="Name, or number from 1, of the [[path]] of its connections. If a class has "
+        "this key, every class must have it, and path.share must be absent. Absent: path.share "
+        "distributes all clients.",
     )
     requests_share: ShareOfSome | None = Field(
         default=None,

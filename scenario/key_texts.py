@@ -9,6 +9,7 @@ All texts come from the models that check files and from their JSON Schema.
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple, get_args
 
@@ -96,7 +97,8 @@ class KeyText(NamedTuple):
     @property
     def line(self) -> str:
         """The first sentence of what it is."""
-        return self.about.split(". ", 1)[0].split("; absent:", 1)[0].removesuffix(".")
+        first = re.split(r"(?<!\.)\. ", self.about, maxsplit=1)[0]  # "..." ends no sentence
+        return first.split("; absent:", 1)[0].removesuffix(".")
 
 
 class SectionText(NamedTuple):

@@ -152,8 +152,8 @@ class Machine(SettingsSection, settings=(MachineSettings, KernelSettings, Memory
     )
     clients: Literal["free", "generator"] = Field(
         default="free",
-        description="Cost of the clients. free: none, on machines of their own; generator: that of "
-        "the testbed's load generator.",
+        description="CPU time that the clients spend themselves. free: none, as on machines of "
+        "their own; generator: that of the testbed's load generator, on one CPU.",
     )
     noise: StrictStr = Field(
         default="none",
@@ -165,8 +165,9 @@ class Machine(SettingsSection, settings=(MachineSettings, KernelSettings, Memory
     )
     without: StrictStr = Field(
         default="none",
-        description="Effects of the kernel that the model leaves out, separated by commas: "
-        f"{', '.join(EFFECTS)}. Compare runs with and without an effect to measure its influence.",
+        description="Effects of the kernel that the model leaves out, separated by commas. Compare "
+        "runs with and without an effect to measure its influence. The effects:\n\n"
+        + "\n".join(f"- {name}: {effect.what}" for name, effect in EFFECTS.items()),
     )
     role: Literal["server", "client"] = Field(
         default="server",

@@ -41,11 +41,11 @@ class Server(SettingsSection, settings=_RECORDS.values()):
 
     program: StrictStr | None = Field(
         default=None,
-        description="A published server that sets mechanism and other keys: phhttpd, ...",
+        description="A published server, such as phhttpd, that sets mechanism and other keys.",
         json_schema_extra={"enum": list(PROGRAMS)},
     )
     mechanism: StrictStr = Field(
-        description="How the server learns that descriptors are ready: select, poll, ... Required, "
+        description="How the server learns that descriptors are ready, such as poll. Required, "
         "unless server.program is given.",
         json_schema_extra={"enum": list(dict.fromkeys((*MECHANISMS, *ALIASES, *_WITH_HYPHENS)))},
     )

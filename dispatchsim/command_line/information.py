@@ -148,11 +148,16 @@ def profiles(*, as_json: AsJson = False) -> None:
     _print_machines(measured)
     people().print(
         "errors: medians at points held out from the fit; p50 and p99 up to 80% of the capacity\n"
-        "knee: the load at which p99 exceeds 20 ms; noisy: other programs disturbed the runs\n"
+        "+: the forecast is too high; x3: three times the measured value; /2.7: the measured value "
+        "divided by 2.7\n"
+        "knee: the load at which p99 exceeds 20 ms; noisy: other programs disturbed the runs\n",
+        markup=False,
     )
     for each in measured.values():
         if each["missing_effects"]:
             people().print(each["missing_effects"], markup=False)
+    if any(each["missing_effects"] for each in measured.values()):
+        people().print("`dispatchsim fields machine.without` explains these effects", markup=False)
     people().print()
     _print_matrix("machines of papers", period)
 
@@ -288,8 +293,13 @@ def _short(key: KeyText) -> str:
     """Return what a key takes, without a long list of choices."""
     n = len(key.choices)
     if n > _CHOICES_SHOWN:
+    from ..models.catalogue import CATALOGUE
+
         return f"one of {n} names"
     return key.takes() if n else f"{key.kind} {key.bounds}".strip()
+        mechanisms = [choice for choice in key.choices if json.loads(choice) in CATALOGUE]
+        if mechanisms:
+            return f"one of {len(mechanisms)} mechanisms, or an alias"
 
 
 def _of_key(key: KeyText) -> dict[str, Any]:

@@ -179,5 +179,5 @@ class ClientSettings(NamedTuple):
     retry_budget_permille: Annotated[
         int, Setting(least=0, file_least=1, most=10 * PERMILLE, absent_is_0=True)
     ] = 0
-    """Retries of all clients together per connection that they have begun, of which ten may be
-    saved up; absent: no bound."""
+    """Number of retries allowed for each connection that clients begin, counted over all clients
+    together. At most ten unused retries are saved. Absent: no bound."""

@@ -135,8 +135,8 @@ class CompletionSettings(NamedTuple):
     sends_block: Annotated[
         bool, Setting(key="sends", words=("overlapped", "blocking"), looked_at_by=Kind.BY_PORT)
     ] = False
-    """Sends that do not fit the buffer, with a completion port. overlapped: they complete later;
-    blocking: the thread sleeps meanwhile, and another thread may run."""
+    """How a completion port handles a send that does not fit the buffer. overlapped: it completes
+    later; blocking: the thread sleeps meanwhile, and another thread may run."""
     due_at_once: Annotated[int, Setting(least=0, key=None, looked_at_by=Kind.IO_URING)] = 20
     """Items of task work that io_uring runs at a time; 0: all."""
     due_last_first: Annotated[bool, Setting(key=None, looked_at_by=Kind.IO_URING)] = False

@@ -143,19 +143,20 @@ class OverloadSettings(NamedTuple):
     limiter_gain_permille: Annotated[
         int, Setting(least=0, most=PERMILLE, needs=Kind.ASKS, left_alone=True)
     ] = 0
-    """Overload control by a running mean of the events that a call returns: the gain of the mean,
-    to a thousandth; 0: off."""
+    """Overload control by a running mean of the events that a call returns: weight of the newest
+    call in this mean, to a thousandth; 0: off."""
     limiter_threshold: Annotated[int, Setting(least=0, most=1_000_000)] = 18
     """Running mean above which the server resets new connections."""
     queue_deadline_ns: Annotated[int, Setting(least=0, most="1 h", left_alone=True)] = 0
     """Reset connections that waited longer than this for their accept, while the accept queue has
     not been empty for queue_interval; 0 s: off."""
     queue_interval_ns: Annotated[int, Setting(least=0, most="1 h")] = 100_000_000
-    """If the accept queue was empty within this time, the deadline is this time instead."""
+    """Time for which the accept queue must not have been empty before queue_deadline applies.
+    Earlier, connections that waited longer than this time are reset."""
     concurrency_tolerance_permille: Annotated[
         int, Setting(least=0, most=1000 * PERMILLE, needs=Kind.LOOPS, left_alone=True)
     ] = 0
     """Overload control by a limit on open connections. The limit shrinks when the latency of a
-    first reply exceeds this multiple of the minimum; 0: off, else at least 1."""
+    first reply exceeds the lowest such latency by this factor; 0: off, else at least 1."""
     drop_above: Annotated[int, Setting(least=0, most=20_000_000, left_alone=True)] = 0
     """Open connections above which SYNs are dropped; 0: no bound."""

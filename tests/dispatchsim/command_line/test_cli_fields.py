@@ -8,8 +8,11 @@ import re
 import pytest
 from tests.dispatchsim.command_line.test_cli import Call, sentence
 
+from dispatchsim.models.catalogue import CATALOGUE
 from dispatchsim.scenario.declared import section_of
+from dispatchsim.scenario.key_texts import KeyText
 from dispatchsim.scenario.scenario import Scenario
+from dispatchsim.sim.state.effects import EFFECTS
 
 
 def test_all_keys_are_listed_by_section(call: Call) -> None:
@@ -40,6 +43,23 @@ def test_a_key_shows_all_that_is_known_of_it(call: Call) -> None:
         "Arrival rate of an open loop: connections, or requests where load.connections is given.\n"
     )
     assert call("fields", "backlog").stdout == call("fields", "server.backlog").stdout
+
+
+def test_a_sentence_does_not_end_at_an_ellipsis() -> None:
+    about = "One of select, poll, ... in a list. Another sentence."
+    key = KeyText("a.b", "text", "", (), (), "", "", False, about)
+    assert key.line == "One of select, poll, ... in a list"
+
+
+def test_aliases_do_not_count_as_mechanisms(call: Call) -> None:
+    told = " ".join(call("fields", "server").stdout.split())
+    assert f"server.mechanism one of {len(CATALOGUE)} mechanisms, or an" in told
+
+
+def test_the_key_that_leaves_effects_out_explains_each(call: Call) -> None:
+    told = " ".join(call("fields", "machine.without").stdout.split())
+    for name, effect in EFFECTS.items():
+        assert f"- {name}: {effect.what}" in told
 
 
 def test_keys_are_told_as_json(call: Call) -> None:

@@ -40,6 +40,16 @@ def test_the_table_says_who_failed_and_who_has_no_end() -> None:
     assert json.loads(json.dumps(summaries[0].to_dict()))["fates"] == summaries[0].fates
 
 
+def test_the_answer_says_of_what_p99_is_where_nothing_was_served() -> None:
+    busy = {"mechanism": "epoll_level", "request_cpu": "1 s"}
+    load = {"loop": "open", "rate": "1000/s"}
+    times = {"duration": "100 ms", "warm_up": "10 ms", "replications": 1, "engine": "reference"}
+    silent = run(Scenario.of(server=busy, load=load, run=times)).sentence
+    assert "overloaded: 0 of " in silent
+    assert " ms (the time that requests have waited so far); the server's CPU" in silent
+    assert "p99 infinite (more than 1% of requests failed); " in run(crowded()).sentence
+
+
 @pytest.mark.parametrize(
     ("given", "linear", "first_s"),
     [("doubling", 0, 1), ("linear first", 4, 1), ("from 3 s", 0, 3)],
