@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..validation.overload.overload import Compared
 
 _OVERLOAD_WIDTH, _WIDTH = 120, 110
-_SCALED_WAY, _QUICK_WAY = "another machine's, scaled", "two minutes"
+_SCALED_WAY, _QUICK_WAY = "scaled: another machine", "quick: two minutes"
 Folder = Annotated[
     Path,
     typer.Argument(metavar="FOLDER", help="Folder with a machine's results, written by `measure`."),
@@ -421,7 +421,7 @@ def what_measuring_buys(
             _read_profile(borrow), measured_folder() / borrow / micro, folder / micro
         ),
         _QUICK_WAY: Profile.read(quick),
-        "all of it": full,
+        "full": full,
     }
     with progress_bar("forecasting") as progress:
         scores = forecast_from(folder, profiles, workers=workers, progress=progress)
