@@ -39,7 +39,7 @@ def test_it_prints_entries_sizes_and_folders(call: Call, folders: tuple[Path, Pa
     rows = [line.split() for line in result.stdout.splitlines()]
     assert rows[2] == ["engines", "2", "3.5", "MB", str(folders[0])]
     assert rows[3] == ["C", "programs", "2", "0.6", "MB", str(folders[1])]
-    assert rows[4] == ["C", "text:", str(folders[0] / f"{ENGINE}.c")]
+    assert rows[4] == ["C", "source:", str(folders[0] / f"{ENGINE}.c")]
     assert json.loads(call("cache", "--json").stdout) == {
         "engines": {"folder": str(folders[0]), "entries": 2, "bytes": 3_500_000},
         "C programs": {"folder": str(folders[1]), "entries": 2, "bytes": 600_000},
