@@ -22,6 +22,8 @@ if TYPE_CHECKING:  # they take their time to import
 
 _ROWS_MAX = 100
 _FIGURES = ("p99_ns", "throughput_per_s")
+_GAP = 2
+"""Letters between two columns of a table."""
 
 
 def results(
@@ -48,9 +50,9 @@ def results(
 
     dispatchsim results --where "load.rate>2000/s"
 
-    A line for each scenario, with only the fields that differ.
+    A line for each scenario, with the fields that differ, as many as fit.
     """
-    from ..studies.listing import Condition, check_fields, matching, points_of
+    from ..studies.listing import Condition, check_fields, differing, matching, points_of
 
     conditions = [Condition.parse(text) for text in where or ()]
     if columns is not None and as_json:
@@ -71,7 +73,15 @@ def results(
         return
     if not points:
         raise UserError(f"--where: must match a row, got no match in the {len(rows)} of {folder}")
-    people().print(rich_table(_table(points, wanted)))
+    console = people()
+    fields = wanted or _fitting(points, console.width)
+    console.print(rich_table(_table(points, fields if wanted else [*fields, *_FIGURES])))
+    if not wanted and (left := [name for name in differing(points) if name not in fields]):
+        notes().print(
+            f"further fields that differ: {', '.join(left)} (--columns shows those that you name, "
+            "--json and --export have all)",
+            markup=False,
+        )
     if len(points) > _ROWS_MAX:
         notes().print(f"... and {len(points) - _ROWS_MAX} more (--json or --export: all)")
     if any(point.has_twins for point in points):
@@ -103,16 +113,42 @@ def _rows(folder: Path) -> list[Record]:
     return rows
 
 
-def _table(points: Sequence[Point], wanted: Sequence[str]) -> Table:
-    """Return one line per point: its mechanism, fields that differ or are *wanted*, metrics."""
+def _fitting(points: Sequence[Point], width: int) -> list[str]:
+    """Return fields that differ between *points*, as many as fit a line of this *width*.
+
+    Those with the most values come first.
+    """
     from ..studies.listing import differing
+
+    cells = {name: [_cell(point, name) for point in points] for name in differing(points)}
+    room = width - _line_width(_table(points, _FIGURES))
+    found = []
+    for name in sorted(cells, key=lambda name: -len(set(cells[name]))):
+        needed = max(len(name), *map(len, cells[name][:_ROWS_MAX])) + _GAP
+        if needed <= room:
+            found.append(name)
+            room -= needed
+    return found
+
+
+def _line_width(table: Table) -> int:
+    """Return how many letters a line of *table* has, with the gap after each column."""
+    widths = [
+        max(map(len, [*column.heading.split(), *(row[i] for row in table.rows)]))
+        for i, column in enumerate(table.columns)
+    ]
+    return sum(widths) + _GAP * len(widths)
+
+
+def _table(points: Sequence[Point], wanted: Sequence[str]) -> Table:
+    """Return one line per point: its mechanism, the *wanted* fields and metrics, its runs."""
 
     def column(name: str) -> Column[Point]:
         return Column(name, lambda point: _cell(point, name))
 
     columns: list[Column[Point]] = [
         Column("mechanism", lambda point: point.fields["mechanism"] or "", words=True),
-        *map(column, list(wanted) or [*differing(points), *_FIGURES]),
+        *map(column, wanted),
         Column("replications", lambda point: len(point.central)),
     ]
     if any(point.drawn for point in points):

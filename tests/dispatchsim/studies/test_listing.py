@@ -68,6 +68,27 @@ def test_a_line_a_point_says_what_differs(call: Call) -> None:
     ]
 
 
+def test_a_narrow_line_has_the_fields_that_fit_and_names_the_others(
+    call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "90")
+    rates = ("1000/s", "2000/s", "3000/s")
+    idle = [{"idle": {"connections": n}} for n in (0, 10, 10)]
+    load = [{"load": {"loop": "open", "rate": rate, "timeout": "50 ms"}} for rate in rates]
+    load[0]["load"]["timeout"] = "60 ms"
+    server = {"server": {"mechanism": "poll"}}
+    rows = [
+        row(10 + i, rates[i])._replace(scenario=json.dumps(load[i] | idle[i] | server))
+        for i in range(3)
+    ]
+    Store(Path("mixed")).add(rows)
+    told = call("mixed")
+    assert told.stdout.split()[:4] == ["mechanism", "load.rate", "load.timeout", "p99_ns"]
+    assert "further fields that differ: idle.connections (--columns shows those" in " ".join(
+        told.stderr.split()
+    )
+
+
 @pytest.mark.parametrize(
     ("conditions", "numbers"),
     [
