@@ -103,17 +103,13 @@ class EmulatedTarget:
         return bench_commands(self.mechanisms) if index == 0 else []
 
     def held_out(
-        self, index: int, capacity_per_s: float, *, kept_per_s: float | None = None, quick: bool
+        self, _index: int, capacity_per_s: float, *, kept_per_s: float | None = None, quick: bool
     ) -> Sequence[Point]:
-        """Return the grids; after the first round, only points that depend on the arrivals.
-
-        *quick* keeps about one in ten.
-        """
+        """Return the same points for each round; *quick* keeps about one in ten."""
         points = [
             point
-            for stage in (("once", "rounds") if index == 0 else ("rounds",))
             for point in EMULATED.points(
-                stage, capacity_per_s=capacity_per_s, kept_per_s=kept_per_s
+                "rounds", capacity_per_s=capacity_per_s, kept_per_s=kept_per_s
             )
             if point not in FIT_POINTS_OF[self.steering]
         ]

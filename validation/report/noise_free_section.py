@@ -26,6 +26,13 @@ from ..forecast.kept_runs import KeptRuns
 from ..forecast.provenance import MachineRuns, Provenance, provenance_of, read_machine_runs
 from ..noise_free.ledger import ACTIVITIES, Ledger, ledgers, read_profiles
 from ..noise_free.promises import LIMITS, NAMES, Promise, is_within, promises, worst_points
+from ..noise_free.repeated import (
+    N_REPEATED,
+    RepeatedPoint,
+    RepeatedSummary,
+    repeated_points,
+    summary_of,
+)
 from ..noise_free.run_forecast import measured_figures, repeating, run_forecasts
 from ..noise_free.scoring import RunErrors, RunScore, by_point, score_runs, worst_error
 from ..points.figures import median
@@ -139,6 +146,43 @@ def regime_table(scores: _Runs) -> Table:
         "the limit."
     )
     return Table.of_cells("By load", ("metric", "limit", *REGIMES), rows, note)
+
+
+def repeated_table(found: RepeatedSummary) -> Table:
+    """Return how the saturated points compare with runs of other arrivals, all together."""
+    limit = tenths(LIMITS["throughput_per_s"])
+    rows = [
+        ("points with the median within " + limit, f"{found.n_within} of {found.n_points}"),
+        ("median error of these medians", size_text(found.median_error)),
+        ("measured runs within the range", f"{found.n_inside} of {found.n_runs}"),
+        ("expected if the model were right", percent(found.expected)),
+        ("median width of the range", size_text(found.median_width)),
+    ]
+    note = (
+        f"Held-out points from the capacity on, simulated {N_REPEATED} times with other arrivals. "
+        "A queue may settle in one of several states, and one arrival decides which. So the "
+        "median and the range of the replies per second are compared, not run by run."
+    )
+    return Table.of_cells("From the capacity on, with other arrivals", ("", "result"), rows, note)
+
+
+def repeated_point_table(points: Sequence[RepeatedPoint]) -> Table:
+    """Return each saturated point with its measured and simulated rates, worst first."""
+
+    def span(rates: Sequence[float]) -> str:
+        low, high = number(min(rates)), number(max(rates))
+        return low if low == high else f"{low} ... {high}"
+
+    columns: list[Column[RepeatedPoint]] = [
+        Column("point", lambda p: p.point.label, words=True),
+        Column("measured replies/s", lambda p: span(p.measured_per_s)),
+        Column("simulated", lambda p: span(p.simulated_per_s)),
+        Column("runs inside", lambda p: f"{p.n_inside}/{len(p.measured_per_s)}"),
+        Column("error of median", lambda p: error_text(p.error, LIMITS["throughput_per_s"])),
+    ]
+    ordered = sorted(points, key=lambda p: -abs(p.error))
+    note = f"Measured runs, and {N_REPEATED} simulated with other arrivals; !: beyond the limit."
+    return Table.of("Saturated points, with other arrivals", ordered, columns, note)
 
 
 def readings_of_runs(scores: _Runs) -> list[Reading]:
@@ -430,8 +474,14 @@ class NoiseFreeSection:
     provenance: Provenance
     scores: list[RunScore]
     promises: list[Promise]
+    repeated: list[RepeatedPoint]
     ledgers: list[Ledger]
     missing: list[MeasuredPoint]
+
+    @property
+    def repeated_summary(self) -> RepeatedSummary:
+        """All saturated points with other arrivals together."""
+        return summary_of(self.repeated, LIMITS["throughput_per_s"])
 
 
 def noise_free_section(
@@ -471,8 +521,9 @@ def noise_free_section(
             progress=progress,
             kept=kept,
         )
-    answers = _baselines_of(used, runs.fitted, profile)
-    scores = score_runs(used, found, answers, {record.point for record in runs.fitted})
+        answers = _baselines_of(used, runs.fitted, profile)
+        scores = score_runs(used, found, answers, {record.point for record in runs.fitted})
+        repeated = repeated_points(scores, profile, executor=executor, kept=kept)
     notices = runs.notices + out_of_reach(points, profile)
     return NoiseFreeSection(
         name=machine.name,
@@ -487,6 +538,7 @@ def noise_free_section(
         ),
         scores=scores,
         promises=promises(scores),
+        repeated=repeated,
         ledgers=ledgers(priced, profile),
         missing=[entry for entry in group(runs.all) if not entry.measured],
     )
@@ -497,7 +549,8 @@ def show_noise_free(section: NoiseFreeSection) -> Shown:
     scores, found = section.scores, section.ledgers
     wanted, by_load = promise_table(section.promises), regime_table(scores)
     suspects = suspect_table(suspicions(readings_of_runs(scores)), SUSPECT_NAMES)
-    first = [wanted, suspects, by_load, *group_tables(scores)]
+    repeated = repeated_table(section.repeated_summary)
+    first = [wanted, suspects, by_load, repeated, *group_tables(scores)]
     worst, missing = worst_table(scores), missing_tables(section.missing)
     functions = [("Functions", [function_table(ledger) for ledger in found])]
     return Shown(
@@ -509,10 +562,11 @@ def show_noise_free(section: NoiseFreeSection) -> Shown:
         tables=[worst, *map(ledger_table, found), *missing],
         folded=[
             ("Every point", point_tables(scores)),
+            ("With other arrivals", [repeated_point_table(section.repeated)]),
             ("Counts", count_tables(scores)),
             *(functions if found else []),
         ],
-        brief=[suspects, wanted, by_load, worst_runs_table(scores)],
+        brief=[suspects, wanted, by_load, repeated, worst_runs_table(scores)],
         screen=[*first, worst, *([ledger_summary(found)] if found else []), *missing],
         figures=lambda: {
             f"noise_free_{name}": DrawnFigure(figure, CAPTIONS[name])

@@ -130,6 +130,7 @@ def noise_free_scores(section: NoiseFreeSection) -> dict[str, Any]:
         "name": section.name,
         "provenance": section.provenance,
         "promises": [{**asdict(p), "verdict": p.verdict} for p in section.promises],
+        "repeated": asdict(section.repeated_summary),
         "runs": [_run_score(score) for score in section.scores],
         "ledgers": section.ledgers,
         "not_measured": _not_measured(section.missing),
