@@ -117,7 +117,8 @@ def fit_application(
     rates_per_s, notes = _usable(runs, habits)
     if not rates_per_s:
         raise FitError(
-            f"no run shows the CPU time of a request: {'; '.join(notes) or 'there are no runs'}"
+            f"no run shows the CPU time of a request. {'; '.join(notes) or 'There are no runs'}. "
+            "`dispatchsim measure server` makes runs that keep the server busy"
         )
     chosen = _chosen(rates_per_s)
     if missing := machine.missing_for(next(iter(chosen)).server.mechanism):
@@ -194,6 +195,9 @@ def _why_not_saturated(run: ObservedRun) -> str:
     """Return why *run* does not show the server's capacity, or an empty string."""
     if run.busy_share is not None and run.busy_share < _BUSY_MIN:
         return f"the server was busy for only {run.busy_share:.0%} of the time: it needs more users"
+    is_open = run.load.loop == "open" and run.load.rate_per_s is not None
+    if is_open and run.verdict is None:
+        return "with fewer replies than were due: its client may have had too few connections"
     if run.verdict not in (None, Verdict.OVERLOADED):
         return f"in an open loop that the server kept up with ({run.verdict}) capacity is not seen"
     return ""

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ...scenario.errors import unknown_key
+from ...scenario.errors import nearest, unknown_key
 from ...sim.state.units import SECOND_NS
 from ..records.measured_runs import DataError
 from .observed_run import CLIENT_ERRORS, SERVER_ERRORS, ObservedRun, observed_run
@@ -45,6 +45,8 @@ _HIGHEST = 1 << 62
 _DIGITS = 3
 _UNPACKED_MAX = 8 << 20
 _INTERVAL = re.compile(r"(?:Tag=[^,\s]*,)?([0-9.]+),([0-9.]+),([0-9.]+),([A-Za-z0-9+/=]+)\s*")
+_COOKIE = "HIST"
+"""A payload begins with it, which a row of a CSV table with four columns does not."""
 
 
 class Recorded(NamedTuple):
@@ -60,7 +62,10 @@ class Recorded(NamedTuple):
 
 def is_log(text: str) -> bool:
     """Return whether *text* looks like a log of intervals."""
-    return "#[Histogram log format" in text or any(map(_INTERVAL.fullmatch, text.splitlines()))
+    if "#[Histogram log format" in text:
+        return True
+    matches = map(_INTERVAL.fullmatch, text.splitlines())
+    return any(match is not None and match[4].startswith(_COOKIE) for match in matches)
 
 
 def is_spectrum(text: str) -> bool:
@@ -187,16 +192,16 @@ def parse_columns(texts: Sequence[str]) -> list[Column]:
     for text in texts:
         field, equals, rest = text.partition("=")
         if not equals or not rest:
-            raise DataError(f'a column must be FIELD=COLUMN[:UNIT], got "{text}"')
+            raise DataError(f'--column: must be FIELD=COLUMN[:UNIT], got "{text}"')
         is_time = field in _TIMES or _QUANTILE.fullmatch(field) is not None
         if field not in FIELDS and not is_time:
-            raise DataError(f'column "{text}": {unknown_key(field, [*FIELDS, "p50", "p99"])}')
+            raise DataError(f"--column {text}: {unknown_key(field, [*FIELDS, 'p50', 'p99'])}")
         if field in found:
-            raise DataError(f"column {field}: must be named once")
+            raise DataError(f"--column {field}: must be named once")
         name, _, unit = rest.rpartition(":") if is_time else (rest, "", "")
         if is_time and (not name or unit not in UNITS_NS):
             raise DataError(
-                f'column "{text}": a time needs its unit, {field}=COLUMN:UNIT with UNIT one of '
+                f"--column {text}: a time needs its unit, {field}=COLUMN:UNIT with UNIT one of "
                 f"{', '.join(UNITS_NS)}"
             )
         found[field] = Column(field, name, UNITS_NS.get(unit, 1.0))
@@ -221,7 +226,9 @@ def _runs(reader: csv.DictReader[str], where: str, columns: Sequence[Column]) ->
     names = reader.fieldnames or []
     for column in columns:
         if column.name not in names:
-            raise DataError(f"{where}: {column.field}: {unknown_key(column.name, names)}")
+            near = nearest(column.name, names) or f" (columns: {', '.join(names)})"
+            lacks = f'has no column "{column.name}"{near}'
+            raise DataError(f"{where}: {lacks}, as --column {column.field} asks")
     runs = []
     for row in reader:
         place = f"{where} line {reader.line_num}"
@@ -241,11 +248,16 @@ def _run(row: Mapping[str, str], where: str, columns: Sequence[Column]) -> Obser
             values[column.field] = _value(text, where, column)
     window_ns = values.get("window")
     if not window_ns:
-        raise DataError(f"{where}: the length of the run is missing: add window=COLUMN:UNIT")
+        raise DataError(
+            f"{where}: the length of the run is missing: add --column window=COLUMN:UNIT"
+        )
     if "replied" not in values and "throughput_per_s" in values:
         values["replied"] = round(values["throughput_per_s"] * window_ns / 1e9)
     if "replied" not in values:
-        raise DataError(f"{where}: replied or throughput_per_s must be among the columns")
+        raise DataError(
+            f"{where}: the number of replies is missing: add --column replied=COLUMN or --column "
+            "throughput_per_s=COLUMN"
+        )
     is_open = "rate_per_s" in values
     failed = {name[6:]: round(n) for name, n in values.items() if name.startswith("error_")}
     requests = values.get("requests", 1)

@@ -29,6 +29,9 @@ CLIENT_ERRORS: tuple[ErrorName, ...] = ("descriptors", "ports")
 SERVER_ERRORS: tuple[ErrorName, ...] = ("timeout", "refused", "reset", "dropped", "status")
 """Errors of the server, or of its overload; `status`: it replied with an error."""
 
+KEPT_UP = 0.97
+"""With fewer replies, as a share of those asked for, a load generator did not get its rate."""
+
 Number = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=0)]
 
@@ -199,7 +202,9 @@ class ObservedRun(_Frozen):
     def verdict(self) -> Verdict | None:
         """The server's state, by `sim.metrics.verdict_of`; None where a run does not show it.
 
-        A closed loop does not: its users wait for the server, however slow it is. Connections that
+        A closed loop does not: its users wait for the server, however slow it is. Nor does an open
+        loop with fewer replies than requests were due, without failures and without a backlog at
+        its end: the server is too slow, or the client has too few connections. Connections that
         the client could not offer are no load of the server.
         """
         if self.load.loop == "closed" or self.load.rate_per_s is None:
@@ -212,7 +217,10 @@ class ObservedRun(_Frozen):
         n_open = self.load.rate_per_s * (mean_ns or 0.0) / SECOND_NS
         answered = self.replied / max(1, self.load.requests)
         progress = progress_of_totals(answered, n_open + growth)
-        return verdict_of(growth, n_open, self.offered - untried, failed, progress=progress)
+        n_offered = self.offered - untried
+        found = verdict_of(growth, n_open, n_offered, failed, progress=progress)
+        is_short = answered + failed + growth < KEPT_UP * n_offered
+        return None if is_short and found is not Verdict.OVERLOADED else found
 
 
 def observed_run(where: str, content: Mapping[str, Any]) -> ObservedRun:

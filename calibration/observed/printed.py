@@ -20,7 +20,7 @@ from typing import Any
 
 from ...sim.state.units import SECOND_NS
 from ..records.measured_runs import DataError
-from .observed_run import ErrorName, ObservedRun, observed_run
+from .observed_run import KEPT_UP, ErrorName, ObservedRun, observed_run
 
 NUMBER = r"(-?[0-9.]+(?:e[+-]?[0-9]+)?|-?nan|-?inf)"
 _TIMES_NS = {"us": 1e3, "ms": 1e6, "s": 1e9, "m": 60e9, "h": 3600e9}
@@ -136,7 +136,6 @@ _MILLISECOND_NS = 1e6
 _TABLE_FULL = 0.95
 _FD_SETSIZE = 1024
 _STILL_S = 0.05
-_SLOW = 0.97
 """A share of the requested rate: below it, the tool was behind."""
 _RATE_MIN = 0.001
 _ERRORS: dict[str, ErrorName] = {
@@ -290,7 +289,7 @@ def _httperf_doubts(told: Printed, run: ObservedRun, rate: float) -> list[str]:
             f"{float(burst[1]) / rate * 1e3:.0f} ms: the load came in bursts"
         )
     begun_per_s = run.offered * SECOND_NS / run.window_ns
-    if begun_per_s < _SLOW * rate:
+    if begun_per_s < KEPT_UP * rate:
         found.append(
             f"{begun_per_s:.0f} connections a second began on average, not {rate:g}: the run "
             "lasted until the last connection ended"
@@ -430,7 +429,7 @@ def _wrk_doubts(told: Printed, run: ObservedRun, per_s: float) -> list[str]:
         )
     if run.latency_ns is not None and not run.latency_ns.quantiles:
         found.append("without --latency, wrk prints the mean and highest latency only")
-    if rate_per_s is not None and per_s < _SLOW * rate_per_s:
+    if rate_per_s is not None and per_s < KEPT_UP * rate_per_s:
         found.append(
             f"{per_s:g} replies a second of {rate_per_s:g} asked for: the rate is above capacity, "
             f"or {users} connections are too few for it; the output does not show which"

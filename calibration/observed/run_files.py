@@ -43,13 +43,19 @@ def read_run_files(paths: Iterable[Path]) -> Loaded[ObservedRun]:
 
 
 def _check_is_ours(file: Path) -> None:
-    """Refuse the output of another tool, and name the command that reads it."""
+    """Refuse the output of another tool or command, and name the command that reads it."""
     with file.open("rb") as text:
         first = text.read(4096).lstrip()
     if first and not first.startswith(b"{"):
         raise DataError(
             f"{file}: must be a file of observed runs (a JSON object a line); `dispatchsim import` "
             "makes one from the output of other tools"
+        )
+    expected = ObservedRun.model_fields["format"].default
+    if first and expected.partition("/")[0].encode() not in first.partition(b"\n")[0]:
+        raise DataError(
+            f"{file} line 1: is no run of `dispatchsim measure server` or `dispatchsim import` "
+            f'(format must be "{expected}")'
         )
 
 

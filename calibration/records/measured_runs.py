@@ -384,7 +384,7 @@ def _parse(line: bytes, where: str, model: type[Row]) -> Row:
         raise DataError(f"{where}: must be a JSON object, got {_short(content)}")
     if content.get("format") != expected:
         raise DataError(
-            f'{where}: format is {_short(content.get("format"))}, this version reads "{expected}"'
+            f'{where}: format must be "{expected}", got {_short(content.get("format"))}'
         )
     validate: Callable[[object], Row] = model.model_validate
     try:

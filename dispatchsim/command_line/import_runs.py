@@ -110,7 +110,8 @@ def import_runs(
 
 def _file(path: Path) -> Path:
     if not path.is_file():
-        raise UserError(f'FILE: must be a file that exists, got "{path}"')
+        found = "the folder " if path.is_dir() else ""
+        raise UserError(f'FILE: must be a file that exists, got {found}"{path}"')
     return path
 
 

@@ -65,7 +65,8 @@ def test_a_log_that_was_cut_names_the_line(tmp_path: Path) -> None:
 
 
 def test_a_payload_that_fills_the_memory_is_refused(tmp_path: Path) -> None:
-    bomb = base64.b64encode(bytes(8) + zlib.compress(bytes(64 << 20))).decode()
+    cookie = bytes.fromhex("1c849314")  # of a compressed histogram
+    bomb = base64.b64encode(cookie + bytes(4) + zlib.compress(bytes(64 << 20))).decode()
     path = tmp_path / "bomb.hlog"
     path.write_text(f"0.0,1.0,1.0,{bomb}\n")
     with pytest.raises(DataError, match="unpacks to more than 8 MiB"):

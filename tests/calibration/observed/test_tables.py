@@ -43,6 +43,15 @@ def test_a_row_is_a_run(tmp_path: Path) -> None:
     assert second.verdict is Verdict.OVERLOADED
 
 
+def test_four_columns_of_numbers_are_no_histogram(tmp_path: Path) -> None:
+    path = tmp_path / "runs.csv"
+    path.write_text("offered,ok,len,med\n1000,10000,10,3\n")
+    columns = parse_columns(("rate_per_s=offered", "replied=ok", "window=len:s", "p50=med:ms"))
+    (run,) = read_any(path, Told(columns=columns))
+    assert run.latency_ns is not None
+    assert run.latency_ns.quantiles == {"0.5": 3e6}
+
+
 def test_without_a_rate_it_is_a_closed_loop(tmp_path: Path) -> None:
     (run,) = table(tmp_path, "n,r,t\n64,500,2\n", ("users=n", "replied=r", "window=t:s"))
     assert (run.load.loop, run.load.users, run.replied) == ("closed", 64, 500)
@@ -67,7 +76,10 @@ def test_a_wrong_mapping_is_refused(columns: tuple[str, ...], rule: str) -> None
 @pytest.mark.parametrize(
     ("text", "rule"),
     [
-        (TABLE.replace("offered", "off"), r"rate_per_s: unknown key .did you mean .off"),
+        (
+            TABLE.replace("offered", "off"),
+            r": has no column .offered. .columns: backend, off, .*, as --column rate_per_s asks",
+        ),
         (
             TABLE.replace("0.4", "fast"),
             r'2: med must be a number from 0 to 1e[+]12, got "fast"',

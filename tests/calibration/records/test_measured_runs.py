@@ -109,8 +109,7 @@ def test_a_missing_file_holds_nothing(tmp_path: Path) -> None:
     [
         (
             changed(format="dispatchsim-run/0"),
-            'runs.jsonl line 2: format is "dispatchsim-run/0", '
-            'this version reads "dispatchsim-run/1"',
+            'runs.jsonl line 2: format must be "dispatchsim-run/1", got "dispatchsim-run/0"',
         ),
         (
             changed(repeat="three"),

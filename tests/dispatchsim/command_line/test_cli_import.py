@@ -39,6 +39,7 @@ def test_json_has_the_verdict(call: Call) -> None:
     ("arguments", "rule"),
     [
         (["nothing.txt"], 'FILE: must be a file that exists, got "nothing.txt"'),
+        ([PRINTED], "FILE: must be a file that exists, got the folder"),
         ([PRINTED / "wrk2.txt"], "wrk2.txt: wrk2 does not print its rate"),
         ([PRINTED / "wrk2.txt", "--rate", "fast"], "--rate: must be a rate such as"),
         ([PRINTED / "spectrum.hgrm", "--window", "3"], "--window: must be a duration such as"),
