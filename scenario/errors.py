@@ -31,8 +31,10 @@ class ScenarioError(UserError):
 
 
 _LISTED_MAX = 12  # names: a longer list hides the nearest one
-_LIKENESS_MIN = 0.6
+_LIKENESS_MIN = 0.7  # names of three letters with one other letter are not near
 _BEGINNING_MIN = 3  # letters: fewer begin too many names
+_OTHER_WORDS = {"runs": "replications", "cores": "cpus", "processors": "cpus"}
+"""What other tools call it, and the word here."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
@@ -76,15 +78,21 @@ def nearest_names(name: str, known: Iterable[str], n: int = 3) -> list[str]:
     ['mechanism']
     >>> nearest_names("poll_pollfd", ["epoll_level", "poll"])[0]
     'poll'
+    >>> nearest_names("--runs", ["--cpus", "--replications"])
+    ['--replications']
     """
+    word = name.lstrip("-")  # hyphens make no two options alike
+    other = _OTHER_WORDS.get(word)
 
     def likeness(known_name: str) -> tuple[float, float]:
-        if name.startswith(f"{known_name}_"):
+        known_name = known_name.lstrip("-")
+        is_mixed_up = sorted(known_name) == sorted(word)  # "rnu"
+        if is_mixed_up or known_name == other or word.startswith(f"{known_name}_"):
             return 1.0, 1.0
         # People often omit the end of a long name: "epol" is nearer to epoll_level than to poll.
-        begin = known_name[: len(name)] if len(name) >= _BEGINNING_MIN else known_name
+        begin = known_name[: len(word)] if len(word) >= _BEGINNING_MIN else known_name
         whole, beginning = (
-            difflib.SequenceMatcher(None, name, candidate).ratio()
+            difflib.SequenceMatcher(None, word, candidate).ratio()
             for candidate in (known_name, begin)
         )
         return max(whole, beginning), whole

@@ -29,7 +29,7 @@ from ..sim.figures.summary import (
 )
 from ..sim.figures.tally import FAILURES
 from ..sim.state.kinds import LEVELS, Activity, Count
-from .errors import UserError, unknown_key
+from .errors import UserError, nearest
 from .metric import Kind, Metric
 from .percentiles import ANSWERED, DUE, Metrics, Percentile, percentile_metric
 
@@ -380,6 +380,9 @@ def metrics_of(summary: Summary, also: Iterable[str] = ()) -> dict[str, float]:
     return {name: float(METRICS[name].of(summary)) for name in dict.fromkeys((*METRICS, *also))}
 
 
+_USUAL = ("p99_ns", "p50_ns", "throughput_per_s", "cpu_busy", "failed_share")
+
+
 def check_metric(name: str, key: str = "figure") -> None:
     """Refuse a name that is no metric of a run; *key* is the option or key in the message.
 
@@ -395,7 +398,10 @@ def check_metric(name: str, key: str = "figure") -> None:
     except UserError as error:
         raise UserError(f"{key}: {error}") from None
     if not is_known:
-        raise UserError(f"{key}: {unknown_key(name, METRICS)}, got {name}")
+        hint = nearest(name, METRICS) or (
+            f' such as {", ".join(_USUAL)} (the page "Metrics by name and unit" has all)'
+        )
+        raise UserError(f"{key}: must be a metric{hint}, got {name}")
 
 
 def metric_text(name: str, value: float) -> str:

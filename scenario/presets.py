@@ -305,7 +305,13 @@ def _answered(preset: Preset, answers: Mapping[str, str]) -> _Answered:
     try:
         scenario = Scenario.check(content, _NEW)
     except ScenarioError as error:
-        raise UserError(*_by_option(error.mistakes), *mistakes) from None
+        found = _by_option(error.mistakes)
+        if P99.option in answers and bound_ns and _is_valid_without_bound(preset, answers):
+            found = [
+                f"--{P99.option}: is too large: a run lasts ten times the bound, got {shown(p99)} "
+                f"({'; '.join(found)})"
+            ]
+        raise UserError(*found, *mistakes) from None
     if mistakes:
         raise UserError(*mistakes)
     values = {
@@ -314,6 +320,17 @@ def _answered(preset: Preset, answers: Mapping[str, str]) -> _Answered:
         for key, value in keys.items()
     }
     return _Answered(values, DURATION.format(bound_ns), _warning(content, bound_ns))
+
+
+def _is_valid_without_bound(preset: Preset, answers: Mapping[str, str]) -> bool:
+    """Return whether *answers* are valid in a run that no bound makes longer."""
+    content = _content(preset, answers)
+    _lengthen(content, 0)
+    try:
+        Scenario.check(content, _NEW)
+    except ScenarioError:
+        return False
+    return True
 
 
 def _warning(content: Mapping[str, Mapping[str, Any]], bound_ns: int) -> str:

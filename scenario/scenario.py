@@ -77,9 +77,10 @@ def _check_threads(server: Server, n_open: int) -> None:
     # A pool may be held by open connections entirely: it runs, but serves no other connection.
     least = n_open if pool else max(2, n_open + 1)
     if n < least:
+        held = f", as each of the {n_open} open connections holds a thread" if n_open else ""
         raise ValueError(
-            f"server.workers: must be at least {least}, with stacks that fit server.address_space "
-            f"({n_open} open connections hold a thread each), got {n}"
+            f"server.workers: must be at least {least}{held}, got {n} "
+            "(all stacks must fit server.address_space)"
         )
 
 

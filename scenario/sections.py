@@ -33,7 +33,8 @@ from .quantities import BANDWIDTH, DURATION, SIZE, shown
 
 Pause = Annotated[int, Bounded(DURATION, "0 s", "1 h")]
 Delay = Annotated[int, Bounded(DURATION, "0 s", "10 s")]
-Length = Annotated[int, Bounded(DURATION, "1 ms", "1 h")]
+LENGTH_MAX = "1 h"
+Length = Annotated[int, Bounded(DURATION, "1 ms", LENGTH_MAX)]
 Life = Annotated[int, Bounded(DURATION, "1 ms", "24 h")]
 Bandwidth = Annotated[int, Bounded(BANDWIDTH, "1 kbit/s", "1000 Gbit/s")]
 

@@ -152,9 +152,9 @@ def find_profile(name: str | None) -> Profile:
     return Profile.read(find_profile_path(name))
 
 
-def find_profile_path(name: str | None) -> Path:
-    """Return the file of the profile *name*; see `find_profile`."""
-    key = "profile"
+def find_profile_path(name: str | None, option: str = "profile") -> Path:
+    """Return the file of the profile *name*, which *option* gives; see `find_profile`."""
+    key = option
     if name is None:
         name = default_choice().name
         key = VARIABLE if os.environ.get(VARIABLE) else key
@@ -164,7 +164,8 @@ def find_profile_path(name: str | None) -> Path:
     if Path(name).is_file():
         return Path(name)
     others = f" or {one_of(name, known).removeprefix('must be ')}" if known else ""
-    raise UserError(f'{key}: must be a file{others}, got "{name}"')
+    listing = " (`dispatchsim profiles` describes them)" if known else ""
+    raise UserError(f'{key}: must be a file{others}, got "{name}"{listing}')
 
 
 def default_profile() -> Profile:

@@ -282,7 +282,8 @@ class Profile(Frozen):
         if missing:
             where = self._file or self.name
             raise ProfileError(
-                f"{where}: {missing[0]}: {mechanism} needs it, got none{_who_has(mechanism)}"
+                f"{where}: has no costs of {mechanism} ({missing[0]} is missing); "
+                f"{_who_has(mechanism)}"
             )
 
         def factor(table: str, name: str, cost: Cost) -> float:
@@ -412,7 +413,9 @@ def _hints_of(table: type) -> dict[str, Any]:
 def _who_has(mechanism: str) -> str:
     """Return the end of an error: the shipped profiles that have costs for *mechanism*."""
     names = [name for name, profile in shipped().items() if profile.prices(mechanism) != "none"]
-    return f" (profiles with it: {', '.join(names)})" if names else " (no shipped profile has it)"
+    if not names:
+        return "no shipped profile has them"
+    return f"name a profile with them, by --profile or machine.profile: {', '.join(names)}"
 
 
 def shipped_profiles() -> dict[str, Path]:

@@ -29,7 +29,7 @@ from typer.core import TyperGroup
 
 from ..scenario.errors import UserError
 from .old_spellings import hint, renewed
-from .usage_errors import as_typed, usage_sentence
+from .usage_errors import WORDS, as_typed, usage_sentence
 
 _LIBRARY = __name__.partition(".")[0]
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3
@@ -75,10 +75,12 @@ class Door(TyperGroup):
         if words != list(args):
             typer.echo(hint(args, words), err=True)
         try:
-            return super().make_context(info_name, words, parent, **extra)
+            context = super().make_context(info_name, words, parent, **extra)
         except Exception as error:
             _refuse_usage(error)
             raise
+        context.meta[WORDS] = words
+        return context
 
     def invoke(self, ctx: Any) -> Any:
         """Call the command; turn a user's mistake into one line on standard error."""
@@ -345,5 +347,6 @@ def sentence_of(error: Exception) -> str | None:
     if isinstance(error, known_errors()):
         return str(error)
     if isinstance(error, OSError) and error.filename is not None and error.strerror:
-        return f"{error.filename}: {error.strerror[0].lower()}{error.strerror[1:]}"
+        file = error.filename2 or error.filename  # of a renaming: the name that people know
+        return f"{file}: {error.strerror[0].lower()}{error.strerror[1:]}"
     return None

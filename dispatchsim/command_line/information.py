@@ -37,7 +37,7 @@ def scenarios(
     if copy is not None:
         taken = [path.name for path in examples.values() if (copy / path.name).exists()]
         if taken:
-            raise UserError(f"--copy: must be without files of these names, {copy} has {taken[0]}")
+            raise UserError(f"--copy: {copy} already has {taken[0]}; name a new folder")
         copy.mkdir(parents=True, exist_ok=True)
         for path in examples.values():
             shutil.copyfile(path, copy / path.name)
@@ -238,6 +238,8 @@ def schema(
     """
     from ..scenario.scenario import scenario_schema
 
+    if output is not None and output.is_dir():
+        raise UserError(f"--output: must be a file, got the folder {output}")
     content = scenario_schema()
     if output is None:
         typer.echo(to_json(content))

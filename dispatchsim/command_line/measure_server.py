@@ -19,7 +19,7 @@ from ..scenario.errors import UserError
 from ..scenario.quantities import RATE
 from ..sim.files.tables import rich_table
 from .door import keeping, notes, people
-from .help_page import RARE
+from .help_page import RARE, example_of
 from .machine import LOOPBACK, NAMESPACES, RESUMED, WHERE_CLIENTS_RUN, closeness_of
 from .observed import recognised_sentences, runs_table
 from .options import grouped
@@ -326,7 +326,9 @@ def _plan(command: str | None, options: ServerOptions, within: float | None) -> 
         given = "neither" if command is None else "both"
         raise UserError(f"CMD: either CMD or --pid must be given, got {given}")
     if reached.port is None:
-        raise UserError("--port: must be given")
+        raise UserError(
+            f"--port: must be given, as in `{example_of(measure_server.__doc__ or '')}`"
+        )
     if reached.address is not None and reached.pid is None:
         raise UserError(
             "--address: must be absent without --pid; CMD listens on {address} in its words"

@@ -121,7 +121,10 @@ def _preset(name: str | None, *, asks: bool) -> Preset:
     if name is not None:
         return preset_named(name)
     if not asks:
-        raise UserError(f"PRESET: must be one of {', '.join(PRESETS)}, got none")
+        raise UserError(
+            f"PRESET: must be one of {', '.join(PRESETS)}, got none "
+            "(`dispatchsim scenarios` describes them)"
+        )
     presets = list(PRESETS.values())
     for number, each in enumerate(presets, start=1):
         typer.echo(f"  {number}  {each.name:<16}{each.about}", err=True)
@@ -148,8 +151,8 @@ def _of_file(path: Path, *, force: bool) -> list[str]:
 
 def _of_options(preset: Preset, given: Mapping[str, str]) -> list[str]:
     return [
-        f"--{name}: must be absent for {preset.name}, got {text}"
-        for name, text in given.items()
+        f"--{name}: {preset.name} does not ask for it; leave it out"
+        for name in given
         if name not in preset.options
     ]
 
@@ -157,8 +160,9 @@ def _of_options(preset: Preset, given: Mapping[str, str]) -> list[str]:
 def _missing(preset: Preset, answers: Mapping[str, str]) -> list[str]:
     """Return which answers are missing where there is no terminal."""
     return [
-        f"--{question.option}: must be given without a terminal, such as "
-        f'"{preset.suggested(question, answers)}" (--defaults takes examples)'
+        f"--{question.option}: must be given, as there is no terminal to ask: "
+        f"--{question.option} {shlex.quote(preset.suggested(question, answers))}, or --defaults "
+        "for the example's values"
         for question in preset.questions
         if question.option not in answers
     ]

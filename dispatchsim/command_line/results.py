@@ -22,6 +22,10 @@ if TYPE_CHECKING:  # they take their time to import
 
 _ROWS_MAX = 100
 _FIGURES = ("p99_ns", "throughput_per_s")
+_WRITTEN_BY = (
+    "capacity, sweep, tune, forecast and compare --vary write results "
+    f"(to --store, by default {STORE})"
+)
 _GAP = 2
 """Letters between two columns of a table."""
 
@@ -72,7 +76,7 @@ def results(
         typer.echo(to_json([_to_dict(point) for point in points]))
         return
     if not points:
-        raise UserError(f"--where: must match a row, got no match in the {len(rows)} of {folder}")
+        raise UserError(f"--where: no row matches (of {len(rows)} in {folder})")
     console = people()
     fields = wanted or _fitting(points, console.width)
     console.print(rich_table(_table(points, fields if wanted else [*fields, *_FIGURES])))
@@ -96,7 +100,7 @@ def _rows(folder: Path) -> list[Record]:
     from ..store.store import QUARANTINE, Store
 
     if not folder.is_dir():
-        raise UserError(f"FOLDER: must be a folder with results, got {folder}, which is no folder")
+        raise UserError(f"FOLDER: must be an existing folder, got {folder}; {_WRITTEN_BY}")
     store = Store(folder)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # printed below, in the words of a command
@@ -109,7 +113,7 @@ def _rows(folder: Path) -> list[Record]:
             markup=False,
         )
     if not rows:
-        raise UserError(f"FOLDER: must hold results, got none in {folder}; studies write them")
+        raise UserError(f"FOLDER: must hold results, got none in {folder}; {_WRITTEN_BY}")
     return rows
 
 

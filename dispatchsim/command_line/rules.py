@@ -125,6 +125,7 @@ def _only(texts: Sequence[str]) -> list[str]:
     except LookupError as error:
         families = {rule.family for rule in catalogue().values()}
         near = nearest(str(error), [*catalogue(), *families])
+        near = near or f" (families: {', '.join(sorted(families))})"
         raise UserError(
             f'--only: must be a part of the name of a rule or of a family{near}, got "{error}"'
         ) from None

@@ -73,6 +73,7 @@ from .working import (
     with_replications,
     with_settings,
     working,
+    writable,
 )
 
 LONG_S = 30.0
@@ -239,6 +240,7 @@ def demo(
     """
     from .demonstration import demonstrate
 
+    writable(output, "--output")
     with keeping(output):
         demonstrate(output, people(), workers=workers or cpu_count())
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -53,8 +55,8 @@ from .rendering_studies import (
 )
 from .working import (
     asked_of,
-    check_plot,
     check_vary,
+    check_wanted,
     deliver,
     forced,
     note_profile,
@@ -68,6 +70,8 @@ from .working import (
 )
 
 _MINUTE_S = 60.0
+_LEVELS = (0.5, 0.99)
+"""The levels of intervals that `forecast` takes."""
 
 
 @grouped
@@ -114,23 +118,26 @@ def capacity(
     The answer is an interval. It combines random arrivals, uncertain costs and past forecast
     errors. It is shifted by the median past error.
     """
-    check_plot(wanted.plot)
+    check_wanted(wanted)
     if not bounds.given and objective is None:
         raise UserError(
             '--p99: must be given, as in --p99 "50 ms", or else --p50, --p90, --p95, --p99.9 or '
-            "--objective (the head of a file from `dispatchsim new` has the command)"
+            "--objective (a scenario file written by `dispatchsim new` shows the whole command in "
+            "its first lines)"
         )
     if bounds.given and objective is not None:
         given = ", ".join(f"--{name}" for name in bounds.given)
         raise UserError(f"--objective: must be absent with {given}")
     for name, bound in bounds.given.items():
-        quantity(f"--{name}", DURATION.parse, bound)
+        if quantity(f"--{name}", DURATION.parse, bound) <= 0:
+            raise UserError(f'--{name}: must be above 0, got "{bound}"')
     asked = study_of(scenario, study)
     n_workers = min(study.place.workers or cpu_count(), replications)
     searches = "1 search" if replications == 1 else f"{replications} searches"
     notes().print(f"{profile_text(asked)}, {searches}", markup=False, soft_wrap=True)
     place = replace(study.place, workers=n_workers)
-    with working("searching", asked, place, folder=kept.folder) as where:
+    named = _named_by(bounds)
+    with named, working("searching", asked, place, folder=kept.folder) as where:
         answer = ask_capacity(
             asked.scenario,
             objective or " and ".join(f"{name} < {x}" for name, x in bounds.given.items()),
@@ -143,6 +150,20 @@ def capacity(
             progress=where.bar,
         )
     deliver(answer, lambda: print_capacity(people(), answer), wanted)
+
+
+@contextlib.contextmanager
+def _named_by(bounds: Bounds) -> Iterator[None]:
+    """Name the option of a bound in mistakes about it: "--p99: ...", not "objective: p99: ..."."""
+    try:
+        yield
+    except UserError as error:
+        found = error.mistakes
+        for name in bounds.given:
+            found = [each.replace(f"objective: {name}: ", f"--{name}: ", 1) for each in found]
+        if found == error.mistakes:
+            raise
+        raise UserError(*found) from None
 
 
 @grouped
@@ -166,7 +187,7 @@ def sweep(
     Every run is kept in the --store as it finishes. The same command resumes a stopped sweep. Runs
     that other commands stored there are reused. `dispatchsim results` lists and exports them.
     """
-    check_plot(wanted.plot)
+    check_wanted(wanted)
     check_metric(figure, "--metric")
     check_vary(vary)
     asked = with_replications(study_of(scenario, study), replications, within)
@@ -219,7 +240,7 @@ def tune(
 
     dispatchsim tune poll_10k_idle --vary server.accept_limit=0,1,16
     """
-    check_plot(wanted.plot)
+    check_wanted(wanted)
     check_vary(vary)
     asked = study_of(scenario, study)
     mechanisms = varied_mechanisms(vary)
@@ -251,6 +272,7 @@ def forecast(
         int,
         typer.Option(
             "--cost-samples",
+            min=3,
             max=10_000,
             help="Number of runs, each with its own arrivals and costs drawn from their intervals.",
         ),
@@ -265,13 +287,17 @@ def forecast(
 
     The interval combines random arrivals, uncertain costs and past forecast errors.
     """
-    check_plot(wanted.plot)
+    check_wanted(wanted)
+    share = share_of(level, "--level") or LEVEL
+    if not _LEVELS[0] <= share <= _LEVELS[1]:
+        low, high = _LEVELS
+        raise UserError(f"--level: must be from {low:.0%} to {high:.0%}, got {level}")
     asked = study_of(scenario, study)
     note_profile(asked)
     with working("forecasting", asked, study.place, folder=kept.folder) as where:
         answer = ask_forecast(
             asked.scenario,
-            level=share_of(level, "--level") or LEVEL,
+            level=share,
             draws=draws,
             profile=asked.profile,
             store=where.store,
@@ -315,7 +341,7 @@ def sensitivity(
 
     Costs and fields are ranked by their share of the metric's variance (Sobol index).
     """
-    check_plot(wanted.plot)
+    check_wanted(wanted)
     check_metric(figure, "--metric")
     asked = asked_of(scenario, changes, engine=engine)
     note_profile(asked)
@@ -356,7 +382,7 @@ def steady(
 
     dispatchsim steady poll_10k_idle
     """
-    check_plot(wanted.plot)
+    check_wanted(wanted)
     asked = asked_of(scenario, changes, engine=engine)
     note_profile(asked)
     with working("simulating", asked, Place(workers=workers)) as where:

@@ -7,13 +7,16 @@ Typer brings its own copy of Click, so its errors are distinguished by their att
 
 from __future__ import annotations
 
+import contextlib
 import re
 from typing import Any
 
-from ..scenario.errors import nearest, one_of
+from ..scenario.errors import UserError, nearest, one_of
 from .help_page import ALL, choices_of, example_of, kind_of, name_of, path_of
 from .old_spellings import OPTIONS
 
+WORDS = "dispatchsim.words"
+"""The words after `dispatchsim`, in the `meta` of a context."""
 _OWNERS_MAX = 2
 """Subcommands that are named as those that have an option; more would be no help."""
 
@@ -44,16 +47,19 @@ def as_typed(sentence: str, context: Any) -> str:
     """Return *sentence* with the option's spelling if it begins with an argument of the library.
 
     Functions of the library name the arguments of Python ("profile: must be one of ..."), which the
-    command that was called in the group of *context* has as options (--profile).
+    command that is called in the group of *context* has as options (--profile).
     """
     called = re.match(r"([a-z_]+)(?=[: ])", sentence)
     if called is None or context.invoked_subcommand is None:
         return sentence
-    command = context.command.resolve_command(context, [context.invoked_subcommand])[1]
+    command, rest = context.command, list(context.meta[WORDS])
+    with contextlib.suppress(UserError):  # of a subcommand that is not there
+        while rest and hasattr(command, "list_commands"):
+            _, command, rest = command.resolve_command(context, rest)
     option = "--" + called[1].replace("_", "-")
     option = OPTIONS.get(option, option)
-    has = any(option in _names(parameter) for parameter in command.params)
-    return f"{option}{sentence[called.end() :]}" if has else sentence
+    named = [name_of(each) for each in command.params if option in _names(each)]
+    return f"{named[0]}{sentence[called.end() :]}" if named else sentence
 
 
 def _of_option(name: str, error: Any) -> str:
@@ -64,6 +70,11 @@ def _of_option(name: str, error: Any) -> str:
         return f"{name}: must have no value, got one"
     path = path_of(context)
     names = [each for parameter in context.command.params for each in _names(parameter)]
+    if re.fullmatch(r"--p[0-9.]+", name) and "--objective" in names:
+        return (
+            f"{name}: unknown option of `{path}`; other percentiles: "
+            f'--objective "{name.removeprefix("--")} < 50 ms"'
+        )
     owners = _owners(name, context)
     if 0 < len(owners) <= _OWNERS_MAX:
         listed = " and ".join(f"`{owner}`" for owner in owners)
@@ -101,8 +112,8 @@ def _missing(parameter: Any, context: Any) -> str:
 
 def _extra(words: str, context: Any) -> str:
     names = [name_of(each) for each in context.command.params if each.param_type_name == "argument"]
-    rule = f"must be {' and '.join(names)} alone, got also" if names else "must be absent, got"
-    return f'ARGUMENTS: {rule} "{words}"'
+    taken = f"only {' and '.join(names)}" if names else "no argument"
+    return f'"{words}": `{path_of(context)}` takes {taken}'
 
 
 def _of_value(parameter: Any, error: Any) -> str:

@@ -94,7 +94,8 @@ def on_hardware(scenario: Scenario, hardware: Hardware, profile: str | None) -> 
         As of `asked_of`.
     """
     if hardware.cpus is not None:
-        scenario = scenario.with_values(machine={"cpus": hardware.cpus})
+        with _blamed_on("--cpus", "machine.cpus"):
+            scenario = scenario.with_values(machine={"cpus": hardware.cpus})
         if cpus_in_vain(scenario):
             threads = threads_of(scenario)
             raise UserError(
@@ -103,7 +104,8 @@ def on_hardware(scenario: Scenario, hardware: Hardware, profile: str | None) -> 
             )
     if hardware.link is not None:
         quantity("--link", BANDWIDTH.parse, hardware.link)
-        scenario = scenario.with_values(network={"up": hardware.link, "down": hardware.link})
+        with _blamed_on("--link", "network.up", "network.down"):
+            scenario = scenario.with_values(network={"up": hardware.link, "down": hardware.link})
     crossing_ns = None
     if hardware.crossing is not None:
         crossing_ns = float(quantity("--crossing", DURATION.parse, hardware.crossing))
@@ -111,6 +113,19 @@ def on_hardware(scenario: Scenario, hardware: Hardware, profile: str | None) -> 
     known = profile_of(scenario, profile)
     why = _why_profile(scenario, profile)
     return Asked(scenario, known if change.is_none else changed(known, change), why)
+
+
+@contextlib.contextmanager
+def _blamed_on(option: str, *keys: str) -> Iterator[None]:
+    """Name the *option* that sets *keys*, in place of file and key, in mistakes about them."""
+    try:
+        yield
+    except ScenarioError as error:
+        found = []
+        for mistake in error.mistakes:
+            key, _, rule = mistake.split(": ", 1)[-1].partition(": ")
+            found.append(f"{option}: {rule}" if key in keys else mistake)
+        raise UserError(*dict.fromkeys(found)) from None
 
 
 def _why_profile(scenario: Scenario, name: str | None) -> str:
@@ -165,6 +180,11 @@ def scenario_asked(name: str, changes: Changes, *, engine: str | None = None) ->
     """
     scenario = with_engine(Scenario.read(scenario_path(name)), engine)
     if changes.mechanism is not None:
+        if "," in changes.mechanism:
+            raise UserError(
+                f"--mechanism: must be one mechanism, got {changes.mechanism}; "
+                f"`dispatchsim compare {name} --mechanisms {changes.mechanism}` takes several"
+            )
         check_mechanisms([changes.mechanism], "--mechanism")
     scenario = with_settings(scenario, changes.settings, changes.mechanism)
     note_aliases([scenario.alias])
@@ -233,12 +253,21 @@ def with_settings(
         if not mistakes and not any(is_given):
             raise
         mistakes += [
-            f"--set {rule}" if is_set else each
+            f"--set {_of_set(rule)}" if is_set else each
             for (each, rule), is_set in zip(rules, is_given, strict=True)
         ]
     if mistakes:
         raise UserError(*mistakes)
     return changed_scenario
+
+
+def _of_set(rule: str) -> str:
+    """Return the *rule* of a field that --set sets; one without a default cannot be removed."""
+    field, missing, rest = rule.partition(": is missing")
+    if not missing:
+        return rule
+    choices, _, why = rest.partition(", and ")
+    return f"{field}: must have a value, as {why or 'it has no default'}{choices}"
 
 
 def _taken_away(text: str) -> str | None:
@@ -396,6 +425,19 @@ def save_plot(plot: Path, drawn: Figure) -> None:
         write_whole(plot, to_png(drawn) if plot.suffix == ".png" else to_pdf(drawn))
 
 
+def check_wanted(wanted: Wanted) -> None:
+    """Refuse, before anything is simulated, files that the answer cannot be written to.
+
+    Raises
+    ------
+    UserError
+        As of `check_plot` and `check_folder`.
+    """
+    check_plot(wanted.plot)
+    if wanted.output is not None:
+        check_folder("--output", wanted.output)
+
+
 def check_plot(plot: Path | None) -> None:
     """Refuse, before anything is simulated, a file that no picture can be written to.
 
@@ -427,13 +469,15 @@ def check_vary(vary: Sequence[str] | None) -> None:
 
 
 def check_folder(option: str, path: Path) -> None:
-    """Refuse, before anything is simulated, a file in a folder that does not exist.
+    """Refuse, before anything is simulated, a folder, or a file in no existing folder.
 
     Raises
     ------
     UserError
         With the *option* that names it.
     """
+    if path.is_dir():
+        raise UserError(f"{option}: must be a file, got the folder {path}")
     if not path.parent.is_dir():
         raise UserError(f"{option}: must be in an existing folder, got {path}")
 

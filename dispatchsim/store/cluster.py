@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import platform
+import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, Executor, Future
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
+_ADDRESS = re.compile(r"(\w+://)?.+:[0-9]+")
 PATIENCE_S = 5.0
 """Timeout for the scheduler's answer, and then for its first worker."""
 _RETRIES = 2
@@ -82,13 +84,15 @@ def cluster(address: str) -> Iterator[Executor]:
         raise UserError(
             f'--cluster: needs Dask to reach {address}: pip install "dispatchsim[cluster]"'
         ) from None
+    if _ADDRESS.fullmatch(address) is None:
+        raise UserError(f'--cluster: must be tcp://HOST:PORT of a Dask scheduler, got "{address}"')
     try:
         client = Client(  # type: ignore[no-untyped-call]
             address, timeout=PATIENCE_S, set_as_default=False
         )
     except (OSError, ValueError) as error:  # a timeout is an OSError, too
         raise UserError(
-            f"--cluster: must be the address of a Dask scheduler, {address} does not answer "
+            f"--cluster: must be tcp://HOST:PORT of a Dask scheduler, {address} does not answer "
             f"({_first_line(error)})"
         ) from None
     with _quietly(), client:

@@ -125,7 +125,7 @@ def axis_of(scenario: Scenario, field: str = RATE_FIELD) -> Axis:
     written = read_number(said)
     if said is None:
         raise UserError(
-            f"of {field}: must have a value in the scenario, where the search begins, got none"
+            f"of {field}: the scenario must give it a value, at which the search begins"
         )
     if isinstance(said, bool) or not (isinstance(said, int | float) or written):
         raise UserError(f"of {field}: must be a number in the scenario, got {shown(said)}")

@@ -26,7 +26,7 @@ from ..calibration.profiles.choosing import find_profile
 from ..calibration.profiles.cost_profile import Profile
 from ..calibration.running.preparation import warnings_of
 from ..models.catalogue import named
-from ..scenario.errors import ScenarioError, UserError, closest, unknown_key
+from ..scenario.errors import ScenarioError, UserError, closest, nearest, unknown_key
 from ..scenario.key_types import Bounded, Whole
 from ..scenario.quantities import (
     RATE,
@@ -48,8 +48,13 @@ PROFILE = "machine.profile"
 POINTS_MAX = 1_000_000
 _VALUES_MAX = 100_000
 _STEPS = re.compile(r"(.+)\.\.(.+):([0-9]+)(log)?")
-_OPTIONS = {"run.seed": "", "run.replications": "--replications", "run.engine": "--engine"}
-"""Fields that no study varies, and the option of the command line that sets each."""
+_SET_BY = {
+    "run.seed": "change run.seed in the scenario file",
+    "run.replications": "use --replications",
+    "run.engine": "use --engine",
+}
+"""Fields that no study varies, and what to do instead."""
+_FORMS = {"--set": "FIELD=VALUE such as load.rate=5000/s"}
 _EXAMPLE = "load.rate=1000/s..8000/s:8"
 
 
@@ -122,10 +127,17 @@ def read_factor(text: str, option: str = "--vary") -> Factor:
     field, equals, said = text.partition("=")
     field, said = field.strip(), said.strip()
     if not equals or not said:
-        raise UserError(f"{option}: must be FIELD=VALUES such as {_EXAMPLE}, got {shown(text)}")
+        form = _FORMS.get(option, f"FIELD=VALUES such as {_EXAMPLE}")
+        raise UserError(f"{option}: must be {form}, got {shown(text)}")
     check_field(field, option)
     kinds = _kinds_of(field)
     steps = _STEPS.fullmatch(said)
+    if ".." in said and ":" in said and not steps:
+        n_steps = said.rpartition(":")[2]
+        raise UserError(
+            f"{option} {field}: must end in a number of steps such as :8 or :8log, "
+            f"got {shown(':' + n_steps)}"
+        )
     if steps:
         span, n = _range(steps[1], steps[2], f"{option} {field}", kinds), int(steps[3])
         if not 2 <= n <= _VALUES_MAX:
@@ -168,18 +180,22 @@ def check_field(field: str, option: str) -> None:
             for name, each in Scenario.model_fields.items()
             if hasattr(each.annotation, "model_fields")
         ]
-        wrong = unknown_key(section, sections)
-        raise UserError(f"{option}: must name SECTION.KEY of a scenario, got {field}: {wrong}")
+        if not dot:
+            raise UserError(
+                f"{option}: must name SECTION.KEY of a scenario such as load.rate, got {field}"
+            )
+        if model is not None:
+            raise UserError(f"{option} {field}: cannot be set here; change it in the scenario file")
+        hint = nearest(section, sections) or f" (sections: {', '.join(sections)})"
+        raise UserError(f"{option} {field}: unknown section {shown(section)}{hint}")
     if key not in fields:
         others = [f'"{".".join(each)}"' for each in keys_of_other_sections(key, fields, Scenario)]
         if not others and (near := closest(key, fields)):
             others = [f'"{section}.{near}"']
         hint = f"unknown key (did you mean {' or '.join(others)}?)" if others else ""
         raise UserError(f"{option} {field}: {hint or unknown_key(key, fields)}")
-    if field in _OPTIONS:
-        instead = _OPTIONS[field]
-        why = f"{instead} sets it" if instead else "studies set this one"
-        raise UserError(f"{option} {field}: must be another field, as {why}")
+    if field in _SET_BY:
+        raise UserError(f"{option} {field}: cannot be set here; {_SET_BY[field]}")
 
 
 def _check_readings(ends: Sequence[str], kinds: set[Any], what: str) -> None:
@@ -377,10 +393,17 @@ def points_of(scenario: Scenario, levels: Iterator[Levels]) -> list[Point]:
         try:
             point = Point(level, scenario.with_values(**sections))
         except ScenarioError as error:
-            where = words_of(level)
-            raise ScenarioError(*(f"{each} (at {where})" for each in error.mistakes)) from None
+            raise ScenarioError(*(_at_point(each, level) for each in error.mistakes)) from None
         found.setdefault(repr(sorted(level.items())), point)
     return list(found.values())
+
+
+def _at_point(mistake: str, levels: Levels) -> str:
+    """Return *mistake* with the point; a field that is varied is no mistake of the file."""
+    rule = mistake.split(": ", 1)[-1]
+    if rule.partition(":")[0] not in levels:
+        return f"{mistake} (at {words_of(levels)})"
+    return f"vary {rule}" + (f" (at {words_of(levels)})" if len(levels) > 1 else "")
 
 
 def words_of(levels: Mapping[str, Value]) -> str:

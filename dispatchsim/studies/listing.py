@@ -196,9 +196,16 @@ class Condition(NamedTuple):
             return compare(ours[kind], theirs[kind])
         if self.comparison in {"=", "!="}:
             return compare(own, self.value)
+        quantity = next((unit for unit in _UNITS.values() if unit.name in ours), None)
+        if quantity is not None:
+            raise UserError(
+                f"--where: {self.field} is a {quantity.name}; compare it with a {quantity.name}, "
+                f"such as {self.field}{self.comparison}{quantity.example}, got "
+                f'"{self.field}{self.comparison}{self.value}"'
+            )
         raise UserError(
-            f'--where: {self.field} is "{own}" in a row, which must be compared with a quantity of '
-            f'the same kind, or with = or !=, got "{self.comparison}{self.value}"'
+            f'--where: {self.field} is "{own}" in a row: compare it with = or !=, got '
+            f'"{self.comparison}{self.value}"'
         )
 
 

@@ -90,7 +90,7 @@ class Tuning:
             value = nearest.swept.estimate(nearest.broken.figure).mean
             text = ASKED_AS[nearest.broken.name].exact(value, digits=3)
             return (
-                f"no option meets {self.objective}: the nearest is {nearest.words}, where "
+                f"no combination meets {self.objective}: the nearest is {nearest.words}, where "
                 f"{nearest.broken.name} is {text}"
             )
         text = f"best: {best.words} ({self._value(best)})"

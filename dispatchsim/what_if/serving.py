@@ -167,7 +167,9 @@ def check_place(port: int, address: str) -> None:
             raise UserError(
                 f"--port: must be at least 1,024 unless you are root, got {port}"
             ) from None
-        raise UserError(f"--address: must be one of this machine, got {address}") from None
+        raise UserError(
+            f"--address: must be an address of this machine, such as 127.0.0.1, got {address}"
+        ) from None
 
 
 def _server(simulations: Simulations, loop: IOLoop, port: int, address: str) -> Any:

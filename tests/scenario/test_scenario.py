@@ -156,8 +156,7 @@ WRONG = [
     ),
     (
         changed("server", mechanism="blocking", threads="on demand"),
-        "server.workers: must be at least 2, with stacks that fit server.address_space "
-        "(0 open connections hold a thread each), got 1",
+        "server.workers: must be at least 2, got 1 (all stacks must fit server.address_space)",
     ),
     (
         {
@@ -170,8 +169,8 @@ WRONG = [
             ),
             "idle": {"connections": 600},
         },
-        "server.workers: must be at least 601, with stacks that fit server.address_space "
-        "(600 open connections hold a thread each), got 512",
+        "server.workers: must be at least 601, as each of the 600 open connections holds a thread, "
+        "got 512 (all stacks must fit server.address_space)",
     ),
     (changed("machine", cpus=0), "machine.cpus: must be at least 1, got 0"),
     (changed("machine", cpu=2), 'machine.cpu: unknown key (did you mean "cpus"?)'),

@@ -288,7 +288,7 @@ def test_a_profile_may_lack_a_mechanism() -> None:
     assert part.missing_for("poll") == ()
     assert part.missing_for("select")[:2] == ("cost.select.call_ns", "cost.select.bitmap")
     with pytest.raises(
-        ProfileError, match=r"part: cost\.select\.call_ns: select needs it, got none"
+        ProfileError, match=r"part: has no costs of select \(cost\.select\.call_ns is missing\)"
     ):
         part.costs("select", open_connections=0)
 
@@ -299,7 +299,7 @@ def test_a_cost_that_a_file_lacks_is_named_with_the_file(tmp_path: Path) -> None
     path.write_text(text)
     with pytest.raises(ProfileError) as caught:
         Profile.read(path).costs("select", open_connections=0)
-    rule = f"{path}: cost.select.call_ns: select needs it, got none (profiles with it: "
+    rule = f"{path}: has no costs of select (cost.select.call_ns is missing); name a profile with "
     assert str(caught.value).startswith(rule)
     assert all(name in str(caught.value) for name in shipped_profiles())
 

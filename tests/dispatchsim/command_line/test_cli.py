@@ -127,13 +127,13 @@ def test_measured_runs_of_another_version_are_refused(
     folder = tmp_path / "machine"
     folder.mkdir()
     (folder / "heldout.jsonl").write_text('{"format": "dispatchsim-run/0"}\n')
-    assert 'format is "dispatchsim-run/0"' in sentence(
+    assert 'got "dispatchsim-run/0"' in sentence(
         call("validate", "machine", folder, "--profile", profile_path)
     )
     (folder / "machine.json").write_text('{"format": "dispatchsim-machine/0"}')
     (folder / "micro.jsonl").write_text("\n")
     (folder / "fit.jsonl").write_text('{"format": "dispatchsim-run/0"}\n')
-    assert "line 1: format is" in sentence(call("calibrate", "machine", folder))
+    assert "line 1: format must be" in sentence(call("calibrate", "machine", folder))
     (folder / "fit.jsonl").write_text("\n")
     assert 'must be "dispatchsim-machine/1"' in sentence(call("calibrate", "machine", folder))
 
@@ -321,7 +321,7 @@ def test_lists_and_the_schema_are_told(call: Call) -> None:
     assert json.loads(call("schema").stdout)["title"] == "Scenario"
     assert call("scenarios", "--copy", "mine").exit_code == 0
     assert Path("mine/epoll_10k_idle.toml").exists()
-    assert "must be without files of these names" in call("scenarios", "--copy", "mine").stderr
+    assert "; name a new folder" in call("scenarios", "--copy", "mine").stderr
 
 
 def test_profiles_are_a_matrix_of_mechanisms_with_the_errors_of_each_machine(

@@ -43,7 +43,7 @@ SERVER = ("nginx", "--port", "80")
             "--target: must be absent here; it belongs to `dispatchsim measure machine`",
         ),
         (("--pid", "1", "--port", "80", "--steering", "loopback"), "--steering: must be absent"),
-        (("fit", *SERVER), 'ARGUMENTS: must be CMD alone, got also "nginx"'),
+        (("fit", *SERVER), '"nginx": `dispatchsim measure server` takes only CMD'),
         ((*SERVER, "--driver", "httperf"), "--driver: httperf "),
     ],
 )

@@ -145,11 +145,12 @@ def test_a_run_is_as_long_as_its_requests_and_its_crowd_need(call: Call) -> None
 def test_all_wrong_answers_are_named_at_once(call: Call) -> None:
     wrong = ("--connections", "many", "--rate", "20000", "--reply-size", "8K", "--p99", "0 ms")
     told = call("new", "websocket_hub", *wrong, "--threads", "3", "--cpus", "0")
-    absent = "must be given without a terminal, such as"
+    absent = "must be given, as there is no terminal to ask:"
+    example = "or --defaults for the example's values"
     assert mistakes(told) == [
-        "--threads: must be absent for websocket_hub, got 3",
-        f'--request-cpu: {absent} "20 us" (--defaults takes examples)',
-        f'--link: {absent} "10 Gbit/s" (--defaults takes examples)',
+        "--threads: websocket_hub does not ask for it; leave it out",
+        f"--request-cpu: {absent} --request-cpu '20 us', {example}",
+        f"--link: {absent} --link '10 Gbit/s', {example}",
         '--connections: must be a whole number (4, 20000 or "20k"), got "many"',
         '--rate: must be a rate such as "2000/s" (units: /h, /min, /s), got 20000',
         '--reply-size: must be either "8 kB" (powers of 1000) or "8 KiB" (powers of 1024), '
@@ -165,9 +166,17 @@ def test_a_rule_between_answers_is_named(call: Call) -> None:
     assert told.startswith("--rate: must give at most 5000000 requests in a run of 1 s")
 
 
+def test_a_bound_that_makes_the_run_too_long_is_named(call: Call) -> None:
+    (told,) = mistakes(call("new", "own_server", "--p99", "5 min", "--defaults"))
+    assert told.startswith('--p99: is too large: a run lasts ten times the bound, got "5 min" (')
+
+
 def test_without_a_terminal_what_is_missing_is_named(call: Call) -> None:
     (told,) = mistakes(call("new"))
-    assert told == f"PRESET: must be one of {', '.join(PRESETS)}, got none"
+    assert told == (
+        f"PRESET: must be one of {', '.join(PRESETS)}, got none "
+        "(`dispatchsim scenarios` describes them)"
+    )
     told_of_all = mistakes(call("new", "thread-pool"))
     options = [each.partition(":")[0] for each in told_of_all]
     assert options == [f"--{question.option}" for question in PRESETS["thread_pool"].questions]

@@ -141,7 +141,7 @@ def test_a_program_that_fails_is_said_in_a_sentence(
             ("rules", "--only", "eppol"),
             '--only: must be a part of the name of a rule or of a family (did you mean "epoll"?)',
         ),
-        (("rules", "scans", "--quick"), 'ARGUMENTS: must be absent, got "scans"'),
+        (("rules", "scans", "--quick"), '"scans": `dispatchsim validate rules` takes no argument'),
         (("rules", "--kept", "2.2"), "--kept: must be one of 6.1.192-2, 6.18.44-fc"),
         (("rules", "--kept", "6.18.44", "--quick"), "--kept: must be absent where Linux is asked"),
         (("rules", "--keep", "--quick"), "--keep: must be absent unless all rules are asked"),

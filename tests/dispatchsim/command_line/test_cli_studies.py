@@ -208,10 +208,10 @@ def test_a_setting_without_a_value_takes_the_key_away(
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("load.rate=", 'load.rate: is missing, and load.loop = "open" needs it'),
+        ("load.rate=", 'load.rate: must have a value, as load.loop = "open" needs it'),
         ("load.rat=", 'load.rat: unknown key (did you mean "load.rate"?)'),
-        ("server.mechanism=", "server.mechanism: is missing"),
-        ("run.seed=", "run.seed: must be another field, as studies set this one"),
+        ("server.mechanism=", "server.mechanism: must have a value, as it has no default"),
+        ("run.seed=", "run.seed: cannot be set here; change run.seed in the scenario file"),
     ],
 )
 def test_a_key_that_cannot_be_taken_away_is_named(
@@ -274,7 +274,7 @@ def test_replications_are_an_option_of_each_question_that_has_them(
     assert "--replications: must be absent with --within" in sentence(
         call("sweep", *asked, *vary, "--within", "10%")
     )
-    assert "as --replications sets it" in sentence(
+    assert "cannot be set here; use --replications" in sentence(
         call("run", *asked, "--set", "run.replications=3")
     )
     assert json.loads(call("steady", *asked).stdout)["runs"] == 2
@@ -305,13 +305,13 @@ def test_a_store_that_cannot_be_written_is_said_before_anything_runs(
             ),
             "the grid has 9,900,000 points",
         ),
-        (("sweep", "--vary", "load.rate=1000/s", "--metric", "p98"), "--metric: unknown key"),
+        (("sweep", "--vary", "load.rate=1000/s", "--metric", "p98"), "--metric: must be a metric "),
         (("sweep", "--vary", "load.rate=1000/s", "--within", "2"), "--within: must be a share"),
         (
             ("sweep", "--vary", "load.rate=1000/s", "--plot", "a.gif"),
             "must end in .png, .svg or .pdf",
         ),
-        (("capacity",), "(the head of a file from `dispatchsim new` has the command)"),
+        (("capacity",), "shows the whole command in its first lines)"),
         (
             ("capacity", "--p99", "5 ms", "--objective", "p99 < 1 ms"),
             "must be absent with --p99",
@@ -327,7 +327,20 @@ def test_a_store_that_cannot_be_written_is_said_before_anything_runs(
         (("forecast", "--clock", "0"), "clock: must be from 0.01 to 100 times, got 0"),
         (("forecast", "--crossing", "3"), "--crossing: must be a duration"),
         (("forecast", "--link", "fast"), "--link: must be a bandwidth"),
-        (("forecast", "--cpus", "0"), "machine.cpus: must be"),
+        (("forecast", "--cpus", "0"), "--cpus: must be at least 1, got 0"),
+        (("forecast", "--level", "99.9%"), "--level: must be from 50% to 99%, got 99.9%"),
+        (("forecast", "--cost-samples", "1"), "--cost-samples: must be a whole number from 3"),
+        (("steady", "--replications", "1"), "--replications: must be at least 2, got 1"),
+        (("capacity", "--p99", "0 ms"), '--p99: must be above 0, got "0 ms"'),
+        (("capacity", "--p99", "1 h"), "--p99: the bound is too large: a run lasts 1 h at most"),
+        (("capacity", "--p98", "1 ms"), 'other percentiles: --objective "p98 < 50 ms"'),
+        (("capacity", "--p99", "1 ms", "--output", "."), "--output: must be a file, got the"),
+        (("run", "--set", "load.rate"), "--set: must be FIELD=VALUE such as load.rate=5000/s"),
+        (("run", "--runs", "3"), '(did you mean "--replications"?)'),
+        (("run", "--mechanism", "poll,select"), "--mechanisms poll,select` takes several"),
+        (("sweep", "--vary", "load.rate=1/s..8/s:x"), "a number of steps such as :8 or :8log"),
+        (("sweep", "--vary", "server.mechanism=epol"), "--vary server.mechanism: must be one of"),
+        (("sweep", "--vary", "load.rate=1/s,2/s", "--cluster", "foo"), "be tcp://HOST:PORT of a"),
         (
             ("forecast", "--set", "server.workers=2", "--cpus", "3"),
             "--cpus: must be at most 2, the threads of the server (server.workers), as another CPU "

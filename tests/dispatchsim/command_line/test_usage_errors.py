@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from tests.made_up_profile import Call
 
@@ -29,8 +31,8 @@ from tests.made_up_profile import Call
             ("run",),
             "SCENARIO: must be given, as in `dispatchsim run poll_10k_idle --set load.rate=",
         ),
-        (("run", "x", "y"), 'ARGUMENTS: must be SCENARIO alone, got also "y"'),
-        (("schema", "y"), 'ARGUMENTS: must be absent, got "y"'),
+        (("run", "x", "y"), '"y": `dispatchsim run` takes only SCENARIO'),
+        (("schema", "y"), '"y": `dispatchsim schema` takes no argument'),
         (("timeline", "x"), "--plot: must be given, as in `dispatchsim timeline"),
         (("run", "x", "--cost-samples"), "--cost-samples: must have a value, got none"),
         (
@@ -73,6 +75,11 @@ def test_a_mistake_is_one_sentence_in_the_grammar_of_all_errors(
     assert sentence in line
     assert "Traceback" not in result.stderr
     assert "╭" not in result.stderr
+
+
+def test_a_mistake_names_the_option_of_a_subcommand_too(call: Call, tmp_path: Path) -> None:
+    words = ("lab", "overflow-onset", tmp_path, "--profile", "nobody")
+    assert call(*words).stderr.startswith("error: --profile: must be a file or one of ")
 
 
 @pytest.mark.parametrize("words", [(), ("validate",), ("lab",)])

@@ -123,7 +123,7 @@ def test_conditions_leave_the_rows_that_are_meant(
         ("load.rat=1", r'must name a field that a row has, got "load\.rat" \(did you mean "load\.'),
         ("xyzzy=1", r'got "xyzzy" \(keys of the scenario such as load\.rate, metrics such'),
         ("p99_ns<50 KiB", r'a number or a duration such as "50 ms".*got "50 KiB"'),
-        ("load.rate<3 ms", r'load\.rate is "1000/s" in a row, which must be compared with a quant'),
+        ("load.rate<3 ms", r"load\.rate is a rate; compare it with a rate, such as load\.rate<"),
         ("poll", r"must be FIELD=VALUE or use !=, <, <=, > or >=, got 'poll'"),
         ("load.rate=", r"must be FIELD=VALUE"),
     ],
@@ -175,9 +175,9 @@ def test_rows_are_exported(call: Call) -> None:
 def test_a_store_that_holds_nothing_is_an_error(call: Call, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     for arguments, message in (
-        (["nowhere"], "FOLDER: must be a folder with results, got nowhere"),
+        (["nowhere"], "FOLDER: must be an existing folder, got nowhere; capacity, sweep"),
         (["empty"], "FOLDER: must hold results, got none in empty"),
-        (["--where", "seed=77"], "--where: must match a row, got no match in the 5 of dispatchsim"),
+        (["--where", "seed=77"], "--where: no row matches (of 5 in dispatchsim-results)"),
     ):
         result = call(*arguments)
         assert result.exit_code == 2

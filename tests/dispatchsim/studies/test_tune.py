@@ -56,7 +56,7 @@ def test_an_option_that_breaks_the_objective_is_none(profile: ds.Profile) -> Non
     never = ds.tune(scenario(), vary, objective="p99 < 1 us", profile=profile)
     assert never.best is None
     assert never.sentence.startswith(
-        "no option meets p99 < 1 µs: the nearest is idle.connections = 0"
+        "no combination meets p99 < 1 µs: the nearest is idle.connections = 0"
     )
 
 
