@@ -12,7 +12,7 @@ import typer
 from ..scenario.errors import UserError
 from ..sim.files.parallel import cpu_count
 from .door import progress_bar
-from .working import check_folder, check_known
+from .working import check_folder, check_known, check_measured
 
 if TYPE_CHECKING:
     from ..calibration.profiles.cost_profile import Profile
@@ -29,11 +29,27 @@ ProfileFile = Annotated[
 ]
 
 
-def _read_profile(name: str) -> Profile:
+def _read_profile(name: str, option: str = "--profile") -> Profile:
     from ..calibration.profiles.choosing import find_profile_path
     from ..calibration.profiles.cost_profile import Profile
 
-    return Profile.read(find_profile_path(name))
+    return Profile.read(find_profile_path(name, option))
+
+
+def _own_profile(folder: Path, name: str | None) -> Profile:
+    """Return the profile *name*, or the shipped one of the name of *folder*.
+
+    Raises
+    ------
+    UserError
+        If there is none.
+    """
+    from ..calibration.profiles.cost_profile import shipped_profiles
+
+    own = folder.resolve().name
+    if name is None and own not in shipped_profiles():
+        raise UserError(f"--profile: must be given, as no profile of {own} is shipped")
+    return _read_profile(name or own)
 
 
 def _print(lines: Iterable[str]) -> None:
@@ -57,7 +73,6 @@ def overload(
 
     dispatchsim lab overload calibration/measured/epyc-family25-2cpu-linux-6.18
     """
-    from ..calibration.profiles.cost_profile import shipped_profiles
     from ..calibration.records.measured_runs import read_rows
     from ..calibration.records.overload_records import OVERLOAD_FILE, OverloadRecord
     from ..validation.overload.overload import compare
@@ -65,13 +80,10 @@ def overload(
     records = read_rows(folder / OVERLOAD_FILE, OverloadRecord).rows
     if not any(record.accepted for record in records):
         raise UserError(
-            f"{folder / OVERLOAD_FILE}: must hold accepted runs "
-            f"(dispatchsim measure overload --output {folder} makes some)"
+            f"{folder / OVERLOAD_FILE}: must hold accepted runs of overload: "
+            f"`dispatchsim measure overload --output {folder}` writes them"
         )
-    name = profile or folder.resolve().name
-    if profile is None and name not in shipped_profiles():
-        raise UserError(f"--profile: must be given, as no profile of {name} is shipped")
-    _print_overload(compare(records, _read_profile(name)))
+    _print_overload(compare(records, _own_profile(folder, profile)))
 
 
 def _print_overload(compared: list[Compared]) -> None:
@@ -169,6 +181,7 @@ def ablation(
 
     for name in effect or ():
         check_known("--effect", name, EFFECTS)
+    check_measured(folder, "heldout.jsonl", "fit.jsonl")
     _print(effect_lines(folder, _read_profile(profile), effect or (), every))
 
 
@@ -291,7 +304,7 @@ def forecast_errors(
             knees = {
                 s["name"]: knee_misses(s["knee_loads"], s["points"]) for s in content["hardware"]
             }
-        except (ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError):
             raise UserError(
                 f"SCORES: must be the scores.json of a report of `dispatchsim validate machine`, "
                 f"got {path}"
@@ -415,10 +428,11 @@ def what_measuring_buys(
     from .demonstration import measured_folder
 
     micro = "micro.jsonl"
-    full = _read_profile(profile or folder.resolve().name)
+    check_measured(folder, micro, "heldout.jsonl")
+    full = _own_profile(folder, profile)
     profiles = {
         _SCALED_WAY: borrowed(
-            _read_profile(borrow), measured_folder() / borrow / micro, folder / micro
+            _read_profile(borrow, "--borrow"), measured_folder() / borrow / micro, folder / micro
         ),
         _QUICK_WAY: Profile.read(quick),
         "full": full,

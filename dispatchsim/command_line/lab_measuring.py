@@ -164,7 +164,7 @@ def _beside_simulation(
     path = folder / campaign.file
     runs = read_rows(path, RunRecord).rows
     if not runs:
-        raise UserError(f"{path}: must hold runs where --repeats is 0")
+        raise UserError(f"{path}: must hold runs, got none: --repeats above 0 measures them")
     with keeping(folder), progress_bar("simulating") as progress:
         tables = tables_of(runs, source, progress)
     console = Console(width=BESIDE_WIDTH, highlight=False, markup=False)

@@ -104,7 +104,10 @@ def call_lines(folder: Path, profile: Profile) -> Iterator[str]:
     """
     records = [run for run in accepted_held_out(folder) if run.steering == "emulated"]
     if not records:
-        raise DataError(f"{folder}: must hold runs of a counted target")
+        raise DataError(
+            f"{folder}: must hold accepted runs of the emulated target, which counts calls: "
+            f"`dispatchsim measure machine --target emulated --output {folder}` writes them"
+        )
     found: dict[str, list[CallsOfRun]] = {}
     for record in records:
         found.setdefault(record.point.server.mechanism, []).append(calls_of(record, profile))

@@ -74,7 +74,8 @@ def read_machine(folder: Path) -> list[FloodRecord]:
     rows = read_rows(folder / FLOOD_FILE, FloodRecord).rows
     if not rows:
         raise DataError(
-            f"{folder / FLOOD_FILE}: is missing or empty; run `dispatchsim measure flood`"
+            f"{folder / FLOOD_FILE}: must hold runs beside floods of packets, got none: "
+            f"`dispatchsim measure flood --output {folder}` writes them"
         )
     return rows
 

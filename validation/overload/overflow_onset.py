@@ -96,7 +96,10 @@ def onset_lines(folder: Path, profile: Profile) -> Iterator[str]:
     """
     records = [run for run in accepted_held_out(folder) if is_of_onset(run)]
     if not records:
-        raise DataError(f"{folder}: must hold runs of the onset")
+        raise DataError(
+            f"{folder}: must hold accepted runs in which RT signals begin to overflow: "
+            f"`dispatchsim measure machine heldout --output {folder}` writes them"
+        )
     rows = overflows(records, profile)
     yield f"rt_signals, a queue of {SIGNALS_QUEUE} signals, no idle connections"
     yield f"{'connections/s':>14} {'measured':>9} {'simulated':>10} {'runs':>5}"

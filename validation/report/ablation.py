@@ -24,7 +24,7 @@ from ...calibration.fit.fit import fit_rates_per_s
 from ...calibration.fit.request_fit import with_requests
 from ...calibration.profiles.cost import Cost
 from ...calibration.profiles.cost_profile import Profile
-from ...calibration.records.measured_runs import RunRecord, read_rows
+from ...calibration.records.measured_runs import DataError, RunRecord, read_rows
 from ...sim.engine.workers import workers_for
 from ...sim.files.parallel import cpu_count
 from ...sim.state.effects import EFFECTS as PRICED
@@ -55,6 +55,8 @@ def _without(*names: str) -> Callable[[Tables], None]:
 def _release_with_register(tables: Tables) -> None:
     """Charge leaving a wait queue when it is entered."""
     for name in ("select", "poll"):
+        if "release" not in tables.get(name, {}):
+            continue
         register, release = tables[name]["register"], tables[name].pop("release")
         both = np.array(register.value) + np.interp(register.at, release.at, release.value)
         numbers = tuple(float(ns) for ns in both)
@@ -106,9 +108,11 @@ def effect_lines(
     Raises
     ------
     DataError
-        If the runs in *folder* are not of the format.
+        If the runs in *folder* are not of the format, or none is accepted.
     """
     runs = accepted_held_out(folder)
+    if not runs:
+        raise DataError(f"{folder / 'heldout.jsonl'}: must hold accepted runs, got none")
     if any(run.steering != "emulated" for run in runs):
         priced = [name for name in PRICED if profile.has_effect(name)]
         yield from _hardware_lines(folder, profile, effects or priced, runs, every)

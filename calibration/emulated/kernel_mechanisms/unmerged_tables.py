@@ -56,7 +56,10 @@ class Measured:
         fits = [run for run in read_rows(folder / "fit.jsonl", RunRecord).rows if run.accepted]
         capacities = [r.result.reply_rate_per_s.mean for r in fits if r.point == FIT_POINT]
         if not capacities:
-            raise DataError(f"fit.jsonl: no accepted run of {FIT_POINT.label}: measure it first")
+            raise DataError(
+                f"{folder / 'fit.jsonl'}: must hold an accepted run of {FIT_POINT.label}, got "
+                f"none: `dispatchsim lab measure-unmerged fit --output {folder}` writes it"
+            )
         held_out = read_rows(folder / "heldout.jsonl", RunRecord).rows
         runs = {run.point: run for run in held_out if run.accepted and run.repeat == 0}
         return cls(capacities[0], runs)

@@ -48,4 +48,7 @@ def test_a_folder_without_runs_of_a_counted_target_is_refused(
 ) -> None:
     done = lab("call-counts", tmp_path, "--profile", PROFILE)
     assert done.exit_code == 2
-    assert done.stderr == f"error: {tmp_path}: must hold runs of a counted target\n"
+    assert done.stderr == (
+        f"error: {tmp_path}: must hold accepted runs of the emulated target, which counts calls: "
+        f"`dispatchsim measure machine --target emulated --output {tmp_path}` writes them\n"
+    )

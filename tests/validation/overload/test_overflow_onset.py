@@ -55,4 +55,7 @@ def test_on_hardware_the_onset_is_of_the_small_grid_and_the_loads_between() -> N
 def test_a_folder_without_such_runs_is_refused(tmp_path: Path) -> None:
     done = lab("overflow-onset", tmp_path, "--profile", NAME)
     assert done.exit_code == 2
-    assert done.stderr == f"error: {tmp_path}: must hold runs of the onset\n"
+    assert done.stderr == (
+        f"error: {tmp_path}: must hold accepted runs in which RT signals begin to overflow: "
+        f"`dispatchsim measure machine heldout --output {tmp_path}` writes them\n"
+    )
