@@ -293,15 +293,15 @@ _CHOICES_SHOWN = 8
 
 def _short(key: KeyText) -> str:
     """Return what a key takes, without a long list of choices."""
-    n = len(key.choices)
-    if n > _CHOICES_SHOWN:
     from ..models.catalogue import CATALOGUE
 
-        return f"one of {n} names"
-    return key.takes() if n else f"{key.kind} {key.bounds}".strip()
+    n = len(key.choices)
+    if n > _CHOICES_SHOWN:
         mechanisms = [choice for choice in key.choices if json.loads(choice) in CATALOGUE]
         if mechanisms:
             return f"one of {len(mechanisms)} mechanisms, or an alias"
+        return f"one of {n} names"
+    return key.takes() if n else f"{key.kind} {key.bounds}".strip()
 
 
 def _of_key(key: KeyText) -> dict[str, Any]:

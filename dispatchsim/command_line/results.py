@@ -22,12 +22,12 @@ if TYPE_CHECKING:  # they take their time to import
 
 _ROWS_MAX = 100
 _FIGURES = ("p99_ns", "throughput_per_s")
+_GAP = 2
+"""Letters between two columns of a table."""
 _WRITTEN_BY = (
     "capacity, sweep, tune, forecast and compare --vary write results "
     f"(to --store, by default {STORE})"
 )
-_GAP = 2
-"""Letters between two columns of a table."""
 
 
 def results(
