@@ -65,7 +65,10 @@ def report(
         entries += found
         facts += told
     if not entries:
-        raise DataError(f"{folder}: holds no runs of {', '.join(names)}")
+        raise DataError(
+            f"{folder}: must hold runs of {', '.join(names)}, got none: "
+            f"`dispatchsim lab measure-servers --output {folder}` writes them"
+        )
     first, *tables = (
         summary_table(entries),
         *(case_table(name, entries) for name in _names(entries)),

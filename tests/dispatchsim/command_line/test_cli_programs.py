@@ -146,7 +146,7 @@ def test_programs_are_swept(call: Call, tmp_path: Path, profile_path: Path, serv
         ),
         (
             ("sweep", "--vary", "server.program=thttpd,thtpd"),
-            '(did you mean "thttpd"?), got "thtpd" (at server.program = thtpd)',
+            '--vary server.program: must be one of 19 names (did you mean "thttpd"?), got "thtpd"',
         ),
     ],
 )

@@ -210,7 +210,10 @@ def test_a_scheduler_that_cannot_be_reached_is_named(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(dispatchsim.store.cluster, "PATIENCE_S", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as deaf:
         port = deaf.getsockname()[1]
-    for place in (f"tcp://127.0.0.1:{port}", "no scheme://x", "no.such.host.invalid:1"):
+    for place in ("no scheme://x", "scheduler"):
+        with pytest.raises(UserError, match="--cluster: must be tcp://HOST:PORT"), cluster(place):
+            pass
+    for place in (f"tcp://127.0.0.1:{port}", "no.such.host.invalid:1"):
         with (
             pytest.raises(UserError, match=rf"--cluster: .*{re.escape(place)} does not answer"),
             cluster(place),

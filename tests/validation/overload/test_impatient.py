@@ -134,7 +134,7 @@ def test_the_command_prints_what_is_there_and_asks_for_runs(tmp_path: Path) -> N
     path.write_text(toml_of(profile))
     done = lab("impatient", tmp_path, "--profile", path, "--repeats", 0)
     assert done.exit_code == 2
-    assert f"{IMPATIENT_FILE}: must hold runs where --repeats is 0" in done.stderr
+    assert f"{IMPATIENT_FILE}: must hold runs, got none: --repeats above 0" in done.stderr
     append(tmp_path / IMPATIENT_FILE, synthetic_run(POINT, profile))
     done = lab("impatient", tmp_path, "--profile", path, "--repeats", 0)
     assert done.exit_code == 0, done.output

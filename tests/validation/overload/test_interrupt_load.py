@@ -155,7 +155,7 @@ def test_a_folder_without_floods_is_refused(
 ) -> None:
     done = lab("interrupt-load", tmp_path, "--profile", PROFILE)
     assert done.exit_code == 2
-    assert f"{FLOOD_FILE}: is missing or empty" in done.stderr
+    assert f"{FLOOD_FILE}: must hold runs beside floods of packets, got none" in done.stderr
 
 
 def test_the_table_of_the_shipped_folder_is_printed(

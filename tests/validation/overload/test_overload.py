@@ -137,7 +137,7 @@ def test_a_folder_without_overload_is_refused(
     path = shipped_profiles()[MACHINE]
     done = lab("overload", tmp_path, "--profile", path)
     assert done.exit_code == 2
-    assert "overload.jsonl: must hold accepted runs (dispatchsim measure overload" in done.stderr
+    assert "overload.jsonl: must hold accepted runs of overload: `dispatchsim" in done.stderr
     append(tmp_path / OVERLOAD_FILE, short(POINT))
     done = lab("overload", tmp_path)
     assert done.exit_code == 2

@@ -125,7 +125,7 @@ def test_the_command_prints_what_is_there_and_asks_for_runs(tmp_path: Path) -> N
     path.write_text(toml_of(profile))
     done = lab("kept", tmp_path, "--profile", path, "--repeats", 0)
     assert done.exit_code == 2
-    assert f"{KEPT_FILE}: must hold runs where --repeats is 0" in done.stderr
+    assert f"{KEPT_FILE}: must hold runs, got none: --repeats above 0 measures" in done.stderr
     run = synthetic_run(POINT, profile)
     append(tmp_path / KEPT_FILE, run)
     assert RunRecord.model_validate_json((tmp_path / KEPT_FILE).read_text()) == run

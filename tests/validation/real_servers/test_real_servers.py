@@ -294,7 +294,10 @@ def test_a_folder_without_runs_ends_with_a_sentence(
 ) -> None:
     done = lab("report-servers", "--runs", tmp_path, "--server", "nginx")
     assert done.exit_code == 2
-    assert done.stderr == f"error: {tmp_path}: holds no runs of nginx\n"
+    assert done.stderr == (
+        f"error: {tmp_path}: must hold runs of nginx, got none: "
+        f"`dispatchsim lab measure-servers --output {tmp_path}` writes them\n"
+    )
 
 
 @pytest.mark.parametrize(

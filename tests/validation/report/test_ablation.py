@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+from tests.lab import lab
 from tests.validation.synthetic_runs import synthetic_run, toy_profile
 
 from dispatchsim.calibration.points.point import point_at
 from dispatchsim.calibration.points.points import FIT_POINT
 from dispatchsim.calibration.profiles.cost import Cost
 from dispatchsim.calibration.profiles.cost_profile import Profile
-from dispatchsim.calibration.records.measured_runs import append
+from dispatchsim.calibration.records.measured_runs import DataError, append
 from dispatchsim.validation.report.ablation import effect_lines
 
 OPEN = [point_at(mechanism="epoll_level", loop="open", rate_per_s=r) for r in (4_000, 6_000)]
@@ -23,6 +25,17 @@ def cold_profile() -> Profile:
     cold = Cost(at=(0,), value=ns, low=ns, high=ns, residual=0, source="made up")
     interrupt = {**toy.cost["interrupt"], "cold_ns": cold}
     return toy.model_copy(update={"cost": {**toy.cost, "interrupt": interrupt}})
+
+
+def test_a_folder_without_runs_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"heldout\.jsonl: must hold accepted runs, got none"):
+        list(effect_lines(tmp_path, toy_profile(), (), 1))
+    done = lab("ablation", tmp_path, "--profile", "epyc-family25-2cpu-linux-6.18")
+    assert (done.exit_code, done.stderr) == (
+        2,
+        f"error: {tmp_path}/heldout.jsonl: must hold results, got none: "
+        f"`dispatchsim measure machine heldout --output {tmp_path}` writes it\n",
+    )
 
 
 def test_runs_with_an_effect_are_forecast_with_it_and_not_without(tmp_path: Path) -> None:
