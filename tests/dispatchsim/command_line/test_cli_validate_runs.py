@@ -211,7 +211,8 @@ def test_a_profile_is_found_by_the_machine_of_the_runs(
     ("content", "rule"),
     [
         ("wrk prints\n", "`dispatchsim import` makes one from the output of other tools"),
-        ('{"format": "dispatchsim-observed/9"}\n', 'this version reads "dispatchsim-observed/1"'),
+        ('{"format": "dispatchsim-observed/9"}\n', 'format must be "dispatchsim-observed/1", got'),
+        ('{"format": "somebody\'s"}\n', "line 1: is no run of `dispatchsim measure server` or"),
         ('{"format": "dispatchsim-obs', "must hold at least one whole run, got none"),
     ],
 )
