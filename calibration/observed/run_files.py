@@ -52,7 +52,8 @@ def _check_is_ours(file: Path) -> None:
             "makes one from the output of other tools"
         )
     expected = ObservedRun.model_fields["format"].default
-    if first and expected.partition("/")[0].encode() not in first.partition(b"\n")[0]:
+    line, is_whole, _ = first.partition(b"\n")
+    if is_whole and expected.partition("/")[0].encode() not in line:
         raise DataError(
             f"{file} line 1: is no run of `dispatchsim measure server` or `dispatchsim import` "
             f'(format must be "{expected}")'
