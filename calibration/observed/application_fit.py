@@ -197,9 +197,9 @@ def _why_not_saturated(run: ObservedRun) -> str:
         return f"the server was busy for only {run.busy_share:.0%} of the time: it needs more users"
     is_open = run.load.loop == "open" and run.load.rate_per_s is not None
     if is_open and run.verdict is None:
-        return "with fewer replies than were due: its client may have had too few connections"
+        return "it has fewer replies than were due: its client may have had too few connections"
     if run.verdict not in (None, Verdict.OVERLOADED):
-        return f"in an open loop that the server kept up with ({run.verdict}) capacity is not seen"
+        return f"an open loop that the server kept up with ({run.verdict}) shows no capacity"
     return ""
 
 
