@@ -307,7 +307,7 @@ def _wait_queue_entries(
             (0, fit.at[-1]),
             (0.0, fit.at[-1] * read_ns),
             0.0,
-            f"the same, less {name}_first at the last position and the first",
+            f"wait_ready with the last one ready, less the first, less {name}_first of both",
         )
     return found
 

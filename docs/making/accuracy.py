@@ -182,9 +182,9 @@ def order_text() -> str:
     summary = real_servers()
     return (
         f"Capacities of nginx, memcached, Redis and Transmission: median error "
-        f"{unsigned(summary['median'])} at {summary['n_cases']} points.\n"
-        f"In {summary['pairs']} pairs of settings of one server the measured capacities clearly "
-        f"differ; in {summary['ordered']} of them the forecast finds the higher one."
+        f"{unsigned(summary['median'])} over {summary['n_cases']} measured cases.\n"
+        f"In {summary['pairs']} comparisons of two settings of a server, the measured capacities "
+        f"clearly differ; {summary['ordered']} times the forecast finds the better setting."
     )
 
 

@@ -9,7 +9,8 @@ states: interrupts may handle the packets, or ksoftirqd; the accept queue may be
 empty. One arrival decides which, so a run and its own simulation may differ by the distance of two
 states. Runs with other arrivals show all states that the model has. If it has those of the machine,
 a measured run is within the range of the simulated ones as often as one of n + 1 equal runs is
-neither the lowest nor the highest.
+neither the lowest nor the highest. The runs of a point share one range, so their number says less
+than that of independent ones.
 """
 
 from __future__ import annotations
@@ -91,13 +92,19 @@ def repeated_points(
 ) -> list[RepeatedPoint]:
     """Return the held-out points of *scores* whose throughput is a capacity, simulated again.
 
+    A point counts with all its runs if the throughput of any of them is scored.
+
     Parameters
     ----------
     executor, progress, kept:
         As in `run_forecasts`.
     """
-    scored = [s for s in scores if not s.seen and s.errors.throughput_per_s is not None]
-    points = by_point(scored)
+    held_out = by_point([s for s in scores if not s.seen])
+    points = {
+        point: runs
+        for point, runs in held_out.items()
+        if any(s.errors.throughput_per_s is not None for s in runs)
+    }
     jobs = [
         noise_free_job(point, point.seed(_OTHER_ARRIVALS + k), _lengths(runs[0]), profile)
         for point, runs in points.items()

@@ -265,7 +265,7 @@ def test_capacity_answers_in_words_and_in_json(
 ) -> None:
     options = ("--p99", "1 ms", "--profile", profile_path, "--workers", 1, "--replications", 2)
     first = call("capacity", scenario_path, *options).stdout.splitlines()[0]
-    assert first.startswith("meets p99 < 1 ms up to ")
+    assert first.startswith("p99 < 1 ms holds up to a load between ")
     assert " the CPU is " in first
     content = json.loads(
         call("capacity", scenario_path, *options, "--json", "--output", "a.json").stdout
