@@ -5,7 +5,7 @@
 
 Errors in its tables carry a sign (+: the forecast is above the measurement) and a ! beyond the
 promised limit. Counts are per request. Below its capacity a server's metrics follow its costs.
-From there on they follow its queues, where one connection more or less may decide.
+At or above it they follow its queues, where one connection more or less may decide.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from ..noise_free.run_forecast import measured_figures, repeating, run_forecasts
 from ..noise_free.scoring import RunErrors, RunScore, by_point, score_runs, worst_error
 from ..points.figures import median
 from ..points.measured_points import MeasuredPoint, group
-from ..scoring.regimes import CAPACITY, CLOSED, CPU, EVENTS, PAST, QUIET
-from ..scoring.suspects import Reading, suspicions
+from ..scoring.regimes import CAPACITY, CLOSED, CPU, EVENTS, PAST, regime_at
+from ..scoring.suspects import IN_OPEN_LOOPS, METRICS, P50, P99, Reading, suspicions
 from ..scoring.targets import OURS
 from .hardware_section import out_of_reach
 from .noise_free_figures import CAPTIONS, noise_free_figures
@@ -55,12 +55,12 @@ from .page import (
     size_text,
     tenths,
 )
-from .point_tables import FIGURE_NAMES, missing_tables
-from .summary_tables import suspect_table
+from .point_tables import missing_tables
+from .summary_tables import SuspectWords, suspect_table
 
 WORST = 10
 """The number of points that are shown in full."""
-REGIMES = ("below capacity, open", "closed loops", "from capacity on")
+REGIMES = ("below capacity, open", "closed loops", "at or above the capacity")
 COLUMNS = {
     "cpu_ns_per_request": "CPU (ns)",
     "waits_per_request": "waits",
@@ -79,16 +79,20 @@ _COUNT_NAMES = (
     "server went to sleep"
 )
 
-SUSPECT_NAMES = {**FIGURE_NAMES, CPU: "CPU time of a request", "p50_ns": "mean response time, µs"}
+OF_RUNS = SuspectWords(
+    {**METRICS, CPU: "CPU time of a request", P50: "mean latency", P99: "p99 latency"},
+    "limit",
+    "beyond its limit",
+)
+"""The words of the table of suspects: a run without noise has a promised limit."""
 _READ_AS = {
     "events_per_wait": EVENTS,
     "cpu_ns_per_request": CPU,
     "throughput_per_s": CAPACITY,
-    "mean_ns": "p50_ns",
-    "p99_ns": "p99_ns",
+    "mean_ns": P50,
+    "p99_ns": P99,
 }
 """The metric of noisy runs whose suspects are those of each metric of a run without noise."""
-_READ_IN = dict(zip(REGIMES, (QUIET, CLOSED, PAST), strict=True))
 _Runs = Sequence[RunScore]
 """The runs of one point, or of one server."""
 
@@ -159,11 +163,13 @@ def repeated_table(found: RepeatedSummary) -> Table:
         ("median width of the range", size_text(found.median_width)),
     ]
     note = (
-        f"Held-out points from the capacity on, simulated {N_REPEATED} times with other arrivals. "
-        "A queue may settle in one of several states, and one arrival decides which. So the "
-        "median and the range of the replies per second are compared, not run by run."
+        f"Held-out points at or above the capacity, simulated {N_REPEATED} times with other "
+        "arrivals. A queue may settle in one of several states, and one arrival decides which. So "
+        "the median and the range of the replies per second are compared, not run by run."
     )
-    return Table.of_cells("From the capacity on, with other arrivals", ("", "result"), rows, note)
+    return Table.of_cells(
+        "At or above the capacity, with other arrivals", ("", "result"), rows, note
+    )
 
 
 def repeated_point_table(points: Sequence[RepeatedPoint]) -> Table:
@@ -186,13 +192,28 @@ def repeated_point_table(points: Sequence[RepeatedPoint]) -> Table:
 
 
 def readings_of_runs(scores: _Runs) -> list[Reading]:
-    """Return the errors of the held-out runs; up to the promised limit one may be noise."""
-    return [
-        Reading(_READ_AS[figure], _READ_IN[regime_of(s)], s.point, error, LIMITS[figure])
-        for s in scores
-        for figure in _READ_AS
-        if not s.seen and (error := getattr(s.errors, figure)) is not None
-    ]
+    """Return the errors of the held-out runs, in the regimes of noisy runs.
+
+    An error up to the promised limit counts as noise.
+    """
+    found = []
+    for s in scores:
+        regime = None if s.seen else _noisy_regime_of(s)
+        for figure, read_as in _READ_AS.items() if regime else ():
+            error = getattr(s.errors, figure)
+            if error is None or regime is None or (regime == CLOSED and read_as in IN_OPEN_LOOPS):
+                continue
+            found.append(Reading(read_as, regime, s.point, error, LIMITS[figure]))
+    return found
+
+
+def _noisy_regime_of(score: RunScore) -> str | None:
+    """Return the regime of a run as noisy runs have it; None if its load is unknown."""
+    if score.point.load.loop == "closed":
+        return CLOSED
+    if score.load_share is None:
+        return PAST if score.saturated else None
+    return regime_at(score.load_share)
 
 
 def group_tables(scores: _Runs) -> list[Table]:
@@ -548,7 +569,7 @@ def show_noise_free(section: NoiseFreeSection) -> Shown:
     """Return the parts of *section* that a report shows; a terminal shows no single points."""
     scores, found = section.scores, section.ledgers
     wanted, by_load = promise_table(section.promises), regime_table(scores)
-    suspects = suspect_table(suspicions(readings_of_runs(scores)), SUSPECT_NAMES)
+    suspects = suspect_table(suspicions(readings_of_runs(scores)), OF_RUNS)
     repeated = repeated_table(section.repeated_summary)
     first = [wanted, suspects, by_load, repeated, *group_tables(scores)]
     worst, missing = worst_table(scores), missing_tables(section.missing)

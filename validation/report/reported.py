@@ -116,11 +116,12 @@ def reported_scores(machine: str, folder: Path = REPORTED) -> list[PointScore]:
         raise ValueError(f"machine: must be one of the committed scores, got {machine}")
     scores = [_point_score(row) for row in own.to_dict("records")]
     made = {score.forecast.point: score.forecast for score in scores}
-    return [
-        _shifted(score, shifts(point, score.measured.median, curve_of(point, made)))
-        for score in scores
-        for point in (score.forecast.point,)
-    ]
+    shifted = []
+    for score in scores:
+        point = score.forecast.point
+        by = shifts(point, score.measured.median, curve_of(point, made))
+        shifted.append(replace(score, **by._asdict()))
+    return shifted
 
 
 def machine_scores(path: Path | None) -> dict[str, list[PointScore]]:
@@ -150,13 +151,9 @@ def scores_of(section: Mapping[str, Any]) -> list[PointScore]:
         for row in _rows(section)
     )
     return [
-        _shifted(_point_score(row), Shifts(*(entry[name] for name in Shifts._fields)))
+        replace(_point_score(row), **{name: entry[name] for name in Shifts._fields})
         for row, entry in zip(rows, section["points"], strict=True)
     ]
-
-
-def _shifted(score: PointScore, by: Shifts) -> PointScore:
-    return replace(score, **by._asdict())
 
 
 def _point_score(row: Mapping[Any, Any]) -> PointScore:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from ...sim.files.tables import DASH, Column, Table
 from ..scoring.equal_cpu import GONE, REMAINS, EqualCpu
@@ -23,41 +24,71 @@ from ..scoring.regimes import (
     value_of,
 )
 from ..scoring.scoring import PointScore
-from ..scoring.suspects import SYMPTOMS, Suspicion, Symptom
+from ..scoring.suspects import IN_OPEN_LOOPS, METRICS, SYMPTOMS, Suspicion, Symptom
 from ..scoring.value_verdicts import WITHIN, Judged, signed
 from .page import count_text, microseconds, number, percent, tenths
 from .point_tables import FIGURE_MEANINGS, FIGURE_NAMES, REGIME_MEANINGS, REGIME_NAMES, server_text
 
-Names = Mapping[str, str]
+
+@dataclass(frozen=True)
+class SuspectWords:
+    """The words of a table of suspects.
+
+    Attributes
+    ----------
+    names:
+        The names of metrics.
+    noise, beyond:
+        The size up to which a median error counts as right; what a larger error is.
+    """
+
+    names: Mapping[str, str]
+    noise: str
+    beyond: str
 
 
-def suspect_table(found: Sequence[Suspicion], names: Names = FIGURE_NAMES) -> Table:
-    """Return the wrong medians in the order of a search, each with its suspects."""
+OF_REPEATS = SuspectWords(METRICS, "noise", "larger than its noise")
+"""The words for runs with noise."""
+
+
+def suspect_table(found: Sequence[Suspicion], words: SuspectWords = OF_REPEATS) -> Table:
+    """Return the wrong medians in the order of a search, each with its symptom and suspects."""
     columns: list[Column[Suspicion]] = [
-        Column("wrong", lambda s: _without_unit(names[s.wrong.figure]), words=True),
+        Column("wrong", functools.partial(_symptom, words.names), words=True),
         Column("load", lambda s: REGIME_NAMES[s.wrong.regime], words=True),
+        Column("points", lambda s: s.wrong.n),
         Column("median error", lambda s: s.wrong.error, signed),
-        Column("noise", lambda s: s.wrong.noise, tenths),
-        Column("suspect", functools.partial(_suspects, names), words=True),
+        Column(words.noise, lambda s: s.wrong.noise, tenths),
+        Column("suspect", functools.partial(_suspects, words.names), words=True),
     ]
+    not_read = ", ".join(words.names[figure] for figure in IN_OPEN_LOOPS)
     note = (
         "Search from the top: the error of a metric shifts those below it. A forecast with + is "
-        "too high. docs/how-to/find-the-wrong-cost.md shows how to go on."
+        "too high. A metric has one row, the first that fits, with the median of the named "
+        "points. The table of errors by load has all loads. docs/how-to/find-the-wrong-cost.md "
+        "shows how to go on."
         if found
-        else "No median error is out of its noise."
+        else f"No median error is {words.beyond}."
     )
+    note += f" Not read in closed loops: {not_read}."
     return Table.of("What is wrong, and what to suspect", found, columns, note)
 
 
-def _suspects(names: Names, found: Suspicion) -> str:
-    if found.symptom is not None:
-        return found.symptom.suspects(found.wrong.error)
-    before = " and ".join(_without_unit(names[figure]) for figure in found.first)
-    return f"first mend {before}, also wrong" if before else DASH
+def _symptom(names: Mapping[str, str], found: Suspicion) -> str:
+    return names[found.wrong.figure] if found.symptom is None else found.symptom.wrong(names)
 
 
-def _without_unit(name: str) -> str:
-    return name.split(", ", maxsplit=1)[0]
+def _suspects(names: Mapping[str, str], found: Suspicion) -> str:
+    if found.symptom is None:
+        return f"first mend {' and '.join(names[figure] for figure in found.first)}, also wrong"
+    suspects = found.symptom.suspects(found.wrong.error)
+    if not found.unknown:
+        return suspects
+    unknown = " and ".join(
+        names[figure] if regime == found.wrong.regime else f"{names[figure]} at other loads"
+        for figure, regime in found.unknown
+    )
+    return f"first check {unknown}, not known to be right; then {suspects}"
 
 
 def symptom_table() -> Table:
@@ -72,7 +103,7 @@ def symptom_table() -> Table:
         )
 
     columns: list[Column[Symptom]] = [
-        Column("wrong", lambda s: s.wrong, words=True),
+        Column("wrong", Symptom.wrong, words=True),
         Column("while", lambda s: s.meanwhile, words=True),
         suspects(1.0),
         suspects(-1.0),
@@ -107,7 +138,7 @@ _Worst = tuple[str, PointScore, Judged]
 def worst_points_table(scores: Sequence[PointScore]) -> Table:
     """Return the point of each metric with the largest error.
 
-    Response times past the capacity are left out: they depend on the length of the run.
+    Response times above the capacity are left out: they depend on the length of the run.
     """
     columns: list[Column[_Worst]] = [
         Column("error of", lambda row: FIGURE_NAMES[row[0]], words=True),

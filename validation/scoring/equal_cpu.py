@@ -12,12 +12,11 @@ queue that the model forms differently.
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Callable, Iterable
 from typing import Literal, NamedTuple
 
-from ...calibration.records.precision import WITHIN
+from .regimes import noise_of
 from .scoring import PointScore
 
 Cause = Literal["right", "costs too high", "costs too low", "partly costs", "delays or model"]
@@ -33,7 +32,7 @@ class EqualCpu(NamedTuple):
     server, n:
         Its name, and the number of points.
     noise:
-        The size up to which the error may be noise, as in `suspects.readings_of`.
+        The size up to which the error may be noise, as in `regimes.noise_of`.
     at_equal_load, at_equal_cpu:
         The error at the measured load, and where the forecast CPU is as busy as measured.
     shift_cpu:
@@ -93,7 +92,7 @@ def _test(server: str, own: Iterable[PointScore]) -> EqualCpu:
     return EqualCpu(
         server,
         len(points),
-        statistics.median(map(_noise, points)),
+        statistics.median(noise_of(score, "p50_ns") for score in points),
         *(
             statistics.median(value for value in values if value is not None)
             for values in (
@@ -103,9 +102,3 @@ def _test(server: str, own: Iterable[PointScore]) -> EqualCpu:
             )
         ),
     )
-
-
-def _noise(score: PointScore) -> float:
-    spread = score.measured.spread.p50_ns
-    half = (spread.high - spread.low) / 2 / score.measured.median.p50_ns
-    return WITHIN if math.isnan(half) else max(WITHIN, half)

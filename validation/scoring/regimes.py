@@ -11,12 +11,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeGuard
 
 from ...calibration.profiles.published_errors import MachineErrors
+from ...calibration.records import precision
 from ..points.measured_points import Spread
 from .knee import PUBLISHED_BOUND_NS
 from .scoring import LOAD_SHARE_MAX, LOAD_TOLERANCE, PointScore
 from .value_verdicts import ErrorSummary, Judged, judge, middle_error
 
 _QUIET_MOST = LOAD_SHARE_MAX * LOAD_TOLERANCE
+# Files of scores have these names; tables show those of `point_tables.REGIME_NAMES`.
 QUIET = f"no queue: up to {LOAD_SHARE_MAX:.0%} of capacity"
 """The regime of low loads."""
 NEAR, PAST = "queue: up to the capacity", "past the capacity"
@@ -113,9 +115,11 @@ def regime_of(score: PointScore) -> str | None:
     """Return the regime of a point; None for an open loop with unknown capacity."""
     if score.measured.point.load.loop == "closed":
         return CLOSED
-    share = score.load_share
-    if share is None:
-        return None
+    return None if score.load_share is None else regime_at(score.load_share)
+
+
+def regime_at(share: float) -> str:
+    """Return the regime of an open loop that offers *share* of the measured capacity."""
     return next(name for name, is_in in REGIMES.items() if is_in(share))
 
 
@@ -152,3 +156,14 @@ def value_of(score: PointScore, figure: str) -> Judged | None:
     if figure == CPU and measured >= FULL and forecast >= FULL:
         return None
     return judge(measured, forecast, (noise.low, noise.high))
+
+
+def noise_of(score: PointScore, figure: str) -> float:
+    """Return the size up to which an error of one metric of a point may be noise.
+
+    It is half the range of the repeats, over the measured value. It is at least that of a point
+    that counts as precisely known (`precision.WITHIN`), and that of a point with one run.
+    """
+    spread: Spread = getattr(score.measured.spread, figure)
+    half = (spread.high - spread.low) / 2 / getattr(score.measured.median, figure)
+    return precision.WITHIN if math.isnan(half) else max(precision.WITHIN, half)

@@ -15,7 +15,15 @@ from dispatchsim.validation.forecast.baselines import Baseline
 from dispatchsim.validation.noise_free.promises import LIMITS, misfit, promises, worst_points
 from dispatchsim.validation.noise_free.run_forecast import repeating, run_forecasts
 from dispatchsim.validation.noise_free.scoring import RunScore, relative, score_runs
-from dispatchsim.validation.report.noise_free_section import REGIMES, regime_of, regime_table
+from dispatchsim.validation.report.noise_free_section import (
+    OF_RUNS,
+    REGIMES,
+    readings_of_runs,
+    regime_of,
+    regime_table,
+)
+from dispatchsim.validation.report.summary_tables import suspect_table
+from dispatchsim.validation.scoring.suspects import suspicions
 from dispatchsim.validation.scoring.targets import OURS
 
 FIT = point_at(mechanism="epoll_level", users=64)
@@ -125,6 +133,40 @@ def test_regimes_are_told_apart_by_loop_and_load(cheap: list[RunScore]) -> None:
         LIGHT: {REGIMES[0]},
         HEAVY: {REGIMES[2]},
     }
+
+
+def test_suspects_of_low_loads_are_read_up_to_eighty_percent(perfect: list[RunScore]) -> None:
+    (light, _) = at(perfect, LIGHT)
+    shares = (0.8, 0.9, 1.0, 1.1, None)
+    regimes = [
+        {reading.regime for reading in readings_of_runs([replace(light, load_share=share)])}
+        for share in shares
+    ]
+    assert regimes == [
+        {"no queue: up to 80% of capacity"},
+        {"queue: up to the capacity"},
+        {"queue: up to the capacity"},
+        {"past the capacity"},
+        set(),
+    ]
+
+
+def test_suspects_of_closed_loops_are_those_of_counts_and_capacity(cheap: list[RunScore]) -> None:
+    read = {reading.figure for reading in readings_of_runs(at(cheap, BUSY))}
+    assert read == {"events_per_wait", "throughput_per_s"}
+    assert readings_of_runs(at(cheap, FIT)) == []
+
+
+def test_a_median_error_is_compared_with_the_promised_limit(cheap: list[RunScore]) -> None:
+    table = suspect_table(suspicions(readings_of_runs(at(cheap, LIGHT))), OF_RUNS)
+    assert "limit" in table.headings
+    assert ("CPU time of a request", "2.0%") in [
+        (row[0].split(",")[0], row[4]) for row in table.rows
+    ]
+    assert suspect_table([], OF_RUNS).note == (
+        "No median error is beyond its limit. "
+        "Not read in closed loops: CPU time of a request, mean latency, p99 latency."
+    )
 
 
 def test_errors_by_regime_leave_out_what_the_fit_has_seen(cheap: list[RunScore]) -> None:
