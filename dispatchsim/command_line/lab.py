@@ -280,15 +280,18 @@ def forecast_errors(
 
     dispatchsim lab forecast-errors
 
-    Each interval is made from the errors of all other forecasts (leave one out). Errors in SCORES
-    replace the shipped errors of the same machines.
+    Each interval is made from the errors of other mechanisms, or of other machines. Errors in
+    SCORES replace the shipped errors of the same machines.
     """
     from rich.console import Console
 
     from ..sim.files.tables import rich_table
-    from ..validation.scoring.misses import (
+    from ..validation.scoring.coverage import (
         coverage_by_others_table,
         coverage_table,
+        coverage_with_work_table,
+    )
+    from ..validation.scoring.error_files import (
         knee_misses,
         misses_of,
         shipped_misses,
@@ -301,9 +304,7 @@ def forecast_errors(
             content = json.loads(path.read_text(encoding="utf-8"))
             found = misses_of(content)
             errors = {s["name"]: machine_errors(s) for s in content["hardware"]}
-            knees = {
-                s["name"]: knee_misses(s["knee_loads"], s["points"]) for s in content["hardware"]
-            }
+            knees = {s["name"]: knee_misses(s["knee_loads"]) for s in content["hardware"]}
         except (OSError, ValueError, KeyError, TypeError):
             raise UserError(
                 f"SCORES: must be the scores.json of a report of `dispatchsim validate machine`, "
@@ -313,7 +314,7 @@ def forecast_errors(
             written = write_misses(name, of_machine, knees=knees[name], errors=errors[name])
             typer.echo(f"{written}: {len(of_machine)} points")
     shipped = shipped_misses()
-    for table in (coverage_table, coverage_by_others_table):
+    for table in (coverage_table, coverage_with_work_table, coverage_by_others_table):
         Console(width=_WIDTH).print(rich_table(table(shipped)))
 
 
@@ -424,7 +425,7 @@ def what_measuring_buys(
         forecast_from,
         misses_of_scores,
     )
-    from ..validation.scoring.misses import BORROWED, QUICK, knee_misses, write_misses
+    from ..validation.scoring.error_files import BORROWED, QUICK, knee_misses, write_misses
     from .demonstration import measured_folder
 
     micro = "micro.jsonl"

@@ -71,14 +71,14 @@ _RECORDED: dict[str, Steering] = {
 WHERE_CLIENTS_RUN = "Where the clients run, and how their packets reach the server."
 NAMESPACES = "namespaces: each side in a network namespace (root)."
 _CLIENT_MACHINE = (
-    "client_machine: a program here sends raw packets like a separate machine, without a TCP stack "
-    "(root)."
+    "client_machine: a program on this machine, without a TCP stack, sends raw packets as a "
+    "separate machine would (root)."
 )
 LOOPBACK = (
     "loopback: needs no root, but packets to the server are processed on the client's CPU, so "
     "capacity is unreliable. Default: namespaces if possible, else loopback."
 )
-RESUMED = "If it already has some, the measurement continues from there."
+RESUMED = "If the folder holds some, the measurement continues from there."
 
 MachineFolder = Annotated[
     Path | None,
@@ -114,9 +114,9 @@ def measure_machine(
         bool,
         typer.Option(
             "--quick",
-            help="A shorter measurement. On hardware, all means micro and fit only: two "
-            "minutes together, enough for a profile. heldout measures every eighth load. On the "
-            "emulated target, every tenth load is measured.",
+            help="A shorter measurement. On hardware, the kind 'all' then measures micro and fit "
+            "only, in two minutes: enough for a profile. The kind 'heldout' measures every eighth "
+            "load. On the emulated target, every tenth load is measured.",
         ),
     ] = False,
     minutes: Annotated[
@@ -125,7 +125,10 @@ def measure_machine(
     ] = 90.0,
     mechanisms: Annotated[
         str | None,
-        typer.Option(help="Measure only these, separated by commas. Default: all of stock Linux."),
+        typer.Option(
+            help="Measure only these mechanisms, separated by commas. Default: all that a stock "
+            "Linux has."
+        ),
     ] = None,
     target: Annotated[
         TargetChoice,

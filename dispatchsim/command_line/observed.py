@@ -28,14 +28,14 @@ class Told:
 
     mechanism: Annotated[
         str | None,
-        typer.Option(help="For runs that do not record this: the server's dispatch mechanism."),
+        typer.Option(help="Dispatch mechanism of the server, for runs that do not record it."),
     ] = None
     accept_limit: Annotated[
         int | None,
         typer.Option(
             min=0,
-            help="For runs that do not record this: how many connections the server accepts per "
-            "event (0: all that wait).",
+            help="Connections that the server accepts per event (0: all that wait), for runs that "
+            "do not record it.",
             rich_help_panel=RARE,
         ),
     ] = None
@@ -43,8 +43,8 @@ class Told:
         bool | None,
         typer.Option(
             "--reads-after-accept/--waits-after-accept",
-            help="For runs that do not record this: whether the server reads from a new connection "
-            "before it waits.",
+            help="Whether the server reads from a new connection before it waits, for runs that do "
+            "not record it.",
             rich_help_panel=RARE,
         ),
     ] = None
@@ -52,7 +52,7 @@ class Told:
         int | None,
         typer.Option(
             min=1,
-            help="For runs that do not record this: the server's number of event loops.",
+            help="Number of event loops of the server, for runs that do not record it.",
             rich_help_panel=RARE,
         ),
     ] = None

@@ -82,7 +82,7 @@ def print_result(console: Console, result: Result) -> None:
         console.print("±: 95% interval of the mean over replications.")
     if result.drawn:
         console.print(
-            "Cost samples: range that holds 95% of single runs with uncertain costs.",
+            "Cost samples: range that holds 95% of runs, each with costs from their intervals.",
         )
     _print_host(console, result.replications)
     _print_workers(console, result.worker_shares)

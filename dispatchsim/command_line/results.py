@@ -54,7 +54,7 @@ def results(
 
     dispatchsim results --where "load.rate>2000/s"
 
-    A line for each scenario, with the fields that differ, as many as fit.
+    Each scenario has a line, with as many of the fields that differ as fit on it.
     """
     from ..studies.listing import Condition, check_fields, differing, matching, points_of
 

@@ -55,8 +55,8 @@ class OfRules:
         typer.Option(
             "--keep",
             help="Store the results for a later --kept, in the --output folder. Without --output, "
-            "store them beside the catalogue of rules. An installed package cannot: this needs a "
-            "git checkout of dispatchsim.",
+            "they are stored beside the catalogue of rules, which only a git checkout of "
+            "dispatchsim has.",
         ),
     ] = False
 

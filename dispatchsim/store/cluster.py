@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-_ADDRESS = re.compile(r"(\w+://)?.+:[0-9]+")
+_ADDRESS = re.compile(r"(\w+://)?.+:[0-9]+|inproc://.+")  # Dask's own, within one process
 PATIENCE_S = 5.0
 """Timeout for the scheduler's answer, and then for its first worker."""
 _RETRIES = 2

@@ -25,6 +25,7 @@ from ..scenario.metric import Kind
 from ..scenario.metrics import METRICS
 from ..scenario.quantities import DURATION, RATE
 from ..scenario.scenario import Scenario
+from ..validation.scoring.error_files import misses_for, shipped_misses
 from ..validation.scoring.misses import (
     BUSY,
     LEVEL,
@@ -33,7 +34,6 @@ from ..validation.scoring.misses import (
     Known,
     allowance,
     knee_allowance,
-    misses_for,
 )
 from .axis import RATE_FIELD
 from .objective import Clause, Objective
@@ -42,6 +42,7 @@ from .searching import LINK_FULL, SearchTask, Simulating, search_all
 from .stated import Stated, stated_of
 from .waiting import BUSIEST, LINK
 
+_OF_OTHERS = " of other machines"
 _BUSY = "cpu_busy"
 _P99 = ("p99_ns", "p99_answered_ns")
 _MISSED_AS = {
@@ -53,6 +54,8 @@ _MISSED_AS = {
     BUSIEST: _BUSY,
 }
 """Metrics of objectives, and the metric that past forecasts were scored by."""
+_MOSTLY = 0.5
+"""Share of application work above which the costs, whose errors are known, are the lesser part."""
 
 
 class PastErrors(NamedTuple):
@@ -72,7 +75,7 @@ class PastErrors(NamedTuple):
     low, middle, high:
         Loads; 0 if no load meets the objective.
     stated:
-        The share of CPU time that the scenario states: the median error is not corrected there.
+        The share of CPU time that the scenario states, by which the median error is reduced.
     """
 
     figure: str
@@ -94,7 +97,7 @@ class PastErrors(NamedTuple):
         if self.knee_ns:
             bound = DURATION.format(self.knee_ns)
             runs, missed = "servers", f"the load at which p99 exceeds {bound}"
-        machines = " of other machines" if self.is_of_others else ""
+        machines = _OF_OTHERS if self.is_of_others else ""
         least = f"; {self.n_least} of these errors may be larger" if self.n_least else ""
         errors = (
             f"in past forecasts of {self.allowed.n} {runs}{machines}, {missed} was {middle} in the "
@@ -105,8 +108,8 @@ class PastErrors(NamedTuple):
         share = share_text(1 - self.stated)
         return [
             errors,
-            f"{share} of the CPU time comes from measured costs: the median error corrects only "
-            "this part; the rest is the application's, as given in the scenario",
+            f"{share} of the CPU time comes from measured costs, and only this part is corrected "
+            "by the median error; the rest is the application's, as given in the scenario",
         ]
 
 
@@ -133,11 +136,11 @@ def far_p99(scenario: Scenario, profile: CostSource, busiest: float) -> list[str
     """Return a warning if past forecasts of p99 were far off at a CPU as busy as *busiest*."""
     if busiest < BUSY or scenario.machine.role == "client" or not isinstance(profile, Profile):
         return []
-    known, whose = misses_for(profile)
+    known, _ = misses_for(profile)
     allowed = allowance([miss for miss in known.points if miss.is_busy], _MISSED_AS["p99_ns"])
     if allowed is None or not any(map(_is_far, (allowed.low, allowed.high))):
         return []
-    machines = " of other machines" if whose else ""
+    machines = _OF_OTHERS if known.is_of_others else ""
     low, high = map(_error_text, (allowed.low, allowed.high))
     return [
         f"p99 is unreliable with a CPU at least {BUSY:.0%} busy: {LEVEL:.0%} of {allowed.n} past "
@@ -147,7 +150,7 @@ def far_p99(scenario: Scenario, profile: CostSource, busiest: float) -> list[str
 
 
 def unlike_past(scenario: Scenario) -> list[str]:
-    """Return a warning if *scenario* differs from all runs whose errors are known."""
+    """Return a warning if *scenario* differs from the runs whose errors are used."""
     here = []
     if scenario.machine.cpus > 1:
         here.append("several CPUs")
@@ -156,8 +159,24 @@ def unlike_past(scenario: Scenario) -> list[str]:
     if not here:
         return []
     return [
-        "the interval may be too narrow: past forecasts were of one CPU and of new connections, "
+        "the interval may be too narrow: the errors used are of one CPU and of new connections, "
         f"but this scenario has {' and '.join(here)}"
+    ]
+
+
+def mostly_work(share: float) -> list[str]:
+    """Return a warning if application work takes a *share* of CPU time that few runs had."""
+    if share <= _MOSTLY:
+        return []
+    like = {
+        name: n
+        for name, known in shipped_misses().items()
+        if (n := sum(miss.stated > _MOSTLY for miss in known.points))
+    }
+    machines = "one machine" if len(like) == 1 else f"{len(like)} machines"
+    return [
+        f"the application takes {share_text(share)} of the CPU time: above {_MOSTLY:.0%}, the rule "
+        f"for the interval rests on {sum(like.values())} runs of {machines} only"
     ]
 
 
@@ -208,7 +227,7 @@ def past_errors(
         stated.share,
         missed.knee_ns,
         missed.n_least,
-        missed.is_of_others,
+        known.is_of_others,
         missed.n_too_high,
     )
 
@@ -220,7 +239,6 @@ class _Missed(NamedTuple):
     allowed: Allowance
     knee_ns: int = 0
     n_least: int = 0
-    is_of_others: bool = False
     n_too_high: int = 0
 
 

@@ -184,7 +184,7 @@ def order_text() -> str:
         f"Capacities of nginx, memcached, Redis and Transmission: median error "
         f"{unsigned(summary['median'])} over {summary['n_cases']} measured cases.\n"
         f"In {summary['pairs']} comparisons of two settings of a server, the measured capacities "
-        f"clearly differ; {summary['ordered']} times the forecast finds the better setting."
+        f"clearly differ; the forecast finds the better setting in {summary['ordered']} of them."
     )
 
 
@@ -271,8 +271,8 @@ def noise_free_table(section: Section) -> Table:
     ]
     repeated = section["repeated"]
     note = (
-        f"{section['provenance']['n_runs']} runs, each forecast with its own arrivals. From the "
-        "capacity on one arrival may decide between two states of a queue. Against the median of "
+        f"{section['provenance']['n_runs']} runs, each forecast with its own arrivals. At or "
+        "above the capacity one arrival may decide between two states of a queue. Against the median of "
         f"runs with other arrivals, {repeated['n_within']} of {repeated['n_points']} capacities "
         f"are within the limit, {unsigned(repeated['median_error'])} off in the median."
     )

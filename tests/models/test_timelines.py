@@ -247,7 +247,7 @@ def test_a_server_reads_back_all_entries_before_its_last_event(name: str) -> Non
             timeline(name, trace, settings, each)[1].ledger_ns[Activity.WAIT]
             for each in (costs, slower)
         )
-        return more - without
+        return int(more - without)
 
     assert more_ns(arrivals(10_000)) == 2 * 301
     # Both are accepted at once, and their requests are events of one wait: it reads to the second.

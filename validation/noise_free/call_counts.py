@@ -61,7 +61,7 @@ class CallsOfRun(NamedTuple):
 
     @property
     def is_busy(self) -> bool:
-        """Whether the server's CPU was never idle, as from the capacity on."""
+        """Whether the server's CPU was never idle, as at or above the capacity."""
         return self.record.result.cpu.busy_ns >= SATURATED_BUSY * self.record.window_ns
 
 

@@ -4,13 +4,13 @@
     simulated   ├───┬────────────────┤     12 runs with arrivals of their own
                low median          high
 
-From its capacity on a server's metrics follow its queues. A queue may settle in one of several
+At or above the capacity a server's metrics follow its queues. A queue may settle in one of several
 states: interrupts may handle the packets, or ksoftirqd; the accept queue may be full or almost
 empty. One arrival decides which, so a run and its own simulation may differ by the distance of two
 states. Runs with other arrivals show all states that the model has. If it has those of the machine,
 a measured run is within the range of the simulated ones as often as one of n + 1 equal runs is
-neither the lowest nor the highest. The runs of a point share one range, so their number says less
-than that of independent ones.
+neither the lowest nor the highest. The runs of a point share one range, so they count for less than
+independent ones.
 """
 
 from __future__ import annotations

@@ -110,7 +110,7 @@ def test_the_numbers_that_no_command_prints_are_true() -> None:
 
     assert f"Modelled: {len(CATALOGUE)} ways" in _README
     assert f"each with {timelines.IDLE:,} idle connections, get the same" in _README
-    assert f"new connections for {timelines.LENGTH} " in _README
+    assert f"new connections for {timelines.LENGTH}. " in _README
     machines = [errors_of(each) for each in scores()["hardware"] if each["name"] in TRUSTED]
     throughput, knee = (
         sorted(abs(errors[TRUST[row]].median) for errors in machines)
