@@ -4,11 +4,10 @@
 
 Every rank above 0 and below 100 is a metric. Those of `scenario/metrics.py` are in each result.
 
-    ends of intervals, each from its own spread ──► rearranged ──► p50 <= p99 <= p99.9
+    intervals, each from its own spread ──► cut where other ranks exclude a part ──► in order
 
-Source: Chernozhukov, Fernández-Val and Galichon 2010, "Quantile and probability curves without
-crossing", Econometrica 78(3) (sorting estimates of quantiles, or the ends of their intervals, moves
-them no further from the true ones).
+p99 is at least p50, so it is at least the lower end of p50's interval, and p50 is at most the upper
+end of p99's.
 """
 
 from __future__ import annotations
@@ -16,8 +15,9 @@ from __future__ import annotations
 import functools
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
+from itertools import pairwise
 from typing import NamedTuple
 
 from ..sim.figures.summary import Summary
@@ -103,26 +103,54 @@ def percentile_metric(known: Percentile) -> Metric:
     return Metric(known.name, Kind.TIME, *words, of, short=known.short)
 
 
-def rearranged(values: Mapping[str, float]) -> dict[str, float]:
-    """Return *values* by metric, with those of percentiles sorted: none is below a lower rank's.
+def ascending(values: Mapping[str, float]) -> dict[str, float]:
+    """Return *values* by metric; a percentile below a lower rank's gets the value of that rank.
 
-    Percentiles of every due request, and of requests with a reply, are sorted separately. NaN stays
-    in its place.
+    Percentiles of every due request, and of requests with a reply, are separate. NaN stays in its
+    place.
 
-    >>> rearranged({"p99_ns": 4.0, "p50_ns": 5.0, "cpu_busy": 0.5})
-    {'p99_ns': 5.0, 'p50_ns': 4.0, 'cpu_busy': 0.5}
+    >>> ascending({"p99_ns": 4.0, "p50_ns": 5.0, "cpu_busy": 0.5})
+    {'p99_ns': 5.0, 'p50_ns': 5.0, 'cpu_busy': 0.5}
     """
     found = dict(values)
-    known = [(percentile, name) for name in values if (percentile := percentile_of(name))]
-    for is_answered in (False, True):
-        ranked = sorted(
-            (percentile.share, name)
-            for percentile, name in known
-            if percentile.is_answered == is_answered and not math.isnan(values[name])
-        )
-        ascending = sorted(values[name] for _, name in ranked)
-        found |= {name: value for (_, name), value in zip(ranked, ascending, strict=True)}
+    for ranked in _by_rank(name for name, value in values.items() if not math.isnan(value)):
+        for lower, name in pairwise(ranked):
+            found[name] = max(found[lower], found[name])
     return found
+
+
+def ends_in_order(intervals: Mapping[str, tuple[float, float]]) -> dict[str, tuple[float, float]]:
+    """Return *intervals* by metric, those of percentiles without the part that other ranks exclude.
+
+    A lower end is at least that of each lower rank, an upper end at most that of each higher rank.
+    If all intervals hold their percentiles, the rest of each does, too. Where intervals of two
+    ranks exclude each other, one of them is wrong: both become the range between them.
+
+    >>> ends_in_order({"p50_ns": (2.0, 5.0), "p99_ns": (1.0, 4.0)})
+    {'p50_ns': (2.0, 4.0), 'p99_ns': (2.0, 4.0)}
+    >>> ends_in_order({"p50_ns": (5.0, 6.0), "p99_ns": (1.0, 3.0)})
+    {'p50_ns': (3.0, 5.0), 'p99_ns': (3.0, 5.0)}
+    """
+    found = dict(intervals)
+    known = (name for name, ends in intervals.items() if not any(map(math.isnan, ends)))
+    for ranked in _by_rank(known):
+        low = ascending({name: intervals[name][0] for name in ranked})
+        high = {name: intervals[name][1] for name in ranked}
+        for higher, name in pairwise(reversed(ranked)):
+            high[name] = min(high[name], high[higher])
+        for name in ranked:
+            first, last = sorted((low[name], high[name]))
+            found[name] = first, last
+    return found
+
+
+def _by_rank(names: Iterable[str]) -> list[list[str]]:
+    """Return the percentiles in *names* from the lowest rank up: of all requests, of replies."""
+    known = [(percentile, name) for name in names if (percentile := percentile_of(name))]
+    return [
+        [name for _, name in sorted((p.share, name) for p, name in known if p.is_answered == kind)]
+        for kind in (False, True)
+    ]
 
 
 class Metrics(dict[str, Metric]):

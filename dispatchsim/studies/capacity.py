@@ -32,10 +32,11 @@ from ..scenario.quantities import DURATION
 from ..scenario.scenario import Scenario, check_scenario
 from ..scenario.sections import LENGTH_MAX
 from ..sim.output_analysis.interval import prediction_interval
-from ..validation.scoring.misses import LEVEL, Known, Miss, misses_for
+from ..validation.scoring.error_files import misses_for
+from ..validation.scoring.misses import LEVEL, Known, Miss
 from .axis import RATE_FIELD, Axis, axis_of
 from .objective import Objective, read_objective
-from .past_errors import PastErrors, past_errors, unlike_past
+from .past_errors import PastErrors, mostly_work, past_errors, unlike_past
 from .rows import Found, Search, Tried
 from .searching import FALLS_BEHIND, RUNS_MAX, SearchTask, Simulating, kept_above, search_all
 from .waiting import BUSIEST, bottleneck
@@ -463,7 +464,7 @@ def capacity(
     furthest = min(answer.high, max(x for s in searches for x in s.tried))
     warnings = [*warnings_of(axis.at(scenario, furthest), profile), *profile.machine_warnings]
     if past is not None:
-        warnings += [*told, *unlike_past(scenario)]
+        warnings += [*told, *unlike_past(scenario), *mostly_work(past.stated)]
         if past.n_least:
             warnings.append(_lower_limits(past))
     elif central.found is Found.BETWEEN:

@@ -22,14 +22,15 @@ from ..calibration.running.preparation import profile_of, warnings_of
 from ..scenario.errors import UserError
 from ..scenario.metric import Kind
 from ..scenario.metrics import METRICS
-from ..scenario.percentiles import rearranged
+from ..scenario.percentiles import ascending, ends_in_order
 from ..scenario.scenario import Scenario, check_scenario
 from ..sim.figures.summary import Verdict, middle_verdict
 from ..sim.output_analysis.interval import prediction_interval
 from ..store.records import Record, Run, runs_of
 from ..store.work import Progress, simulate_all
-from ..validation.scoring.misses import FIGURES, LEVEL, Known, Miss, allowance, misses_for
-from .past_errors import unlike_past
+from ..validation.scoring.error_files import misses_for
+from ..validation.scoring.misses import FIGURES, LEVEL, Known, Miss, allowance
+from .past_errors import mostly_work, unlike_past
 from .rows import Expected
 from .stated import Stated, stated_of
 
@@ -145,6 +146,8 @@ def forecast(
         _expected(each, central, drawn, [] if each in of_others else is_like, level, stated=stated)
         for each in FIGURES
     )
+    if any(each.missed is not None for each in expected):
+        warnings += mostly_work(stated.share)
     left_out = of_others if is_busy else {*of_others, _ANSWERED}
     if any(each.missed is None for each in expected if each.figure not in left_out):
         warnings.append(
@@ -200,24 +203,26 @@ def _expected(
 
 
 def _in_order(expected: Iterable[Expected]) -> tuple[Expected, ...]:
-    """Return *expected* with each value in order of rank over its percentiles."""
-    rows = list(expected)
-
-    def ordered(of: Callable[[Expected], float]) -> dict[str, float]:
-        return rearranged({each.figure: of(each) for each in rows})
-
-    mean, low, high = ordered(lambda e: e.mean), ordered(lambda e: e.low), ordered(lambda e: e.high)
-    least, most = ordered(lambda e: e.calibration[0]), ordered(lambda e: e.calibration[1])
-    nothing = (math.nan, math.nan)
-    first = ordered(lambda e: (e.missed or nothing)[0])
-    last = ordered(lambda e: (e.missed or nothing)[1])
+    """Return *expected* with the intervals and the mean of percentiles in order of rank."""
+    rows = {each.figure: each for each in expected}
+    mean = ascending({figure: each.mean for figure, each in rows.items()})
+    whole = ends_in_order({figure: (each.low, each.high) for figure, each in rows.items()})
+    calibration = ends_in_order({figure: each.calibration for figure, each in rows.items()})
+    missed = ends_in_order({figure: each.missed for figure, each in rows.items() if each.missed})
     return tuple(
         each._replace(
-            mean=mean[each.figure],
-            low=low[each.figure],
-            high=high[each.figure],
-            calibration=(least[each.figure], most[each.figure]),
-            missed=each.missed and (first[each.figure], last[each.figure]),
+            mean=_kept_inside(mean[figure], each, low, high),
+            low=low,
+            high=high,
+            calibration=calibration[figure],
+            missed=missed.get(figure),
         )
-        for each in rows
+        for (figure, each), (low, high) in zip(rows.items(), whole.values(), strict=True)
     )
+
+
+def _kept_inside(mean: float, each: Expected, low: float, high: float) -> float:
+    """Return *mean*, moved into the new interval if the one of *each* held its own mean."""
+    # A lower rank may raise the mean of a percentile whose upper end stays or falls.
+    is_held = each.low <= each.mean <= each.high
+    return max(min(mean, high), low) if is_held else mean

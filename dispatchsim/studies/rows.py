@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..scenario.percentiles import rearranged
+from ..scenario.percentiles import ends_in_order
 from ..scenario.scenario import Scenario
 from ..sim.figures.summary import Verdict, middle_verdict
 from ..sim.output_analysis.interval import mean_interval, prediction_interval
@@ -71,10 +71,9 @@ def estimate(
 
 def in_order(estimates: Mapping[str, Estimate]) -> dict[str, Estimate]:
     """Return *estimates* by metric, with the ends of ranges of percentiles in order of rank."""
-    low = rearranged({name: known.low for name, known in estimates.items()})
-    high = rearranged({name: known.high for name, known in estimates.items()})
+    ends = ends_in_order({name: (known.low, known.high) for name, known in estimates.items()})
     return {
-        name: replace(known, low=low[name], high=high[name]) for name, known in estimates.items()
+        name: replace(estimates[name], low=low, high=high) for name, (low, high) in ends.items()
     }
 
 

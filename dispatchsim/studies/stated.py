@@ -1,10 +1,11 @@
-"""The parts of a request's time that a scenario states, which have no forecast error.
+"""The parts of a request's time that a scenario states: past errors apply to them less, or not.
 
     CPU time     ├─ stated: the application ─┤├─ costs of the profile ─┤
     response     ├─ stated: round trips ─────┤├─ all else, as long as the CPU time of a request ─┤
 
-The median past error belongs to the profile's costs: it is of runs without application work. It
-does not apply to `server.request_cpu`, `server.reply_cpu_per_kb` and `server.connection_cpu`
+Past errors are of runs without application work. Their median belongs to the profile's costs: it is
+reduced by the share of CPU time that `server.request_cpu`, `server.reply_cpu_per_kb` and
+`server.connection_cpu` take. Their spread applies to all of the CPU time
 (`Allowance.beside_work`). No past error applies to `network.delay` and `path.delay`.
 """
 
@@ -20,8 +21,8 @@ from ..scenario.scenario import Scenario
 from ..sim.load.reply_sizes import mean_bytes
 from ..sim.state.client_classes import ClientClass
 from ..sim.state.kinds import NONE
-from ..sim.state.units import PERMILLE, SECOND_NS
-from ..validation.scoring.misses import THROUGHPUT
+from ..sim.state.units import PERMILLE
+from ..validation.scoring.misses import THROUGHPUT, stated_share
 
 
 class Stated(NamedTuple):
@@ -106,8 +107,7 @@ def stated_of(scenario: Scenario, per_s: float, cpus_used: float) -> Stated:
     each_ns = server.request_cpu_law.mean + server.reply_cpu_per_kb * n_bytes / 1_000
     if not is_kept:
         each_ns = scenario.requests_each * each_ns + server.connection_cpu
-    busy_ns = cpus_used * SECOND_NS
-    share = float(min(1.0, each_ns * per_s / busy_ns)) if busy_ns > 0 else 0.0
+    share = float(stated_share(each_ns, per_s, cpus_used))
     opens = scenario.network.set_up if not is_kept and scenario.requests_each == 1 else 0
     trips = 2.0 * (1 + opens)
     waits = sorted((trips * delay_ns, share) for delay_ns, share in _path_delays(scenario, asked))

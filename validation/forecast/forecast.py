@@ -11,7 +11,7 @@ go to workers: a forecast does not depend on the number of workers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from itertools import islice
@@ -22,7 +22,7 @@ from ...calibration.points.point import Point, point_at
 from ...calibration.profiles.cost_profile import Profile
 from ...calibration.running.noise import AS_MEASURED, BothSides, gaps_of
 from ...calibration.running.preparation import Job, job_of, open_connections
-from ...scenario.percentiles import rearranged
+from ...scenario.percentiles import ends_in_order
 from ...sim.figures.summary import Verdict
 from ...sim.files.parallel import run_all
 from ...sim.output_analysis.interval import prediction_interval
@@ -223,11 +223,13 @@ def combine(request: Request, results: Sequence[Result]) -> Forecast:
     bounds = [prediction_interval(column) for column in zip(*drawn, strict=True)]
     if not bounds:
         bounds = [(float("nan"), float("nan"))] * len(Figures._fields)
+    ends = ends_in_order(dict(zip(Figures._fields, bounds, strict=True)))
+    low, high = (Figures(*column) for column in zip(*ends.values(), strict=True))
     return Forecast(
         point=request.point,
         central=_medians(central),
-        low=_in_order(low for low, _ in bounds),
-        high=_in_order(high for _, high in bounds),
+        low=low,
+        high=high,
         verdict=severities[len(severities) // 2],
         seeds=request.seeds,
         draws=request.draws,
@@ -235,11 +237,6 @@ def combine(request: Request, results: Sequence[Result]) -> Forecast:
         with_other_gaps=_medians(other) if other else None,
         at_hour=_medians(hourly) if hourly else None,
     )
-
-
-def _in_order(ends: Iterable[float]) -> Figures:
-    """Return the *ends* of intervals with those of percentiles in order of rank."""
-    return Figures(**rearranged(dict(zip(Figures._fields, ends, strict=True))))
 
 
 def _medians(found: Sequence[Figures]) -> Figures:

@@ -27,8 +27,9 @@ from ..forecast.forecast import Lengths, Request, forecasts, unknown
 from ..forecast.hour_prices import HourPrices, at_hour
 from ..forecast.provenance import read_machine_runs
 from ..points.measured_points import group
+from ..scoring.error_files import miss_of
 from ..scoring.knee import PUBLISHED_BOUND_NS, knee_errors, knees
-from ..scoring.misses import Miss, miss_of
+from ..scoring.misses import Miss
 from ..scoring.regimes import CPU, QUIET, regime_errors
 from ..scoring.scoring import PointScore, score
 from ..scoring.value_verdicts import middle_error, unsigned, worst

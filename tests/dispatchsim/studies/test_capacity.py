@@ -177,6 +177,7 @@ def test_what_the_scenario_states_of_its_application_was_never_missed(profile: d
     assert found.middle < answer.centre < 1.1 * found.middle
     assert answer.centre * 100e-6 < 1
     assert "of the CPU time comes from measured costs" in answer.reckoning[-1]
+    assert any("the rule for the interval rests on" in each for each in answer.warnings)
 
 
 def test_below_capacity_past_errors_of_the_metric_move_its_bound(profile: ds.Profile) -> None:

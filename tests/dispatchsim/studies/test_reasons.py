@@ -12,7 +12,7 @@ from dispatchsim.scenario.examples import scenario_path
 from dispatchsim.scenario.scenario import Scenario
 from dispatchsim.studies import past_errors
 from dispatchsim.studies.comparison import run
-from dispatchsim.studies.past_errors import far_p99
+from dispatchsim.studies.past_errors import far_p99, mostly_work
 from dispatchsim.validation.scoring.misses import Known, Miss
 
 
@@ -78,6 +78,36 @@ def test_past_errors_of_p99_are_those_of_servers_as_busy(monkeypatch: pytest.Mon
     assert f"{P99_IS_UNRELIABLE}{errors}" in said
     known(busy=0.75, idle=0.25)
     assert P99_IS_UNRELIABLE not in warned({"rate": "60000/s"})
+
+
+@pytest.mark.parametrize("is_of_others", [False, True])
+def test_only_errors_of_other_machines_are_called_theirs(
+    monkeypatch: pytest.MonkeyPatch, *, is_of_others: bool
+) -> None:
+    points = [Miss("poll", 0.9, {"p99_answered_ns": math.log(0.25)})] * 20
+    known = Known(points, is_of_others=is_of_others)
+    # A quickly measured profile has a notice, too.
+    monkeypatch.setattr(past_errors, "misses_for", lambda profile: (known, ["measured quickly"]))
+    server = Scenario.read(scenario_path("epoll_10k_idle"))
+    (warning,) = far_p99(server, profile_of(server), 0.9)
+    assert ("such runs of other machines" in warning) == is_of_others
+
+
+def test_more_application_work_than_half_is_said_to_rest_on_few_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shares = {"a": [0.0, 0.5, 0.6, 0.9], "b": [0.0, 0.4]}
+    shipped = {
+        name: Known([Miss("poll", 0.9, {}, share) for share in own]) for name, own in shares.items()
+    }
+    monkeypatch.setattr(past_errors, "shipped_misses", lambda: shipped)
+    assert mostly_work(0.5) == []
+    assert mostly_work(0.625) == [
+        "the application takes 62.5% of the CPU time: above 50%, the rule for the interval rests "
+        "on 2 runs of one machine only"
+    ]
+    shipped["b"] = shipped["a"]
+    assert mostly_work(0.625)[0].endswith(" rests on 4 runs of 2 machines only")
 
 
 def test_the_cpu_of_a_client_says_nothing_of_past_forecasts() -> None:
