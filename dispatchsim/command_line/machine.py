@@ -71,8 +71,8 @@ _RECORDED: dict[str, Steering] = {
 WHERE_CLIENTS_RUN = "Where the clients run, and how their packets reach the server."
 NAMESPACES = "namespaces: each side in a network namespace (root)."
 _CLIENT_MACHINE = (
-    "client_machine: a program on this machine, without a TCP stack, sends raw packets as a "
-    "separate machine would (root)."
+    "client_machine: imitates a separate client machine; a program without a TCP stack sends raw "
+    "packets (root)."
 )
 LOOPBACK = (
     "loopback: needs no root, but packets to the server are processed on the client's CPU, so "

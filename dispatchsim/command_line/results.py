@@ -54,7 +54,8 @@ def results(
 
     dispatchsim results --where "load.rate>2000/s"
 
-    Each scenario has a line, with as many of the fields that differ as fit on it.
+    Each scenario has one line. It shows the fields that differ between scenarios, as many as there
+    is room for.
     """
     from ..studies.listing import Condition, check_fields, differing, matching, points_of
 

@@ -54,9 +54,8 @@ class OfRules:
         bool,
         typer.Option(
             "--keep",
-            help="Store the results for a later --kept, in the --output folder. Without --output, "
-            "they are stored beside the catalogue of rules, which only a git checkout of "
-            "dispatchsim has.",
+            help="Store the results in the --output folder, where --kept finds them. Without "
+            "--output, they are stored beside the catalogue of rules; this needs a git checkout.",
         ),
     ] = False
 

@@ -121,7 +121,7 @@ def capacity(
     check_wanted(wanted)
     if not bounds.given and objective is None:
         raise UserError(
-            '--p99: must be given, as in --p99 "50 ms", or else --p50, --p90, --p95, --p99.9 or '
+            'a bound must be given: --p99 "50 ms", or one of --p50, --p90, --p95, --p99.9 and '
             "--objective (a scenario file written by `dispatchsim new` shows the whole command in "
             "its first lines)"
         )

@@ -155,11 +155,11 @@ def unlike_past(scenario: Scenario) -> list[str]:
     if scenario.machine.cpus > 1:
         here.append("several CPUs")
     if scenario.load.connections is not None:
-        here.append("kept connections")
+        here.append("connections kept open")
     if not here:
         return []
     return [
-        "the interval may be too narrow: the errors used are of one CPU and of new connections, "
+        "the interval may be too narrow: past errors come from one CPU and new connections, "
         f"but this scenario has {' and '.join(here)}"
     ]
 

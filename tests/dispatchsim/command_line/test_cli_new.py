@@ -71,7 +71,7 @@ def test_each_preset_runs(call: Call, preset: Preset) -> None:
     assert result.verdict is ds.Verdict.STABLE
     assert result.engine == "fast"
     assert f"capacity {path} --p99" in made.stdout
-    bound = "The file does not hold the bound on p99; give it to `capacity`. Next:"
+    bound = "The file does not hold the bound on p99; give the bound to `capacity`. Next:"
     assert f"{path} is written. {bound}" in made.stdout.splitlines()
     assert f"# Try: dispatchsim capacity {path} --p99" in path.read_text()
 

@@ -293,7 +293,10 @@ def test_a_store_that_cannot_be_written_is_said_before_anything_runs(
     [
         (("sweep",), "--vary: must be given, such as"),
         (("tune",), "--vary: must be given, such as"),
-        (("run", "--profile", "no"), "error: --profile: must be a file or one of"),
+        (
+            ("run", "--profile", "no"),
+            'error: --profile: there is no file and no profile "no": must be one of',
+        ),
         (("sweep", "--vary", "load.rat=1/s"), "unknown key"),
         (
             (

@@ -133,15 +133,15 @@ def test_no_past_errors_are_in_the_response_times_of_a_backend(profile: ds.Profi
 def test_a_forecast_unlike_all_that_was_measured_says_so(profile: ds.Profile) -> None:
     load = {"loop": "open", "rate": "1000/s"}
     narrow = (
-        "the interval may be too narrow: the errors used are of one CPU and of new connections, "
+        "the interval may be too narrow: past errors come from one CPU and new connections, "
         "but this scenario has "
     )
     kept, several = {"load": {**load, "connections": 50}}, {"machine": {"cpus": 2}}
     for sections, expected in (
         ({"load": load}, []),
-        (kept, [f"{narrow}kept connections"]),
+        (kept, [f"{narrow}connections kept open"]),
         ({"load": load, **several}, [f"{narrow}several CPUs"]),
-        ({**kept, **several}, [f"{narrow}several CPUs and kept connections"]),
+        ({**kept, **several}, [f"{narrow}several CPUs and connections kept open"]),
     ):
         warnings = ds.forecast(scenario(**sections), draws=3, misses=[], profile=profile).warnings
         found = [each for each in warnings if "new connections" in each or "narrow" in each]
