@@ -163,10 +163,8 @@ def find_profile_path(name: str | None, option: str = "profile") -> Path:
         return known[name]
     if Path(name).is_file():
         return Path(name)
-    rule = (
-        f"{one_of(name, known)} (`dispatchsim profiles` describes them)" if known else "none known"
-    )
-    raise UserError(f'{key}: there is no file and no profile "{name}": {rule}')
+    rule = f": {one_of(name, known)} (`dispatchsim profiles` describes them)" if known else ""
+    raise UserError(f'{key}: there is no file and no profile "{name}"{rule}')
 
 
 def default_profile() -> Profile:

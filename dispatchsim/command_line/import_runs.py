@@ -75,8 +75,8 @@ def import_runs(
 
     It prints the state of the server in each run, and which values the tool did not record.
     stable: the server replied to all requests. backlogged: its queue grew, or some clients failed.
-    overloaded: it fell behind permanently, or sent no reply. A run of a closed loop has no state, as its
-    clients wait for the server. The command reports if the tool stalled or ran out of
+    overloaded: it fell behind permanently, or sent no reply. A run of a closed loop has no state,
+    as its clients wait for the server. The command reports if the tool stalled or ran out of
     descriptors: the load was then lower than intended.
     """
     from ..calibration.observed.importing import Told, parse_columns, read_any

@@ -86,8 +86,8 @@ def new(
         people().print(f"warning: {content.warning}", markup=False, soft_wrap=True)
     # A scenario describes a server and its load; a bound belongs to a question about it.
     people().print(
-        f"{where} is written. The file does not hold the bound on p99; give the bound to `capacity`. "
-        "Next:",
+        f"{where} is written. The file does not hold the bound on p99; give the bound to "
+        "`capacity`. Next:",
         markup=False,
         soft_wrap=True,
     )

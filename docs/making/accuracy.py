@@ -273,8 +273,8 @@ def noise_free_table(section: Section) -> Table:
     note = (
         f"{section['provenance']['n_runs']} runs, each forecast with its own arrivals. At or "
         "above the capacity one arrival may decide between two states of a queue. Against the "
-        f"median of runs with other arrivals, {repeated['n_within']} of {repeated['n_points']} capacities "
-        f"are within the limit, {unsigned(repeated['median_error'])} off in the median."
+        f"median of runs with other arrivals, {repeated['n_within']} of {repeated['n_points']} "
+        f"capacities are within the limit, {unsigned(repeated['median_error'])} off in the median."
     )
     return Table.of(section["name"], section["promises"], columns, note)
 
