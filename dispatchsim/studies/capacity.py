@@ -18,6 +18,7 @@ import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from ..calibration.profiles.cost_profile import Profile
@@ -89,7 +90,7 @@ class Capacity:
         low, high = self.simulated
         if self.past is None:
             return low, high
-        moved = self.past.middle / self.searches[0].middle or 1.0
+        moved = self.past.middle / self.typical or 1.0
         return min(moved * low, self.past.low), max(moved * high, self.past.high)
 
     @property
@@ -104,10 +105,15 @@ class Capacity:
 
     @property
     def centre(self) -> float | None:
-        """The load at which the central search ended, moved by past errors; None if at a limit."""
+        """The load at which a typical search ended, moved by past errors; None if at a limit."""
         if self.searches[0].found is not Found.BETWEEN:
             return None
-        return self.searches[0].middle if self.past is None else self.past.middle
+        return self.typical if self.past is None else self.past.middle
+
+    @property
+    def typical(self) -> float:
+        """The median load at which the searches ended: the arrivals of one may be unusual."""
+        return typical_load(self.searches)
 
     @property
     def sentence(self) -> str:
@@ -236,9 +242,7 @@ class Capacity:
         if self.centre is None:
             return []
         low, high = map(number_text, self.simulated)
-        simulated = (
-            f"simulated: {self.axis.text(self.searches[0].middle)} ({LEVEL:.0%}: {low} ... {high})"
-        )
+        simulated = f"simulated: {self.axis.text(self.typical)} ({LEVEL:.0%}: {low} ... {high})"
         if self.past is None:
             return [f"{simulated}; no past forecast errors are known"]
         corrected = f"corrected by past forecast errors: {self.axis.text(self.centre)}"
@@ -314,6 +318,12 @@ class Capacity:
                 for s in self.searches
             ],
         }
+
+
+def typical_load(searches: Sequence[Search]) -> float:
+    """Return the median load at which the *searches* ended that ended between two loads."""
+    middles = [s.middle for s in searches if s.found is Found.BETWEEN]
+    return median(middles) if middles else searches[0].middle
 
 
 def _lower_limits(past: PastErrors) -> str:
@@ -460,6 +470,8 @@ def capacity(
     ]
     searches = (central, *search_all(others, where, lambda n: ended(1 + n)))
     past = past_errors(first, central, known, where)
+    if past is not None:
+        past = past.of_loads(typical_load(searches) / central.middle)
     answer = Capacity(scenario, profile.name, wanted, axis, searches, past, ())
     furthest = min(answer.high, max(x for s in searches for x in s.tried))
     warnings = [*warnings_of(axis.at(scenario, furthest), profile), *profile.machine_warnings]

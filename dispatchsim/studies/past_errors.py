@@ -89,6 +89,11 @@ class PastErrors(NamedTuple):
     is_of_others: bool = False
     n_too_high: int = 0
 
+    def of_loads(self, factor: float) -> PastErrors:
+        """Return the same errors of loads that are higher by *factor*."""
+        low, middle, high = (factor * load for load in (self.low, self.middle, self.high))
+        return self._replace(low=low, middle=middle, high=high)
+
     @property
     def sentences(self) -> list[str]:
         """The past errors, and their share of the answer."""

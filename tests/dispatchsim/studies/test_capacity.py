@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pytest
@@ -52,6 +53,26 @@ def test_the_interval_of_many_searches_is_wider_than_they_are(profile: ds.Profil
     middles = [found.middle for found in answer.searches[1:]]
     assert answer.low < min(middles) < max(middles) < answer.high
     assert "searches" not in answer.sentence
+
+
+@pytest.mark.parametrize("known", [[], [Miss("poll", 1.0, {"throughput_per_s": 0.1})] * 40])
+def test_an_answer_is_centred_on_the_median_of_its_searches(
+    profile: ds.Profile, known: list[Miss]
+) -> None:
+    # One search has unusual arrivals as often as any other, and it is no better for being first.
+    asked = scenario(**SEARCHED)
+    options: dict[str, Any] = {"profile": profile, "replications": 5, "misses": Known(known)}
+    answers = [
+        ds.capacity(asked.with_values(run={"seed": seed}), "p99 < 1 ms", **options)
+        for seed in (1, 2)
+    ]
+    for answer in answers:
+        typical = median(search.middle for search in answer.searches)
+        assert answer.typical == typical
+        assert answer.centre
+        assert answer.centre == pytest.approx(typical * (math.exp(0.1) if known else 1))
+        assert answer.low < answer.centre < answer.high
+    assert any(answer.typical != answer.searches[0].middle for answer in answers)
 
 
 def test_idle_connections_are_searched_in_whole_numbers(profile: ds.Profile) -> None:
