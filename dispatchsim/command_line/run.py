@@ -194,8 +194,15 @@ def compare(
         called = [name.strip() for name in mechanisms.split(",")]
         names = check_mechanisms(called, "--mechanisms")
         note_aliases(called)
-    if not vary and (within or plot or place.cluster_address or figure != LEVEL_METRIC):
-        raise UserError("--metric, --within, --plot, --cluster: must be absent without --vary")
+    of_levels = {
+        "--metric": figure != LEVEL_METRIC,
+        "--within": within,
+        "--plot": plot,
+        "--cluster": place.cluster_address,
+    }
+    given = ", ".join(name for name, value in of_levels.items() if value)
+    if given and not vary:
+        raise UserError(f"{given}: needs --vary, such as --vary load.rate=1000/s..8000/s:8")
     if vary:
         from ..studies.comparison import contest
         from .rendering_studies import print_contest

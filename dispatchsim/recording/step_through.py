@@ -191,7 +191,7 @@ def step_through(recording: Recorded) -> StepThrough:
         "frames": frames,
         "states": states,
     }
-    return StepThrough(f"A {mechanism} server, step by step", content)
+    return StepThrough(f"Server with {mechanism}, step by step", content)
 
 
 def _cut(recording: Recorded, found: list[Frame]) -> str:

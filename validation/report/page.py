@@ -257,10 +257,26 @@ def print_sections(
 def heading_of(title: str, p: Provenance) -> str:
     """Return the heading of a section in a terminal."""
     draws = f", {p.method['draws']} cost samples" if "draws" in p.method else ""
+    most = max(p.rejected_by_reason, key=p.rejected_by_reason.__getitem__, default="")
+    why = ""
+    if most in REJECTED:
+        why = f" ({p.rejected_by_reason[most]} because {REJECTED[most]})"
     return (
-        f"{title}: profile {p.profile}{draws}; {p.n_runs} runs, {p.n_rejected} rejected; "
+        f"{title}: profile {p.profile}{draws}; {p.n_runs} runs, {p.n_rejected} rejected{why}; "
         f"code {p.code}"
     )
+
+
+REJECTED = {
+    "memory_ratio": "other guests slowed down the memory",
+    "spin_ratio": "the CPU was slow",
+    "steal_share": "the host took CPU time",
+    "server_delay_share": "the server waited for its CPU",
+    "client_delay_share": "the load generator waited for its CPU",
+    "foreign_share": "other programs of the machine ran",
+    "lag_p50_ns": "the load generator was late",
+}
+"""The reasons for which most runs are rejected, in words; see calibration/records/noise.py."""
 
 
 METHOD = {

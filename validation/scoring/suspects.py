@@ -169,7 +169,7 @@ def _has_long_replies(point: Point) -> bool:
 _SCANS = ("MECHANISM.scan", "MECHANISM.register")
 _FLIGHTS = ("call.write_kib_ns", "interrupt.acked_ns")
 _LEDGER = ("call.*", "interrupt.entry_ns", "application.request_ns")
-_LARGEST = "begin with the largest cost of the ledger"
+_LARGEST = "begin with the activity that takes the most CPU time"
 _NO_COST = "no cost: the model of the mechanism, or settings that differ from the server's"
 _AT_EQUAL_CPU = "if the error is gone at equal CPU; otherwise the queues of the model"
 _COSTS_HIGH = f"the costs of CPU time too high, {_AT_EQUAL_CPU}"

@@ -359,7 +359,7 @@ def test_a_store_that_cannot_be_written_is_said_before_anything_runs(
             ("sweep", "--set", "load.rate=5", "--vary", "idle.connections=1"),
             "--set load.rate: must",
         ),
-        (("compare", "--within", "10%"), "--within, --plot, --cluster: must be absent without"),
+        (("compare", "--within", "10%"), "--within: needs --vary, such as"),
         (
             ("capacity", "--p99", "1 ms", "--plot", "no/p.png"),
             "--plot: must be in an existing folder",
