@@ -288,7 +288,7 @@ def forecast(
     The interval combines random arrivals, uncertain costs and past forecast errors.
     """
     check_wanted(wanted)
-    share = share_of(level, "--level") or LEVEL
+    share = share_of(level, "--level", "a level such as 90% or 0.9") or LEVEL
     if not _LEVELS[0] <= share <= _LEVELS[1]:
         low, high = _LEVELS
         raise UserError(f"--level: must be from {low:.0%} to {high:.0%}, got {level}")

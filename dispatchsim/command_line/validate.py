@@ -30,8 +30,8 @@ CostSamples = Annotated[
         "--cost-samples",
         min=0,
         max=1000,
-        help="Number of forecasts of each run with costs drawn from their intervals. 0: only the "
-        "fitted costs.",
+        help="Each measured run is forecast this many times with costs drawn from their intervals. "
+        "0: with the fitted costs only.",
     ),
 ]
 Processes = Annotated[
@@ -69,10 +69,10 @@ def validate_machine(
 
     dispatchsim validate machine my-machine
 
-    Prints which metrics are wrong, what to suspect, errors by load and the worst points.
-    The report has one section per folder. Runs of the emulated target have no noise, so they are
-    not averaged. If FOLDER holds forecasts that `lab forecast-grid` wrote, they are
-    compared, too.
+    Prints which metrics are wrong, what to suspect, errors by load, and the points (a point is one
+    server at one load) with the largest errors. The report has one section per folder. Repeated
+    runs on hardware count by their median; runs of the emulated target have no noise, so each
+    counts. If FOLDER holds forecasts that `lab forecast-grid` wrote, they are compared, too.
     """
     report = _validate_machines(
         folders, profile or [], output, draws=draws, workers=workers or cpu_count()

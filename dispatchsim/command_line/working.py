@@ -530,7 +530,9 @@ def check_known(option: str, name: str, known: Iterable[str]) -> None:
         raise UserError(f'{option}: {one_of(name, names)}, got "{name}"')
 
 
-def share_of(text: str | None, option: str = "--within") -> float | None:
+def share_of(
+    text: str | None, option: str = "--within", rule: str = "a share such as 10% or 0.1"
+) -> float | None:
     """Return the share in a text such as "10%" or "0.1".
 
     Raises
@@ -545,7 +547,7 @@ def share_of(text: str | None, option: str = "--within") -> float | None:
     except QuantityError:
         share = -1.0
     if not 0 < share < 1:
-        raise UserError(f"{option}: must be a share such as 10% or 0.1, got {text}")
+        raise UserError(f"{option}: must be {rule}, got {text}")
     return share
 
 
