@@ -141,7 +141,7 @@ def _are_alike(cpu: Cpu, profile: Profile) -> bool:
     return all(theirs) and theirs == (cpu.vendor, cpu.family)
 
 
-def find_profile(name: str | None) -> Profile:
+def find_profile(name: str | None, option: str = "profile") -> Profile:
     """Return the shipped profile *name*, the profile in the file *name*, or the default one.
 
     Raises
@@ -149,7 +149,7 @@ def find_profile(name: str | None) -> Profile:
     UserError, ProfileError
         If there is no such profile, or its file breaks a rule.
     """
-    return Profile.read(find_profile_path(name))
+    return Profile.read(find_profile_path(name, option))
 
 
 def find_profile_path(name: str | None, option: str = "profile") -> Path:

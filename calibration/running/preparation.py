@@ -113,7 +113,7 @@ def profile_of(scenario: Scenario) -> Profile:
     """
     from ..profiles.choosing import find_profile
 
-    return find_profile(scenario.machine.profile)
+    return find_profile(scenario.machine.profile, "machine.profile")
 
 
 def open_connections(scenario: Scenario) -> int:

@@ -73,10 +73,10 @@ def import_runs(
 
     dispatchsim import wrk2.txt --rate 2000/s --output runs.jsonl
 
-    It prints the state of the server in each run, and which values the tool did not record.
-    stable: the server replied to all requests. backlogged: its queue grew, or some clients failed.
-    overloaded: it fell behind permanently, or sent no reply. A run of a closed loop has no state,
-    as its clients wait for the server. The command reports if the tool stalled or ran out of
+    It prints which values the tool did not record, and the state of the server in each run: stable
+    (it replied to all requests), backlogged (its queue grew, or some clients failed) or overloaded
+    (it fell behind permanently, or sent no reply). A run of a closed loop has no state, as its
+    clients wait for the server. The command reports if the tool stalled or ran out of
     descriptors: the load was then lower than intended.
     """
     from ..calibration.observed.importing import Told, parse_columns, read_any

@@ -122,8 +122,8 @@ def capacity(
     if not bounds.given and objective is None:
         raise UserError(
             'a bound must be given: --p99 "50 ms", or one of --p50, --p90, --p95, --p99.9 and '
-            "--objective (a scenario file written by `dispatchsim new` shows the whole command in "
-            "its first lines)"
+            '--objective (in a file written by `dispatchsim new`, the line "# Try:" at the top has '
+            "the whole command)"
         )
     if bounds.given and objective is not None:
         given = ", ".join(f"--{name}" for name in bounds.given)

@@ -205,7 +205,9 @@ def note_aliases(called: Iterable[str]) -> None:
 
 def profile_of(scenario: Scenario, name: str | None) -> Profile:
     """Return the profile *name*, or that of the *scenario* if none is named."""
-    return find_profile(scenario.machine.profile if name is None else name)
+    if name is None and scenario.machine.profile is not None:
+        return find_profile(scenario.machine.profile, "machine.profile")
+    return find_profile(name)
 
 
 def with_settings(

@@ -76,7 +76,9 @@ class Select(Oracle):
             if not self.triggered:
                 self.sleep()
             found = self.look_at(order, 0)
-        self.spend(self.cost["release"] * n_entered + self.cost["event_ns"] * len(found))
+        n_read = order.index(found[-1])
+        leaves_ns = self.cost["release"] * n_entered + self.cost["event_ns"] * len(found)
+        self.spend(leaves_ns + self.cost["read_back"] * n_read)
         return found
 
     def look_at(self, order: list[int], n_entered: int) -> list[int]:

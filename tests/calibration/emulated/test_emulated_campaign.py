@@ -44,10 +44,10 @@ def _tiny(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     path = tmp_path / "tiny.toml"
     path.write_text(
         """
-        [[once]]
+        [[rounds.closed]]
         server.mechanism = "poll"
         load = { loop = "closed", users = 4 }
-        [[rounds]]
+        [[rounds.open]]
         server.mechanism = "select"
         load = { loop = "open", rate = "8000/s" }
         """
@@ -67,16 +67,17 @@ def held_out(folder: Path) -> list[RunRecord]:
     return read_rows(folder / "heldout.jsonl", RunRecord).rows
 
 
-def test_every_point_is_run_twice_and_what_is_not_random_once(tmp_path: Path) -> None:
+def test_every_point_is_run_twice_in_each_round(tmp_path: Path) -> None:
     guests = FakeGuests()
     summary = campaign(tmp_path, guests)
-    assert (summary.measured, summary.rejected, summary.failed) == (5, 0, 0)
-    assert guests.n_runs == 2 * 5
+    assert (summary.measured, summary.rejected, summary.failed) == (7, 0, 0)
+    assert guests.n_runs == 2 * 7
     (fit,) = read_rows(tmp_path / "fit.jsonl", RunRecord).rows
     assert (fit.point, fit.repeat) == (FIT_POINT, 0)
     found = {(run.point, run.repeat, run.seed) for run in held_out(tmp_path)}
-    opened = {(OPEN, repeat, OPEN.seed(repeat)) for repeat in range(3)}
-    assert found == {(CLOSED, 0, CLOSED.seed(0)), *opened}
+    assert found == {
+        (point, repeat, point.seed(repeat)) for point in (OPEN, CLOSED) for repeat in range(3)
+    }
     assert json.loads((tmp_path / "machine.json").read_text())["network_delay_ns"] == 50_000
 
 
@@ -106,7 +107,7 @@ def test_a_finished_task_is_not_run_again(tmp_path: Path) -> None:
     campaign(tmp_path, FakeGuests(), repeats=2)
     guests = FakeGuests()
     summary = campaign(tmp_path, guests, repeats=3)
-    assert (summary.measured, summary.skipped, guests.n_runs) == (1, 4, 2)
+    assert (summary.measured, summary.skipped, guests.n_runs) == (2, 5, 4)
 
 
 def test_the_parts_of_a_campaign_are_told_apart(tmp_path: Path) -> None:
@@ -232,7 +233,7 @@ def test_ctrl_c_ends_the_guests_and_keeps_what_was_finished(tmp_path: Path) -> N
     assert not guests.running
     assert len(read_rows(tmp_path / "fit.jsonl", RunRecord).rows) == 1
     assert not held_out(tmp_path)
-    assert campaign(tmp_path, FakeGuests(), repeats=2).measured == 3
+    assert campaign(tmp_path, FakeGuests(), repeats=2).measured == 4
 
 
 def test_a_folder_of_another_build_is_refused(tmp_path: Path) -> None:

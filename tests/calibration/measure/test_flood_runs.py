@@ -261,5 +261,5 @@ def test_a_record_of_another_format_is_refused_by_name(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r'line 1: field victim\.progress is "much"'):
         read_rows(path, FloodRecord)
     path.write_text('{"format": "dispatchsim-run/1"}\n')
-    with pytest.raises(DataError, match='this version reads "dispatchsim-flood/1"'):
+    with pytest.raises(DataError, match='format must be "dispatchsim-flood/1"'):
         read_rows(path, FloodRecord)

@@ -89,7 +89,9 @@ def test_a_profile_of_another_version_is_named(
     assert 'format: must be "dispatchsim-profile/1", got "old/0"' in sentence(
         call("run", scenario_path, "--profile", path)
     )
-    assert "must be a file" in sentence(call("run", scenario_path, "--profile", "nobody"))
+    assert "there is no file and no profile" in sentence(
+        call("run", scenario_path, "--profile", "nobody")
+    )
 
 
 def test_a_bound_without_unit_is_refused(call: Call, scenario_path: Path) -> None:
