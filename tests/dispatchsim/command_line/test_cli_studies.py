@@ -326,7 +326,7 @@ def test_a_store_that_cannot_be_written_is_said_before_anything_runs(
             "error: --minimise: must be one of",
         ),
         (("sensitivity", "--samples", "7"), "samples: must be a power of 2"),
-        (("forecast", "--level", "150%"), "--level: must be a share"),
+        (("forecast", "--level", "150%"), "--level: must be a level such as"),
         (("forecast", "--clock", "0"), "clock: must be from 0.01 to 100 times, got 0"),
         (("forecast", "--crossing", "3"), "--crossing: must be a duration"),
         (("forecast", "--link", "fast"), "--link: must be a bandwidth"),
