@@ -64,11 +64,11 @@ def renewed(words: Sequence[str]) -> list[str]:
 def hint(old: Sequence[str], new: Sequence[str]) -> str:
     """Return the sentence that names the new spelling.
 
-    >>> hint(["calibrate", "m"], ["calibrate", "machine", "m"])[:72]
-    'hint: `dispatchsim calibrate m` is now `dispatchsim calibrate machine m`'
+    >>> hint(["calibrate", "m"], ["calibrate", "machine", "m"])[:76]
+    'hint: `dispatchsim calibrate m` is read as `dispatchsim calibrate machine m`'
     """
     before, after = (shlex.join(["dispatchsim", *words]) for words in (old, new))
-    return f"hint: `{before}` is now `{after}`; the old spelling works until {UNTIL}"
+    return f"hint: `{before}` is read as `{after}`, its new spelling; the old one is accepted until {UNTIL}"
 
 
 def _with_new_options(words: Sequence[str], names: dict[str, str]) -> Iterator[str]:

@@ -111,7 +111,7 @@ def run(
     dispatchsim run poll_10k_idle --set load.rate=5000/s
 
     ± is the 95% interval of the mean over random arrivals. The column "10 cost samples" has the
-    range in which 95% of runs would be, with costs drawn from their intervals: from 10 such runs.
+    range that holds 95% of runs whose costs are drawn from their intervals, estimated from 10 runs.
 
     The first run of a mechanism compiles its engine (about 2 seconds) into the folder of
     DISPATCHSIM_CACHE_DIR, or into the user's cache folder. Ctrl-C keeps the finished runs in

@@ -200,7 +200,7 @@ def stopped_at(command: list[str], said: str, delay_s: float, folder: Path) -> s
         running.communicate()
         raise
     stderr = "".join([*lines, rest])
-    assert running.returncode == 130, stderr
+    assert running.returncode == 130, (running.returncode, stderr)
     assert "Traceback" not in stderr
     return stderr
 
