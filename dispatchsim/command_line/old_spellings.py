@@ -68,7 +68,8 @@ def hint(old: Sequence[str], new: Sequence[str]) -> str:
     'hint: `dispatchsim calibrate m` is read as `dispatchsim calibrate machine m`'
     """
     before, after = (shlex.join(["dispatchsim", *words]) for words in (old, new))
-    return f"hint: `{before}` is read as `{after}`, its new spelling; the old one is accepted until {UNTIL}"
+    ends = f"the old one is accepted until {UNTIL}"
+    return f"hint: `{before}` is read as `{after}`, its new spelling; {ends}"
 
 
 def _with_new_options(words: Sequence[str], names: dict[str, str]) -> Iterator[str]:
