@@ -9,7 +9,13 @@ def main() -> None:
     """Run the command line."""
     with imports():
         from .command_line.app import app
-    app()
+    try:
+        app()
+    finally:
+        # CPython notes a KeyboardInterrupt that leaves an exec() of text (dataclasses call it), even
+        # if it is caught later. `python -m` would then end by SIGINT, without our exit status.
+        # The next exec() of text clears the note (run_eval_code_obj() in Python/pythonrun.c).
+        exec("")
 
 
 if __name__ == "__main__":

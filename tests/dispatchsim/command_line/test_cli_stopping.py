@@ -218,6 +218,25 @@ def test_ctrl_c_at_any_time_is_quiet(
     assert stderr.splitlines()[-1].startswith("stopped")
 
 
+def test_ctrl_c_while_a_dataclass_is_made_keeps_the_exit_status(tmp_path: Path) -> None:
+    (tmp_path / "interrupted.py").write_text("""
+from dispatchsim import __main__
+from dispatchsim.command_line import app
+
+def interrupted():
+    try:
+        exec("raise KeyboardInterrupt")  # as dataclasses do while they make a class
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+
+app.app = interrupted
+__main__.main()
+""")
+    command = [sys.executable, "-m", "interrupted"]
+    ended = subprocess.run(command, check=False, cwd=tmp_path, timeout=PATIENCE_S)
+    assert ended.returncode == 130
+
+
 def test_ctrl_c_is_quiet_before_anything_has_begun(tmp_path: Path, scenario_path: Path) -> None:
     # Python says what it imports, so that the moment is known.
     command = ["-X", "importtime", "-m", "dispatchsim", "run", str(scenario_path)]
