@@ -12,7 +12,7 @@ def main() -> None:
     try:
         app()
     finally:
-        # CPython notes a KeyboardInterrupt that leaves an exec() of text (dataclasses call it), even
+        # CPython notes a KeyboardInterrupt that leaves exec() of text (dataclasses call it), even
         # if it is caught later. `python -m` would then end by SIGINT, without our exit status.
         # The next exec() of text clears the note (run_eval_code_obj() in Python/pythonrun.c).
         exec("")
