@@ -405,7 +405,7 @@ def what_measuring_buys(
         ),
     ] = False,
 ) -> None:
-    """Compare forecasts from three sets of costs: scaled, quick, full.
+    """Compare forecasts from another machine's costs, from quick ones and from full ones.
 
     dispatchsim lab what-measuring-buys mine --quick quick.toml --borrow MACHINE
 
