@@ -405,7 +405,7 @@ def what_measuring_buys(
         ),
     ] = False,
 ) -> None:
-    """Compare forecasts from another machine's costs, from quick ones and from full ones.
+    """Forecast with costs of another machine, a quick and a full measurement.
 
     dispatchsim lab what-measuring-buys mine --quick quick.toml --borrow MACHINE
 
