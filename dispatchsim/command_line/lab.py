@@ -405,7 +405,7 @@ def what_measuring_buys(
         ),
     ] = False,
 ) -> None:
-    """Forecast with costs of another machine, a quick and a full measurement.
+    """Compare three sources of costs: another machine, a quick and a full campaign.
 
     dispatchsim lab what-measuring-buys mine --quick quick.toml --borrow MACHINE
 
