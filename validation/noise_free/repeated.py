@@ -57,7 +57,7 @@ class RepeatedPoint:
 
     @property
     def width(self) -> float:
-        """The length of the range, relative to its lower end; infinite from 0 on."""
+        """The length of the range, relative to its lower end; infinite if that is 0."""
         return self.high_per_s / self.low_per_s - 1 if self.low_per_s > 0 else float("inf")
 
     @property
@@ -70,7 +70,7 @@ class RepeatedPoint:
 class RepeatedSummary:
     """All repeated points together.
 
-    `expected` is the share of measured runs that would be inside if they were of the model.
+    `expected` is the share of measured runs that would be inside if the model produced them.
     """
 
     n_points: int

@@ -234,15 +234,15 @@ def show_hardware(section: HardwareSection) -> Shown:
         (knee_errors(knees(scores)), regime_errors(scores))
         for scores in (section.scores, section.kept_up)
     )
-    asked = asked_tables(
+    wrong = suspect_table(suspicions(readings_of(section.scores)))
+    of_planners = asked_tables(
         every,
         kept_up,
         differ=len(section.kept_up) < len(section.scores),
         knows_lateness=section.knows_lateness,
     )
-    wrong = suspect_table(suspicions(readings_of(section.scores)))
     at_equal_cpu = equal_cpu(section.scores, server_and_idle)
-    asked = [wrong, *asked]
+    asked = [wrong, *of_planners]
     if at_equal_cpu:
         asked.append(equal_cpu_table(at_equal_cpu))
     if section.stated:

@@ -37,8 +37,8 @@ from ..noise_free.run_forecast import measured_figures, repeating, run_forecasts
 from ..noise_free.scoring import RunErrors, RunScore, by_point, score_runs, worst_error
 from ..points.figures import median
 from ..points.measured_points import MeasuredPoint, group
-from ..scoring.regimes import CAPACITY, CLOSED, CPU, EVENTS, PAST, regime_at
-from ..scoring.suspects import IN_OPEN_LOOPS, METRICS, P50, P99, Reading, suspicions
+from ..scoring.regimes import CAPACITY, CPU, EVENTS, PAST, regime_at
+from ..scoring.suspects import METRICS, P50, P99, Reading, is_read, suspicions
 from ..scoring.targets import OURS
 from .hardware_section import out_of_reach
 from .noise_free_figures import CAPTIONS, noise_free_figures
@@ -198,22 +198,19 @@ def readings_of_runs(scores: _Runs) -> list[Reading]:
     """
     found = []
     for s in scores:
-        regime = None if s.seen else _noisy_regime_of(s)
-        for figure, read_as in _READ_AS.items() if regime else ():
+        regime = _noisy_regime_of(s)
+        if s.seen or regime is None:
+            continue
+        for figure, read_as in _READ_AS.items():
             error = getattr(s.errors, figure)
-            if error is None or regime is None or (regime == CLOSED and read_as in IN_OPEN_LOOPS):
-                continue
-            found.append(Reading(read_as, regime, s.point, error, LIMITS[figure]))
+            if error is not None and is_read(read_as, regime):
+                found.append(Reading(read_as, regime, s.point, error, LIMITS[figure]))
     return found
 
 
 def _noisy_regime_of(score: RunScore) -> str | None:
-    """Return the regime of a run as noisy runs have it; None if its load is unknown."""
-    if score.point.load.loop == "closed":
-        return CLOSED
-    if score.load_share is None:
-        return PAST if score.saturated else None
-    return regime_at(score.load_share)
+    """Return the regime of a run, by the names of regimes.py; None if its load is unknown."""
+    return regime_at(score.point, score.load_share) or (PAST if score.saturated else None)
 
 
 def group_tables(scores: _Runs) -> list[Table]:

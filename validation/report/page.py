@@ -151,7 +151,7 @@ class Shown:
     tables, folded:
         All other tables; tables that a page folds, by title.
     brief, closing:
-        The tables that a terminal shows, and a sentence after them.
+        The tables that a terminal shows by default; a sentence after the tables of a terminal.
     screen:
         The tables that a terminal shows in full.
     figures, leading:

@@ -10,10 +10,10 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from ...calibration.points.point import Point, point_at, stored
+from ...calibration.points.point import Point, stored
 from ..noise_free.scoring import RunScore
 from ..points.measured_points import MeasuredPoint
-from ..scoring.knee import Knee, knee_errors, knees
+from ..scoring.knee import knee_errors, knees, server_of
 from ..scoring.misses import stated_at, stated_share
 from ..scoring.regimes import SCORED, regime_errors, value_of
 from ..scoring.scoring import PointScore, verdicts_agree
@@ -61,6 +61,7 @@ def knee_loads(scores: Sequence[PointScore]) -> list[dict[str, Any]]:
     `is_end` is true. `stated` is the share of the forecast CPU time that application work takes at
     the forecast load.
     """
+    shares = _stated_shares(scores)
     return [
         {
             "mechanism": knee.server.server.mechanism,
@@ -68,23 +69,23 @@ def knee_loads(scores: Sequence[PointScore]) -> list[dict[str, Any]]:
             "measured_per_s": knee.loads_per_s[0],
             "forecast_per_s": knee.loads_per_s[1],
             "is_end": knee.is_end,
-            "stated": _stated_at(knee, scores),
+            "stated": stated_at(knee.loads_per_s[1], shares[knee.server]),
         }
         for knee in knees(scores)
         if knee.least_shift is not None
     ]
 
 
-def _stated_at(knee: Knee, scores: Sequence[PointScore]) -> float:
-    shares = []
+def _stated_shares(scores: Sequence[PointScore]) -> dict[Point, list[tuple[float, float]]]:
+    """Return the share of application work at each rate of open loops, by server."""
+    found: dict[Point, list[tuple[float, float]]] = {}
     for entry in scores:
         point, forecast = entry.measured.point, entry.forecast.central
-        is_open = point.load.loop == "open"
-        if is_open and point_at(point, rate_per_s=knee.server.rate_per_s) == knee.server:
+        if point.load.loop == "open":
             work_ns = point.server.request_cpu
             share = stated_share(work_ns, forecast.throughput_per_s, forecast.cpu_busy)
-            shares.append((point.rate_per_s, share))
-    return stated_at(knee.loads_per_s[1], shares)
+            found.setdefault(server_of(point), []).append((point.rate_per_s, share))
+    return found
 
 
 def point_score(entry: PointScore) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The tables of a terminal: what is wrong, what to suspect, errors by load, the worst points.
+"""Summary tables: what is wrong, what to suspect, errors by load, the worst points.
 
 A report has a table for each curve. A terminal has room for the answer and for where to look.
 """
@@ -25,7 +25,7 @@ from ..scoring.regimes import (
 )
 from ..scoring.scoring import PointScore
 from ..scoring.suspects import IN_OPEN_LOOPS, METRICS, SYMPTOMS, Suspicion, Symptom
-from ..scoring.value_verdicts import WITHIN, Judged, signed
+from ..scoring.value_verdicts import WITHIN, Judged, factor_of, signed
 from .page import count_text, microseconds, number, percent, tenths
 from .point_tables import FIGURE_MEANINGS, FIGURE_NAMES, REGIME_MEANINGS, REGIME_NAMES, server_text
 
@@ -138,7 +138,8 @@ _Worst = tuple[str, PointScore, Judged]
 def worst_points_table(scores: Sequence[PointScore]) -> Table:
     """Return the point of each metric with the largest error.
 
-    Response times above the capacity are left out: they depend on the length of the run.
+    Response times count in open loops up to the capacity only: above it they depend on the length
+    of the run.
     """
     columns: list[Column[_Worst]] = [
         Column("error of", lambda row: FIGURE_NAMES[row[0]], words=True),
@@ -147,13 +148,13 @@ def worst_points_table(scores: Sequence[PointScore]) -> Table:
         Column("forecast", lambda row: _text(row[0], getattr(row[1].forecast.central, row[0]))),
         Column("error", lambda row: row[2].error, signed),
     ]
-    rows = [row for figure in FIGURE_NAMES for row in _worst(scores, figure)[:1]]
+    rows = [row for figure in FIGURE_NAMES if (row := _worst(scores, figure))]
     note = "Response times: up to the capacity."
     return Table.of("Worst points", rows, columns, note)
 
 
-def _worst(scores: Iterable[PointScore], figure: str) -> list[_Worst]:
-    """Return the held-out points with an error of *figure*, the largest factor first."""
+def _worst(scores: Iterable[PointScore], figure: str) -> _Worst | None:
+    """Return the held-out point at which the error of *figure* is the largest factor."""
     left_out = (PAST, CLOSED) if figure in RESPONSE_TIMES else ()
     rows = [
         (figure, score, judged)
@@ -161,7 +162,7 @@ def _worst(scores: Iterable[PointScore], figure: str) -> list[_Worst]:
         if score.role != "fit" and regime_of(score) not in (None, *left_out)
         if (judged := value_of(score, figure)) is not None and judged.error > -1
     ]
-    return sorted(rows, key=lambda row: -max(1 + row[2].error, 1 / (1 + row[2].error)))
+    return max(rows, key=lambda row: factor_of(row[2].error), default=None)
 
 
 def _text(figure: str, value: float) -> str:

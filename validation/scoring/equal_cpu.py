@@ -13,7 +13,7 @@ queue that the model forms differently.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, NamedTuple
 
 from .regimes import noise_of
@@ -21,7 +21,7 @@ from .scoring import PointScore
 
 Cause = Literal["right", "costs too high", "costs too low", "partly costs", "delays or model"]
 GONE, REMAINS = 1 / 3, 2 / 3
-"""Shares of an error at equal CPU: up to the first it counts as gone, from the second as whole."""
+"""An error at equal CPU of up to the first share is gone; one of the second or more remains."""
 
 
 class EqualCpu(NamedTuple):
@@ -87,8 +87,7 @@ def allowing(scores: Iterable[PointScore]) -> list[PointScore]:
     ]
 
 
-def _test(server: str, own: Iterable[PointScore]) -> EqualCpu:
-    points = list(own)
+def _test(server: str, points: Sequence[PointScore]) -> EqualCpu:
     return EqualCpu(
         server,
         len(points),

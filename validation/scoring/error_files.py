@@ -128,6 +128,8 @@ def read_file(path: Path) -> Known:
             for p in content["points"]
         ]
         return Known(points, knee_misses(content["knees"]))
+    except ProfileError:
+        raise
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ProfileError(f"{path}: must be a file of forecast errors, got {error}") from None
 

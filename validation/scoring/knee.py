@@ -106,7 +106,7 @@ def knees(scores: Iterable[PointScore], bounds_ns: Sequence[int] = BOUNDS_NS) ->
     for entry in scores:
         point = entry.measured.point
         if point.load.loop == "open" and not math.isnan(entry.measured.median.p99_ns):
-            curves[point_at(point, rate_per_s=_ANY_RATE_PER_S)].append(entry)
+            curves[server_of(point)].append(entry)
     found = []
     for server, entries in curves.items():
         entries.sort(key=lambda entry: entry.measured.point.rate_per_s)
@@ -136,6 +136,11 @@ def knees(scores: Iterable[PointScore], bounds_ns: Sequence[int] = BOUNDS_NS) ->
             for bound_ns in bounds_ns
         ]
     return found
+
+
+def server_of(point: Point) -> Point:
+    """Return the server of an open loop: *point* without its rate."""
+    return point_at(point, rate_per_s=_ANY_RATE_PER_S)
 
 
 def _answered_ns(entry: PointScore) -> float:

@@ -13,8 +13,8 @@ interval is made of their mean and spread, as if they were normal.
 With application work the error is of all CPU time, not of the costs alone. Points with such work
 make no interval. For a server with such work the median error is reduced by the share of the work,
 and the spread stays (`Allowance.beside_work`). This law was chosen on the points with application
-work of one machine, so their coverage is no independent test of it. The next machine with such
-points is the first one.
+work of one machine, so their coverage is no independent test of it. Only the next machine with
+such points can test it.
 
 Source: Vovk, Gammerman and Shafer 2005, "Algorithmic Learning in a Random World", §2 (conformal
 prediction).
@@ -203,7 +203,7 @@ class KneeAllowance(NamedTuple):
     allowed: Allowance
     bound_ns: int
     n_least: int
-    n_too_high: int = 0
+    n_too_high: int
 
 
 def knee_allowance(known: Known, bound_ns: float, level: float = LEVEL) -> KneeAllowance | None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeGuard
 
+from ...calibration.points.point import Point
 from ...calibration.profiles.published_errors import MachineErrors
 from ...calibration.records import precision
 from ..points.measured_points import Spread
@@ -113,14 +114,17 @@ def _has_error(found: Judged | None) -> TypeGuard[Judged]:
 
 def regime_of(score: PointScore) -> str | None:
     """Return the regime of a point; None for an open loop with unknown capacity."""
-    if score.measured.point.load.loop == "closed":
+    return regime_at(score.measured.point, score.load_share)
+
+
+def regime_at(point: Point, share: float | None) -> str | None:
+    """Return the regime of *point*, which offers *share* of the capacity; None if that is unknown.
+
+    A closed loop needs no share.
+    """
+    if point.load.loop == "closed":
         return CLOSED
-    return None if score.load_share is None else regime_at(score.load_share)
-
-
-def regime_at(share: float) -> str:
-    """Return the regime of an open loop that offers *share* of the measured capacity."""
-    return next(name for name, is_in in REGIMES.items() if is_in(share))
+    return None if share is None else next(name for name, has in REGIMES.items() if has(share))
 
 
 def machine_errors(section: Mapping[str, Any]) -> MachineErrors:
@@ -161,8 +165,8 @@ def value_of(score: PointScore, figure: str) -> Judged | None:
 def noise_of(score: PointScore, figure: str) -> float:
     """Return the size up to which an error of one metric of a point may be noise.
 
-    It is half the range of the repeats, over the measured value. It is at least that of a point
-    that counts as precisely known (`precision.WITHIN`), and that of a point with one run.
+    It is half the range of the repeats, over the measured value, and at least `precision.WITHIN`,
+    the limit for a precisely known point. A point with one run has this least value.
     """
     spread: Spread = getattr(score.measured.spread, figure)
     half = (spread.high - spread.low) / 2 / getattr(score.measured.median, figure)

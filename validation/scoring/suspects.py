@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from ...calibration.points.point import Point
 from ...calibration.records.precision import range_of_repeats
+from ...sim.wire.way import SEGMENT_BYTES
 from .regimes import (
     CAPACITY,
     CLOSED,
@@ -32,8 +33,6 @@ from .regimes import (
 )
 from .scoring import PointScore
 
-SEGMENT_BYTES = 1448
-"""Payload of a TCP segment on Ethernet: longer replies are flights."""
 RIGHT_LEAST = 5
 """The least number of points of a metric that is known to be right.
 
@@ -108,7 +107,7 @@ class Symptom(NamedTuple):
     figure, where, meanwhile:
         The metric; where it is wrong and what is right meanwhile, in words.
     regimes:
-        The loads at which it is wrong; the first of them counts.
+        The loads at which it may be wrong, in the order of the search.
     right, right_at:
         Metrics that must be right at the same load; and those at another one.
     raises, lowers:
@@ -163,7 +162,7 @@ def _has_idle(point: Point) -> bool:
 
 
 def _has_long_replies(point: Point) -> bool:
-    return point.load.reply_size > SEGMENT_BYTES
+    return point.load.reply_size > SEGMENT_BYTES  # several segments, in flights
 
 
 _SCANS = ("MECHANISM.scan", "MECHANISM.register")
@@ -253,14 +252,20 @@ def readings_of(scores: Iterable[PointScore]) -> list[Reading]:
     """Return the errors of each of `METRICS` at the held-out points of *scores*."""
     found = []
     for score in scores:
-        regime = None if score.role == "fit" else regime_of(score)
-        for figure in METRICS if regime else ():
+        regime = regime_of(score)
+        if score.role == "fit" or regime is None:
+            continue
+        for figure in METRICS:
             judged = value_of(score, figure)
-            if judged is None or regime is None or (regime == CLOSED and figure in IN_OPEN_LOOPS):
-                continue
-            noise = noise_of(score, figure)
-            found.append(Reading(figure, regime, score.measured.point, judged.error, noise))
+            if judged is not None and is_read(figure, regime):
+                noise = noise_of(score, figure)
+                found.append(Reading(figure, regime, score.measured.point, judged.error, noise))
     return found
+
+
+def is_read(figure: str, regime: str) -> bool:
+    """Return whether a metric is read at the loads of *regime*."""
+    return regime != CLOSED or figure not in IN_OPEN_LOOPS
 
 
 def suspicions(readings: Sequence[Reading]) -> list[Suspicion]:
@@ -308,8 +313,9 @@ def _confined(
     symptom: Symptom, is_of_kind: Callable[[Point], bool], readings: Sequence[Reading]
 ) -> Suspicion | None:
     """Return the suspicion of a metric that is wrong at points of one kind, and right at others."""
-    of_kind = medians(reading for reading in readings if is_of_kind(reading.point))
-    others = medians(reading for reading in readings if not is_of_kind(reading.point))
+    own = [reading for reading in readings if reading.figure == symptom.figure]
+    of_kind = medians(reading for reading in own if is_of_kind(reading.point))
+    others = medians(reading for reading in own if not is_of_kind(reading.point))
     for regime in symptom.regimes:
         cell = symptom.figure, regime
         found = _wrong(of_kind, cell)

@@ -58,7 +58,7 @@ def worst(errors: list[float]) -> float:
     >>> worst([0.5, -0.6, 1.2])
     -0.6
     """
-    return max(errors, key=_factor)
+    return max(errors, key=factor_of)
 
 
 def middle_error(errors: Sequence[float]) -> float:
@@ -69,11 +69,11 @@ def middle_error(errors: Sequence[float]) -> float:
     >>> [round(middle_error(errors), 6) for errors in ([0.9, -0.5, 0.1], [-0.9, -0.8, 0.1])]
     [0.9, -0.8]
     """
-    factor = math.exp(float(np.median([math.log(_factor(error)) for error in errors])))
+    factor = math.exp(float(np.median([math.log(factor_of(error)) for error in errors])))
     return 1 / factor - 1 if np.median(errors) < 0 else factor - 1
 
 
-def _factor(error: float) -> float:
+def factor_of(error: float) -> float:
     """Return the factor of a forecast with the relative *error*, at least 1."""
     ratio = 1 + error
     return math.inf if ratio <= 0 else max(ratio, 1 / ratio)
@@ -89,7 +89,7 @@ def signed(error: float | None) -> str:
         return DASH
     if -0.5 <= error <= 1:
         return f"{error:+.1%}" if abs(error) < 0.0995 else f"{error:+.0%}"
-    factor = _factor(error)
+    factor = factor_of(error)
     return ("x" if error > 0 else "/") + (f"{factor:.0f}" if factor > 9.5 else f"{factor:.2g}")
 
 

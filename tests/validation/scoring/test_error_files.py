@@ -170,8 +170,10 @@ def test_what_is_no_file_of_misses_is_named(tmp_path: Path, content: str) -> Non
 def test_a_file_of_an_older_format_names_the_command_that_writes_it_anew(tmp_path: Path) -> None:
     path = tmp_path / "m.json"
     path.write_text('{"format": "dispatchsim-misses/3", "knees": [], "points": []}')
-    with pytest.raises(ProfileError, match=r"misses/4.*misses/3.*`dispatchsim lab forecast-errors"):
+    told = r"misses/4.*misses/3.*`dispatchsim lab forecast-errors"
+    with pytest.raises(ProfileError, match=told) as failure:
         read_file(path)
+    assert str(failure.value).count("must be a file of forecast errors") == 1
 
 
 def test_what_is_no_report_is_not_taken_in(tmp_path: Path) -> None:

@@ -32,18 +32,11 @@ PROFILE = "epyc-family25-2cpu-linux-6.18"
 
 
 def readings(
-    figure: str, error: float, regime: str = QUIET, *, noise: float = 0.03, point: Point = BARE
-) -> list[Reading]:
-    """Return seven errors about *error*."""
-    return few(figure, error, regime, n=7, noise=noise, point=point)
-
-
-def few(
     figure: str,
     error: float,
     regime: str = QUIET,
     *,
-    n: int,
+    n: int = 7,
     noise: float = 0.03,
     point: Point = BARE,
 ) -> list[Reading]:
@@ -75,7 +68,7 @@ def test_a_median_within_its_noise_is_right() -> None:
 
 @pytest.mark.parametrize(("n", "known"), [(1, False), (4, False), (5, True)])
 def test_fewer_than_five_points_show_nothing_right(n: int, known: bool) -> None:
-    (found,) = medians(few("cpu_busy", 0.0, n=n)).values()
+    (found,) = medians(readings("cpu_busy", 0.0, n=n)).values()
     assert found.is_right == known
 
 
@@ -126,7 +119,7 @@ def test_delays_are_suspected_only_where_the_cpu_is_right() -> None:
 def test_a_metric_that_is_not_known_to_be_right_is_to_be_checked_first() -> None:
     delays = "interrupt.idle_exit_ns, interrupt.idle_exit_since, interrupt.way, "
     late, unknown = readings("p50_ns", -0.1), "not known to be right; then "
-    for cpu in ([], few("cpu_busy", 0.0, n=4)):
+    for cpu in ([], readings("cpu_busy", 0.0, n=4)):
         assert suspected(late, cpu)["p50_ns"].startswith(f"first check CPU, {unknown}{delays}")
     found = suspected(readings("p50_ns", 0.2, NEAR))["p50_ns"]
     assert found.startswith(f"first check p50 at other loads, {unknown}the costs of CPU time")
@@ -151,13 +144,13 @@ def test_an_error_with_idle_connections_only_is_of_scans() -> None:
 @pytest.mark.parametrize(("n", "error"), [(0, 0.2), (1, 0.0), (1, 0.2), (4, 0.2)])
 def test_few_points_without_idle_connections_do_not_confine_an_error(n: int, error: float) -> None:
     wrong = readings("cpu_busy", 0.2, point=point_at(BARE, idle=1000))
-    found = suspected(wrong, EVENTS_RIGHT, few("cpu_busy", error, n=n))
+    found = suspected(wrong, EVENTS_RIGHT, readings("cpu_busy", error, n=n))
     assert found["cpu_busy"].startswith("call.*")
 
 
 def test_a_row_has_the_symptom_and_the_number_of_its_points() -> None:
     wrong = readings("cpu_busy", 0.2, point=point_at(BARE, idle=1000))
-    table = suspect_table(suspicions([*wrong, *few("cpu_busy", 0.0, n=5)]))
+    table = suspect_table(suspicions([*wrong, *readings("cpu_busy", 0.0, n=5)]))
     assert [row[:5] for row in table.rows] == [
         ("CPU, with idle connections", "up to 80% of capacity", "7", "+20%", "3.0%")
     ]
