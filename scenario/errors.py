@@ -29,12 +29,17 @@ class UserError(ValueError):
 class ScenarioError(UserError):
     """A scenario that breaks rules; each sentence names file, key, rule and value."""
 
+    @property
+    def rules(self) -> list[str]:
+        """The mistakes without the file, for callers that changed a value of it."""
+        return [mistake.split(": ", 1)[-1] for mistake in self.mistakes]
+
 
 _LISTED_MAX = 12  # names: a longer list hides the nearest one
 _LIKENESS_MIN = 0.7  # names of three letters with one other letter are not near
 _BEGINNING_MIN = 3  # letters: fewer begin too many names
 _OTHER_WORDS = {"runs": "replications", "cores": "cpus", "processors": "cpus"}
-"""What other tools call it, and the word here."""
+"""Words of other tools, each with the word that a scenario has."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -437,7 +437,7 @@ def _from_file(path: str, loop: str, rows: int) -> Trace:
 
 def rule_of(error: ScenarioError) -> str:
     """Return the keys and values of *error* without the file, which is not at fault."""
-    return "; ".join(each.split(": ", 1)[-1] for each in error.mistakes)
+    return "; ".join(error.rules)
 
 
 def check_mechanisms(names: Sequence[str], key: str = "mechanisms") -> list[str]:

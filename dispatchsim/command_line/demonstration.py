@@ -115,7 +115,7 @@ def _size(knee: Knee) -> float:
 
 
 def reason_of(knee: Knee, scores: Sequence[PointScore]) -> str:
-    """Return why the forecast load is wrong by more than any p99 between both loads; else ""."""
+    """Return why the load is wrong by a larger factor than p99 at loads in between, or ""."""
     low_per_s, high_per_s = sorted(knee.loads_per_s)
     between = [
         (each.measured.median.p99_ns, each.forecast.central.p99_ns)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -79,9 +79,10 @@ def results(
     if not points:
         raise UserError(f"--where: no row matches (of {len(rows)} in {folder})")
     console = people()
-    fields = wanted or _fitting(points, console.width)
+    varied = [] if wanted else differing(points)
+    fields = wanted or _fitting(points, varied, console.width)
     console.print(rich_table(_table(points, fields if wanted else [*fields, *_FIGURES])))
-    if not wanted and (left := [name for name in differing(points) if name not in fields]):
+    if left := [name for name in varied if name not in fields]:
         notes().print(
             f"further fields that differ: {', '.join(left)} (--columns shows those that you name, "
             "--json and --export have all)",
@@ -118,15 +119,14 @@ def _rows(folder: Path) -> list[Record]:
     return rows
 
 
-def _fitting(points: Sequence[Point], width: int) -> list[str]:
-    """Return fields that differ between *points*, as many as fit a line of this *width*.
+def _fitting(points: Sequence[Point], varied: Iterable[str], width: int) -> list[str]:
+    """Return as many of the *varied* fields as fit a line of this *width*.
 
     Those with the most values come first.
     """
-    from ..studies.listing import differing
-
-    cells = {name: [_cell(point, name) for point in points] for name in differing(points)}
-    room = width - _line_width(_table(points, _FIGURES))
+    cells = {name: [_cell(point, name) for point in points] for name in varied}
+    widths = _table(points, _FIGURES).widths
+    room = width - sum(widths) - _GAP * len(widths)
     found = []
     for name in sorted(cells, key=lambda name: -len(set(cells[name]))):
         needed = max(len(name), *map(len, cells[name][:_ROWS_MAX])) + _GAP
@@ -134,15 +134,6 @@ def _fitting(points: Sequence[Point], width: int) -> list[str]:
             found.append(name)
             room -= needed
     return found
-
-
-def _line_width(table: Table) -> int:
-    """Return how many letters a line of *table* has, with the gap after each column."""
-    widths = [
-        max(map(len, [*column.heading.split(), *(row[i] for row in table.rows)]))
-        for i, column in enumerate(table.columns)
-    ]
-    return sum(widths) + _GAP * len(widths)
 
 
 def _table(points: Sequence[Point], wanted: Sequence[str]) -> Table:

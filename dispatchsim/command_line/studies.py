@@ -15,7 +15,7 @@ from ..scenario.metrics import LEVEL_METRIC, check_metric
 from ..scenario.quantities import DURATION
 from ..sim.files.parallel import cpu_count
 from ..studies.capacity import capacity as ask_capacity
-from ..studies.forecast import DRAWS
+from ..studies.forecast import DRAWS, LEVELS
 from ..studies.forecast import forecast as ask_forecast
 from ..studies.sensitivity import SAMPLES
 from ..studies.sensitivity import sensitivity as ask_sensitivity
@@ -70,8 +70,6 @@ from .working import (
 )
 
 _MINUTE_S = 60.0
-_LEVELS = (0.5, 0.99)
-"""The levels of intervals that `forecast` takes."""
 
 
 @grouped
@@ -289,8 +287,8 @@ def forecast(
     """
     check_wanted(wanted)
     share = share_of(level, "--level", "a level such as 90% or 0.9") or LEVEL
-    if not _LEVELS[0] <= share <= _LEVELS[1]:
-        low, high = _LEVELS
+    low, high = LEVELS
+    if not low <= share <= high:
         raise UserError(f"--level: must be from {low:.0%} to {high:.0%}, got {level}")
     asked = study_of(scenario, study)
     note_profile(asked)

@@ -69,11 +69,11 @@ def validate_machine(
 
     dispatchsim validate machine my-machine
 
-    Prints which metrics are wrong, what to suspect, errors by load, and the points (a point is one
-    server at one load) with the largest errors. The report has one section per folder. Of
-    repeated runs on hardware the median is compared. Runs of the emulated target have no noise, so
-    each of them is compared. If FOLDER holds forecasts that `lab forecast-grid` wrote, they are
-    compared, too.
+    Print which metrics are wrong, what to suspect, errors by load, and the points (a point is one
+    server at one load) with the largest errors. The report has one section per folder. On
+    hardware, the median of repeated runs is compared. Runs of the emulated target have no noise,
+    so each of them is compared. If FOLDER holds forecasts that `lab forecast-grid` wrote, they
+    are compared, too.
     """
     report = _validate_machines(
         folders, profile or [], output, draws=draws, workers=workers or cpu_count()

@@ -16,7 +16,7 @@ from ..calibration.profiles.choosing import default_choice, find_profile
 from ..calibration.profiles.cost_profile import Profile
 from ..calibration.profiles.hardware_change import CHANGED_FROM, HardwareChange, changed
 from ..calibration.running.compiling import Side, compile_engines
-from ..calibration.running.preparation import check_mechanisms, with_engine
+from ..calibration.running.preparation import check_mechanisms, profile_of, with_engine
 from ..models.catalogue import CATALOGUE, MECHANISMS, named
 from ..scenario.cpus import cpus_in_vain, is_of_unused_cpus, threads_of
 from ..scenario.errors import ScenarioError, UserError, one_of
@@ -110,7 +110,7 @@ def on_hardware(scenario: Scenario, hardware: Hardware, profile: str | None) -> 
     if hardware.crossing is not None:
         crossing_ns = float(quantity("--crossing", DURATION.parse, hardware.crossing))
     change = HardwareChange(1.0 if hardware.clock is None else hardware.clock, crossing_ns)
-    known = profile_of(scenario, profile)
+    known = profile_of(scenario) if profile is None else find_profile(profile)
     why = _why_profile(scenario, profile)
     return Asked(scenario, known if change.is_none else changed(known, change), why)
 
@@ -122,8 +122,8 @@ def _blamed_on(option: str, *keys: str) -> Iterator[None]:
         yield
     except ScenarioError as error:
         found = []
-        for mistake in error.mistakes:
-            key, _, rule = mistake.split(": ", 1)[-1].partition(": ")
+        for mistake, told in zip(error.mistakes, error.rules, strict=True):
+            key, _, rule = told.partition(": ")
             found.append(f"{option}: {rule}" if key in keys else mistake)
         raise UserError(*dict.fromkeys(found)) from None
 
@@ -203,13 +203,6 @@ def note_aliases(called: Iterable[str]) -> None:
             )
 
 
-def profile_of(scenario: Scenario, name: str | None) -> Profile:
-    """Return the profile *name*, or that of the *scenario* if none is named."""
-    if name is None and scenario.machine.profile is not None:
-        return find_profile(scenario.machine.profile, "machine.profile")
-    return find_profile(name)
-
-
 def with_settings(
     scenario: Scenario, settings: Sequence[str] | None, mechanism: str | None = None
 ) -> Scenario:
@@ -250,13 +243,12 @@ def with_settings(
     try:
         changed_scenario = scenario.with_values(**sections) if sections else scenario
     except ScenarioError as error:
-        rules = [(each, each.split(": ", 1)[-1]) for each in error.mistakes]
-        is_given = [rule.partition(":")[0] in given for _, rule in rules]
+        is_given = [rule.partition(":")[0] in given for rule in error.rules]
         if not mistakes and not any(is_given):
             raise
         mistakes += [
             f"--set {_of_set(rule)}" if is_set else each
-            for (each, rule), is_set in zip(rules, is_given, strict=True)
+            for each, rule, is_set in zip(error.mistakes, error.rules, is_given, strict=True)
         ]
     if mistakes:
         raise UserError(*mistakes)

@@ -47,7 +47,7 @@ class Beside:
 
     @property
     def factor(self) -> float:
-        """The larger of the two over the smaller; infinite if only one is 0, NaN without one."""
+        """The larger of the two over the smaller; infinite if only one is 0; NaN if unpredicted."""
         if self.predicted is None:
             return math.nan
         low, high = sorted((abs(self.predicted), abs(self.measured)))

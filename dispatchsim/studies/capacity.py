@@ -125,7 +125,7 @@ class Capacity:
         if kinds == {Found.ALWAYS_BROKEN}:
             return f"{objective} {holds} at no load: {self._at_least_load}"
         if kinds == {Found.NEVER_BROKEN}:
-            text = f"{objective} {holds} up to {self._loads(low)}, the highest possible"
+            text = f"{objective} {holds} up to {self._load_text(low)}, the highest possible"
             if self.axis.field in ("machine.cpus", "server.workers"):
                 text += (
                     f" (`dispatchsim sweep --vary {self.axis.field}=1,2,4,8` shows how few suffice)"
@@ -133,9 +133,9 @@ class Capacity:
         elif low == 0 and math.isinf(high):
             text = f"the load that violates {objective} is unknown"
         elif low == 0:
-            text = f"{objective} {holds} up to {self._loads(high)} at most"
+            text = f"{objective} {holds} up to {self._load_text(high)} at most"
         elif math.isinf(high):
-            text = f"{objective} {holds} up to {self._loads(low)} at least"
+            text = f"{objective} {holds} up to {self._load_text(low)} at least"
         else:
             text = f"{objective} {holds} up to {self._between(low, high)}"
         if Found.OUT_OF_BUDGET in kinds:
@@ -157,14 +157,14 @@ class Capacity:
 
     def _between(self, low: float, high: float) -> str:
         """Return an interval of loads in words."""
-        first, last = self._number(low), self._number(high)
+        ends = f"between {self._number(low)} and {self._number(high)}"
         if self.axis.field == RATE_FIELD:
-            return f"a load between {first} and {last} {self._noun}"
+            return f"a load {ends} {self._noun}"
         if self.axis.field == "idle.connections":
-            return f"between {first} and {last} idle connections"
-        return f"a value of {self.axis.field} between {first} and {last}"
+            return f"{ends} {self._noun}"
+        return f"a value of {self.axis.field} {ends}"
 
-    def _loads(self, load: float) -> str:
+    def _load_text(self, load: float) -> str:
         """Return a load with its unit in words."""
         if self.axis.field in (RATE_FIELD, "idle.connections"):
             return f"{self._number(load)} {self._noun}"
@@ -202,7 +202,7 @@ class Capacity:
         tried = self.searches[0].tried.get(begin)
         if tried is None:
             return ""
-        now = f". With {self._loads(begin)}, as in the scenario,"
+        now = f". With {self._load_text(begin)}, as in the scenario,"
         if tried.broken is not None:
             return f"{now} {_why(self.objective, tried)}"
         used = share_text(tried.figures[BUSIEST])
@@ -219,7 +219,7 @@ class Capacity:
         if self.axis.field == RATE_FIELD:
             at = f"on an idle server ({self.axis.text(least)})"
         else:
-            at = f"even with {self._loads(least)}"
+            at = f"even with {self._load_text(least)}"
         return f"{at} {_why(self.objective, tried[least])}{self._slow_backend(tried[least])}"
 
     def _slow_backend(self, tried: Tried) -> str:

@@ -393,14 +393,14 @@ def points_of(scenario: Scenario, levels: Iterator[Levels]) -> list[Point]:
         try:
             point = Point(level, scenario.with_values(**sections))
         except ScenarioError as error:
-            raise ScenarioError(*(_at_point(each, level) for each in error.mistakes)) from None
+            told = zip(error.mistakes, error.rules, strict=True)
+            raise ScenarioError(*(_at_point(*each, level) for each in told)) from None
         found.setdefault(repr(sorted(level.items())), point)
     return list(found.values())
 
 
-def _at_point(mistake: str, levels: Levels) -> str:
-    """Return *mistake* with the point; a field that is varied is no mistake of the file."""
-    rule = mistake.split(": ", 1)[-1]
+def _at_point(mistake: str, rule: str, levels: Levels) -> str:
+    """Return *mistake* with the point; of a varied field only the *rule*, without the file."""
     if rule.partition(":")[0] not in levels:
         return f"{mistake} (at {words_of(levels)})"
     return f"vary {rule}" + (f" (at {words_of(levels)})" if len(levels) > 1 else "")

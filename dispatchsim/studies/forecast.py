@@ -44,6 +44,8 @@ _BUSY = "cpu_busy"
 _ANSWERED = "throughput_per_s"
 """Below capacity it equals the offered load, so it has no forecast error."""
 DRAWS = 20
+LEVELS = (0.5, 0.99)
+"""The least and the highest level of an interval."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -118,8 +120,8 @@ def forecast(
         If level is not between 0.5 and 0.99, or there are fewer than 3 cost samples.
     """
     check_scenario(scenario)
-    if not 0.5 <= level <= 0.99:
-        raise UserError(f"level: must be from 0.5 to 0.99, got {level}")
+    if not LEVELS[0] <= level <= LEVELS[1]:
+        raise UserError(f"level: must be from {LEVELS[0]} to {LEVELS[1]}, got {level}")
     if draws < 3:
         raise UserError(f"cost samples: must be at least 3, got {draws}")
     profile = profile or profile_of(scenario)

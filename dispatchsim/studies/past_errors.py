@@ -132,9 +132,8 @@ def _error_text(error: float) -> str:
 
 
 def _is_far(error: float) -> bool:
-    """Return whether a forecast was wrong by a factor of two or more, as tables write it."""
-    share = math.exp(-error) - 1
-    return share >= 1 or share <= -0.5
+    """Return whether a forecast was wrong by a factor of two or more."""
+    return abs(error) >= math.log(2)
 
 
 def far_p99(scenario: Scenario, profile: CostSource, busiest: float) -> list[str]:
@@ -173,15 +172,15 @@ def mostly_work(share: float) -> list[str]:
     """Return a warning if application work takes a *share* of CPU time that few runs had."""
     if share <= _MOSTLY:
         return []
-    like = {
-        name: n
-        for name, known in shipped_misses().items()
+    numbers = [
+        n
+        for known in shipped_misses().values()
         if (n := sum(miss.stated > _MOSTLY for miss in known.points))
-    }
-    machines = "one machine" if len(like) == 1 else f"{len(like)} machines"
+    ]
+    machines = "one machine" if len(numbers) == 1 else f"{len(numbers)} machines"
     return [
         f"the application takes {share_text(share)} of the CPU time: above {_MOSTLY:.0%}, the rule "
-        f"for the interval rests on {sum(like.values())} runs of {machines} only"
+        f"for the interval rests on {sum(numbers)} runs of {machines} only"
     ]
 
 
@@ -229,11 +228,11 @@ def past_errors(
         low,
         middle,
         high,
-        stated.share,
-        missed.knee_ns,
-        missed.n_least,
-        known.is_of_others,
-        missed.n_too_high,
+        stated=stated.share,
+        knee_ns=missed.knee_ns,
+        n_least=missed.n_least,
+        is_of_others=known.is_of_others,
+        n_too_high=missed.n_too_high,
     )
 
 

@@ -30,7 +30,7 @@ from ..scenario.sections import path_names
 from ..sim.engine.c.library import why_no_engine
 from ..sim.figures.summary import OVERLOADED_SHARE, Summary, Verdict, middle_verdict
 from .past_errors import far_p99
-from .rows import Estimate, estimate, in_order
+from .rows import Estimate, estimates_of
 from .waiting import BUSIEST, bottleneck, figures_for
 
 if TYPE_CHECKING:
@@ -177,21 +177,17 @@ def result_of(
     """Return the result of *replications*, the last *draws* of them at cost samples."""
     n_central = len(replications) - draws
     central, drawn = replications[:n_central], replications[n_central:]
-    estimates = {
-        name: estimate(
-            [METRICS[name].of(r.summary) for r in central],
-            [METRICS[name].of(r.summary) for r in drawn],
-            least=0,
-        )
-        for name in MAIN
-    }
+    summaries = [r.summary for r in replications]
+    estimates = estimates_of(
+        {name: METRICS[name].of for name in MAIN}, summaries[:n_central], summaries[n_central:]
+    )
     verdicts = sorted((r.summary.verdict for r in central), key=list(Verdict).index)
     return Result(
         scenario=scenario,
         profile=profile.name,
         replications=tuple(central),
         drawn=tuple(drawn),
-        estimates=in_order(estimates),
+        estimates=estimates,
         verdict=middle_verdict(verdicts),
         warnings=(
             *_warnings(scenario, profile, replications, verdicts),
@@ -296,14 +292,7 @@ def estimates_of_each(
         Runs at central costs, and at cost samples: the values of each, in the order of *names*.
     """
     return {
-        name: in_order(
-            {
-                metric: estimate(
-                    [value(run[i]) for run in central], [value(run[i]) for run in drawn], least=0
-                )
-                for metric, value in metrics.items()
-            }
-        )
+        name: estimates_of(metrics, [run[i] for run in central], [run[i] for run in drawn])
         for i, name in enumerate(names)
     }
 

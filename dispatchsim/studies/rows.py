@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping, Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,7 @@ from .factors import Levels, words_of
 from .objective import Clause
 
 _NAN = float("nan")
+_Run = TypeVar("_Run")
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,26 @@ def in_order(estimates: Mapping[str, Estimate]) -> dict[str, Estimate]:
     }
 
 
+def estimates_of(
+    values: Mapping[str, Callable[[_Run], float]], central: Sequence[_Run], drawn: Sequence[_Run]
+) -> dict[str, Estimate]:
+    """Return the `estimate` of each metric, ranges `in_order`.
+
+    Parameters
+    ----------
+    values:
+        Name of a metric -> its value in a run.
+    central, drawn:
+        Runs at central costs, and at cost samples.
+    """
+    return in_order(
+        {
+            name: estimate([of(run) for run in central], [of(run) for run in drawn], least=0)
+            for name, of in values.items()
+        }
+    )
+
+
 @dataclass(frozen=True)
 class Swept:
     """One point: its levels, its runs and their results."""
@@ -99,17 +121,9 @@ class Swept:
     @functools.cached_property
     def estimates(self) -> dict[str, Estimate]:
         """The estimate of each metric from its runs."""
-        drawn = [r for r in self.records if r.draw is not None]
-        return in_order(
-            {
-                figure: estimate(
-                    [r.figures[figure] for r in self.central],
-                    [r.figures[figure] for r in drawn],
-                    least=0,
-                )
-                for figure in self.records[0].figures
-            }
-        )
+        drawn = [r.figures for r in self.records if r.draw is not None]
+        values = {name: operator.itemgetter(name) for name in self.records[0].figures}
+        return estimates_of(values, [r.figures for r in self.central], drawn)
 
     def estimate(self, figure: str) -> Estimate:
         """Return the estimate of a metric from its runs."""

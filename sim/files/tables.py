@@ -104,6 +104,17 @@ class Table:
         """The headings of the columns."""
         return [column.heading for column in self.columns]
 
+    @property
+    def widths(self) -> list[int]:
+        """The letters that each column needs. Headings may wrap, and words that are not `whole`."""
+        found = []
+        for index, column in enumerate(self.columns):
+            cells = [*column.heading.split(), *(row[index] for row in self.rows)]
+            if column.whole:
+                cells = [word for cell in cells for word in cell.split()]
+            found.append(max(map(len, cells), default=0))
+        return found
+
 
 def rich_table(table: Table, styles: Mapping[str, str] | None = None) -> rich.table.Table:
     """Return *table* for a terminal, nothing in it taken for markup; *styles* by text of a cell."""
@@ -122,12 +133,8 @@ def rich_table(table: Table, styles: Mapping[str, str] | None = None) -> rich.ta
         show_edge=False,
         show_header=any(table.headings),
     )
-    for index, column in enumerate(table.columns):
+    for column, width in zip(table.columns, table.widths, strict=True):
         # Headings and words may wrap in a narrow terminal; numbers may not.
-        cells = [*column.heading.split(), *(row[index] for row in table.rows)]
-        if column.whole:
-            cells = [word for cell in cells for word in cell.split()]
-        width = max(map(len, cells), default=0)
         drawn.add_column(
             Text(column.heading),
             justify="left" if column.words else "right",
