@@ -104,7 +104,7 @@ def percentile_metric(known: Percentile) -> Metric:
 
 
 def ascending(values: Mapping[str, float]) -> dict[str, float]:
-    """Return *values* by metric; a percentile below a lower rank's gets the value of that rank.
+    """Return *values* by metric, each percentile raised to the highest value of a lower rank.
 
     Percentiles of every due request, and of requests with a reply, are separate. NaN stays in its
     place.
@@ -123,7 +123,7 @@ def ends_in_order(intervals: Mapping[str, tuple[float, float]]) -> dict[str, tup
     """Return *intervals* by metric, those of percentiles without the part that other ranks exclude.
 
     A lower end is at least that of each lower rank, an upper end at most that of each higher rank.
-    If all intervals hold their percentiles, the rest of each does, too. Where intervals of two
+    If every interval contains its percentile, so does its remaining part. Where intervals of two
     ranks exclude each other, one of them is wrong: both become the range between them.
 
     >>> ends_in_order({"p50_ns": (2.0, 5.0), "p99_ns": (1.0, 4.0)})

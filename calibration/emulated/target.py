@@ -95,7 +95,7 @@ class EmulatedTarget:
         return self._parts.facts
 
     def fit_repeats(self, index: int, *, alone: bool) -> Sequence[int]:
-        """Return the only repeat: at saturation, other think times change little."""
+        """Return the only repeat, in a campaign of fit points alone."""
         return [0] if alone and index == 0 else []
 
     def benches(self, index: int, *, quick: bool) -> Sequence[str]:

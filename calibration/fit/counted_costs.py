@@ -299,7 +299,7 @@ def _wait_queue_entries(
             fit.at,
             tuple((1 - share) * ns - n * read_ns for n, ns in zip(fit.at, fit.ns, strict=True)),
             fit.residual,
-            source + ", less read_back",
+            f"{source}, less read_back" if read_ns > 0 else source,
         ),
     }
     if read_ns > 0:

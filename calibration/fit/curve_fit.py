@@ -91,7 +91,7 @@ def fit_line(sizes: Sequence[float], totals: Sequence[float]) -> Solution:
 
 def fit_slope(sizes: Sequence[float], totals: Sequence[float]) -> Solution:
     """Return (slope,) >= 0 of ``total = slope * size``."""
-    return fit_nonnegative([[size] for size in sizes], totals)
+    return fit_rest(sizes, totals, totals)
 
 
 def fit_rest(sizes: Sequence[float], rests: Sequence[float], totals: Sequence[float]) -> Solution:

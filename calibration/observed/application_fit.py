@@ -195,8 +195,7 @@ def _why_not_saturated(run: ObservedRun) -> str:
     """Return why *run* does not show the server's capacity, or an empty string."""
     if run.busy_share is not None and run.busy_share < _BUSY_MIN:
         return f"the server was busy for only {run.busy_share:.0%} of the time: it needs more users"
-    is_open = run.load.loop == "open" and run.load.rate_per_s is not None
-    if is_open and run.verdict is None:
+    if run.load.loop == "open" and run.verdict is None:
         return "it has fewer replies than were due: its client may have had too few connections"
     if run.verdict not in (None, Verdict.OVERLOADED):
         return f"an open loop that the server kept up with ({run.verdict}) shows no capacity"

@@ -136,7 +136,6 @@ _MILLISECOND_NS = 1e6
 _TABLE_FULL = 0.95
 _FD_SETSIZE = 1024
 _STILL_S = 0.05
-"""A share of the requested rate: below it, the tool was behind."""
 _RATE_MIN = 0.001
 _ERRORS: dict[str, ErrorName] = {
     "client-timo": "timeout",

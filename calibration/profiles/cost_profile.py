@@ -289,7 +289,7 @@ class Profile(Frozen):
         def factor(table: str, name: str, cost: Cost) -> float:
             if sample is None:
                 return 1.0
-            return cost.factor(generator(sample, f"cost {table}.{name}").standard_normal())
+            return cost.factor(_normal(sample, f"{table}.{name}"))
 
         def resolved(table: str) -> dict[str, Any]:
             hints = _hints_of(TABLES[table])
@@ -408,6 +408,12 @@ def _table_of(cost: Mapping[str, dict[str, Cost]], table: str) -> Mapping[str, C
 @functools.cache
 def _hints_of(table: type) -> dict[str, Any]:
     return get_type_hints(table)
+
+
+@functools.lru_cache(maxsize=1 << 13)  # each point of a study has the same samples
+def _normal(sample: int, key: str) -> float:
+    """Return the standard normal number of the cost *key* in cost sample number *sample*."""
+    return float(generator(sample, f"cost {key}").standard_normal())
 
 
 def _who_has(mechanism: str) -> str:

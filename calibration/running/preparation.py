@@ -139,16 +139,13 @@ def warnings_of(scenario: Scenario, profile: CostSource) -> list[str]:
             found.append(warning)
     if machine.role == "client":
         found.append(_CLIENT_ASSUMED)
-    if scenario.flood.rate is not None and not _prices_datagrams(scenario, profile):
+    if scenario.flood.rate is not None and _costs(scenario, profile).interrupt.datagram_ns <= 0:
         found.append(_DATAGRAM_ASSUMED)
-    scans = server.request_timeout > 0 and (
-        Trait.IN_CALLS not in MECHANISMS[server.mechanism].traits
-    )
+    threads_block = Trait.IN_CALLS in MECHANISMS[server.mechanism].traits
+    scans = server.request_timeout > 0 and not threads_block
     if scans and _costs(scenario, profile).application.look_ns == 0:
         found.append(_LOOK_ASSUMED)
-    threads_block = (
-        Trait.IN_CALLS in MECHANISMS[server.mechanism].traits
-    )  # several blocking threads were measured
+    # Several blocking threads were measured.
     if machine.cpus > 1 or (server.workers > 1 and not threads_block):
         found.append(
             "capacity may be lower: contention between CPUs (locks, caches) is not modelled"
@@ -175,10 +172,6 @@ def _costs_of_some(server: Server) -> list[str]:
         return ["rebuild"] if server.array == "rebuilt" else []
     kept = ["rebuild", "keep_ns"] if server.recovery_array == "kept" else []
     return [*kept, "send_fd_ns", "receive_fd_ns"] if server.recovery_thread == "sibling" else kept
-
-
-def _prices_datagrams(scenario: Scenario, profile: CostSource) -> bool:
-    return _costs(scenario, profile).interrupt.datagram_ns > 0
 
 
 def _costs(scenario: Scenario, profile: CostSource) -> Costs:

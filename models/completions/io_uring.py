@@ -192,12 +192,12 @@ def _begin(world: World, worker: Worker, fd: int) -> Iterator[int]:
 
 
 def has_part_of_request(world: World, fd: int) -> bool:
-    """Return whether the server has a part of a request on *fd*: the rest is to come, or there."""
+    """Return whether the server has a part of a request on *fd*; the rest may have arrived."""
     if world.client.request_pieces == 1:
         return False
     c = world.connection_of[fd]
-    has_ended = world.ended[c] and sockets.is_at_end(world, c)
-    return world.came_pieces[c] > 0 or (world.pending[c] > 0 and not has_ended)
+    has_whole = world.pending[c] > 0 and not sockets.is_at_end(world, c)
+    return world.came_pieces[c] > 0 or has_whole
 
 
 def _do_linked(world: World, worker: Worker, fd: int) -> Iterator[int]:

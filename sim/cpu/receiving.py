@@ -137,7 +137,7 @@ def ends_round(cpu: Cpu) -> None:
 
 
 def is_beside_thread(world: World, cpu: Cpu) -> bool:
-    """Return whether an interrupt on *cpu* handles packets while their thread waits for the CPU."""
+    """Return whether softirqs handle packets on *cpu* while their thread waits for the CPU."""
     thread = packet_thread(world, cpu)
     waits = not thread.blocked and cpu.running != thread.number
     return waits and world.kernel.interrupts_beside and world.kernel.packets == Packets.SOFTIRQ

@@ -31,8 +31,7 @@ A thread that is created takes the CPU from no thread: it has no lag, so the thr
 protected, mostly the one that creates it. It has had the mean of those that run or wait there.
 Before 6.6 it was placed a slice behind (START_DEBIT), which is left out.
 
-Coming back costs a switch (a wake-up without idleness; a whole one if the profile does not know the
-difference), and what the caches have lost meanwhile.
+Coming back costs a switch between threads (`switch_ns`), and what the caches have lost meanwhile.
 Sources: Linux kernel/sched/core.c schedule(), try_to_wake_up(), wake_up_new_task(),
 sched_prio_to_weight; kernel/sched/fair.c update_curr(), task_tick_fair(), pick_eevdf(),
 check_preempt_wakeup_fair(), place_entity(), update_min_vruntime(); kernel/entry/common.c

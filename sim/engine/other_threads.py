@@ -75,7 +75,7 @@ def _call_is_over(world: World, cpu: Cpu) -> None:
     may = is_call and not cpu.leaves and not cpu.beside
     if may and is_beside_thread(world, cpu):
         cpu.beside = cpu.after_call = True
-        schedule(world, world.now_ns, occurrence.DELIVERY, NO_CONNECTION - cpu.number)
+        _deliver_next(world, cpu)
 
 
 def _resumes(world: World, cpu: Cpu) -> bool:
@@ -141,13 +141,18 @@ def tick_of_turns(world: World, cpu: Cpu) -> None:
     clock_ticks(world, cpu)
     if cpu.n_packets > 0 and is_beside_thread(world, cpu):
         cpu.beside = True
-        schedule(world, world.now_ns, occurrence.DELIVERY, NO_CONNECTION - cpu.number)
+        _deliver_next(world, cpu)
     else:
         cpu.turn_over = False
 
 
+def _deliver_next(world: World, cpu: Cpu) -> None:
+    """Have *cpu* handle packets next, still at the present time."""
+    schedule(world, world.now_ns, occurrence.DELIVERY, NO_CONNECTION - cpu.number)
+
+
 def deliver(world: World, cpu: Cpu) -> None:
-    """Let *cpu* be interrupted for all packets that have come together, or that wait for a thread.
+    """Let *cpu* handle all packets that have come together, or that wait for a thread.
 
     What is beyond the bounds of a softirq is left to its thread.
     """
@@ -158,7 +163,7 @@ def deliver(world: World, cpu: Cpu) -> None:
     n_delivered = 0
     while cpu.n_packets > 0 and (thread.blocked or cpu.beside):
         if n_delivered == _TOGETHER:
-            schedule(world, world.now_ns, occurrence.DELIVERY, NO_CONNECTION - cpu.number)
+            _deliver_next(world, cpu)
             return
         n_delivered += 1
         if not may_be_handled_at_once(world, cpu):

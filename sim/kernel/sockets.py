@@ -85,7 +85,10 @@ def accepts_none(world: World, worker: Worker) -> bool:
 
 
 def cold_accept_ns(world: World, worker: Worker) -> int:
-    """Return the extra cost of an accept: the first since the CPU of *worker* was idle has one."""
+    """Return the extra cost of the first accept since the CPU of *worker* was idle, else 0.
+
+    The accept is noted: the next one has none.
+    """
     cpu = worker.cpu
     if not cpu.was_idle:
         return 0
@@ -165,7 +168,7 @@ def read(world: World, fd: int) -> int:
     A reset counts as the end of file: the read fails (ECONNRESET), and programs close after either.
     """
     c = world.connection_of[fd]
-    if world.ended[c] and is_at_end(world, c):
+    if is_at_end(world, c):
         world.counts[count.READS] += 1
         return END_OF_FILE
     if world.pending[c] + world.part[c] == 0:
@@ -184,12 +187,14 @@ def read(world: World, fd: int) -> int:
 
 
 def is_at_end(world: World, c: int) -> bool:
-    """Return whether a server takes *c*, which its client has ended, to be at its end.
+    """Return whether the client of *c* has ended it, and the server reads nothing before the end.
 
-    A FIN comes behind what was sent before it; a reset leaves the receive queue as it is, too
-    (Linux tcp_reset() purges the write queue only).
+    Servers that drop half-closed connections do not read the rest. A FIN comes behind the bytes
+    sent before it. A reset leaves the receive queue as it is, too (Linux tcp_reset() purges the
+    write queue only).
     """
-    return world.program.drops_half_closed or world.pending[c] + world.part[c] == 0
+    reads_none = world.program.drops_half_closed or world.pending[c] + world.part[c] == 0
+    return world.ended[c] != NOT_ENDED and reads_none
 
 
 def writable_bytes(world: World, fd: int) -> int:

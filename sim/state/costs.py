@@ -228,8 +228,8 @@ class Costs(NamedTuple):
 def switch_ns(interrupt: InterruptCosts, saved_ns: int) -> int:
     """Return the CPU time of putting a thread on a CPU that another thread leaves.
 
-    *saved_ns* is what falling asleep and waking up take less, together, without idleness between
-    them: it is taken off falling asleep first.
+    *saved_ns* is the time that a sleep and a wake-up save together if the CPU is not idle in
+    between. It reduces the cost of falling asleep first; the rest of it reduces that of waking.
     """
     return interrupt.wake_ns - min(max(0, saved_ns - interrupt.sleep_ns), interrupt.wake_ns)
 

@@ -136,8 +136,10 @@ class Cpu:
     asks_after: int = 0  # World.asks_after; 0 while the packet thread has all packets
     n_at_once: int = 0  # packets that one softirq has handled, or the last one
     n_in_round: int = 0  # and the packet thread, since it could leave
-    beside: bool = False  # an interrupt handles packets while the packet thread waits
-    after_call: bool = False  # not an interrupt, but the end of a call on a socket
+    beside: bool = False  # a softirq handles packets while the packet thread waits
+    after_call: bool = (
+        False  # that softirq is of the end of a call on a socket, not of an interrupt
+    )
     tick: int = 0  # the last in which packets were polled for
     polled_ns: int = 0  # for how long, in that tick
     awaits_tick: bool = False

@@ -42,7 +42,10 @@ from .listen_queue import (
 
 
 def syn_price_ns(world: World, c: int) -> int:
-    """Return the CPU time of handling the connection request of *c*, which may be dropped."""
+    """Return the CPU time of handling the connection request of *c*, which may be dropped.
+
+    A SYN that finds the CPU idle is noted: the next one costs more only if threads run in between.
+    """
     cost_ns = world.costs.interrupt.syn_ns
     cpu = steered_to(world, c)
     if cpu.has_served and cpu.idle and cpu.irq_free_ns < world.now_ns:

@@ -30,14 +30,6 @@ static void shake_hands(void *context)
     }
 }
 
-static void accept_and_close(int listener)
-{
-    int fd;
-    while ((fd = accept_one(listener)) >= 0) {
-        close_fd(fd);
-    }
-}
-
 void bench_handshake(const struct options *options)
 {
     struct pair pair;

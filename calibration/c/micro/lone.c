@@ -5,9 +5,9 @@
  *               server: asleep, wakes, accepts, watches, reads, writes, closes, asleep
  *     awake     the same, but the server computes until the connection is there
  *
- * All handshakes find an idle CPU. Between served connections the server's calls have displaced
- * their code from the caches, so those take longer than bare ones. Likewise calls after idleness take
- * longer than calls after a computation: others have used the core.
+ * All handshakes find an idle CPU. Those of served connections take longer: the server's calls have
+ * displaced the code of handshakes from the caches. Likewise calls after idleness take longer than
+ * calls after a computation: others have used the core.
  */
 #include "clients.h"
 
@@ -128,9 +128,7 @@ static void take_rounds(struct lone *lone)
     do {
         peer_start(pair, shake_hands, lone);
         peer_finish(pair); /* asleep */
-        for (int fd; (fd = accept_one(pair->listener)) >= 0;) {
-            close_fd(fd);
-        }
+        accept_and_close(pair->listener);
         for (int awake = 0; awake < 2; awake++) {
             lone->stays_awake = awake == 1;
             peer_start(pair, ask, lone);

@@ -226,6 +226,7 @@ bool meet_again(struct pair *pair, enum side side, uint64_t deadline_ns);
 int listener_open(struct sockaddr_in *address, const char *text);
 void await(int fd, short events);
 int accept_one(int listener);
+void accept_and_close(int listener); /* all that wait */
 /* Arbitrary bytes; at most this number is sent at once. */
 enum { PADDING_BYTES = 65536 };
 extern const char padding[PADDING_BYTES];

@@ -66,6 +66,14 @@ int accept_one(int listener)
     return fd;
 }
 
+void accept_and_close(int listener)
+{
+    int fd;
+    while ((fd = accept_one(listener)) >= 0) {
+        close_fd(fd);
+    }
+}
+
 void send_bytes(int fd, size_t bytes)
 {
     if (bytes > PADDING_BYTES) {
