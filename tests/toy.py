@@ -181,6 +181,8 @@ MECHANISM = {name: made_up(entry.costs) for name, entry in CATALOGUE.items()} | 
         switch=curve({0: 15, 1: 17}),
         process_switch=curve({0: 150, 1: 170}),
         saved_ns=30,
+        stack_ns=280,
+        stack_freed_ns=190,
     ),
 }
 VARIANTS = (

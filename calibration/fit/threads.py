@@ -7,6 +7,9 @@
                         busy time of its life         spawn_ns + a handover + exit_ns
     spawn_process       begun                         fork_ns
                         busy time of its life         fork_ns + a handover + process_exit_ns
+    spawn_threads       begun, of b at a time         spawn_ns + (b - 2) / b x stack_ns
+                        the rest of their lives       as of one + (b - 1) / b x left_ns
+                                                      + (b - 2) / b x stack_freed_ns
 
 On hardware, by CPU time, beside epoll_block (a wait that sleeps, and its read: call_ns + event_ns
 + the read + sleep_ns + wake_ns):
@@ -36,6 +39,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...models.threads.blocking import STACKS_KEPT
+from .curve_fit import fit_slope
 from .medians import Known, Medians, constant, first
 
 
@@ -78,11 +83,17 @@ def counted_blocking_costs(medians: Medians, costs: Known) -> Known:
         slept_ns=slept_ns,
         blocked_ns=[_beyond_the_call(medians, bench) - slept_ns for bench in benches],
         blocked=", ".join(benches),
+        left_ns=first(costs, "interrupt.left_ns"),
     )
 
 
 def _blocking_costs(
-    medians: Medians, *, slept_ns: float, blocked_ns: Sequence[float], blocked: str
+    medians: Medians,
+    *,
+    slept_ns: float,
+    blocked_ns: Sequence[float],
+    blocked: str,
+    left_ns: float = 0.0,
 ) -> Known:
     """Return the costs of threads that block.
 
@@ -90,6 +101,8 @@ def _blocking_costs(
     ----------
     slept_ns
         Cost of falling asleep and waking up if the CPU becomes idle.
+    left_ns
+        Cost of what a close leaves to a thread of the kernel, if any.
     blocked_ns, blocked
         Cost of each call beyond that, and the names of its benches.
 
@@ -120,7 +133,33 @@ def _blocking_costs(
         end_ns = medians.one(bench) - begin_ns - switch_ns
         found[f"blocking.{begin}"] = constant(begin_ns, 0.0, f"{bench}: until it has begun")
         found[f"blocking.{end}"] = constant(end_ns, 0.0, f"{bench}, less its begin and a handover")
-    return found
+    return found | _stacks(medians, left_ns)
+
+
+def _stacks(medians: Medians, left_ns: float) -> Known:
+    """Return the costs of stacks that no CPU has kept, if measured.
+
+    Of b threads at a time, b - 2 need a new stack. Each leaves work to a kernel thread (left_ns);
+    when the server itself serves them all, only its last sleep does.
+    """
+    begun = medians.points("spawn_threads", "batch", field="begin_ns", least=0)
+    lived = medians.points("spawn_threads", "batch", least=0)
+    if len(begun) < 2:
+        return {}
+    (_, begin_ns), (_, life_ns) = begun[0], lived[0]
+    shares, new_ns, freed_ns = [], [], []
+    for (n, begin_of_n_ns), (_, life_of_n_ns) in zip(begun[1:], lived[1:], strict=True):
+        shares.append((n - STACKS_KEPT) / n)
+        new_ns.append(begin_of_n_ns - begin_ns)
+        rest_ns = life_of_n_ns - begin_of_n_ns - (life_ns - begin_ns)
+        freed_ns.append(rest_ns - (n - 1) / n * left_ns)
+    return {
+        f"blocking.{name}": constant(fit.unknowns[0], fit.residual, "spawn_threads, by batch")
+        for name, fit in (
+            ("stack_ns", fit_slope(shares, new_ns)),
+            ("stack_freed_ns", fit_slope(shares, freed_ns)),
+        )
+    }
 
 
 def beside_the_sleep_ns(medians: Medians, costs: Known, bench: str) -> float:

@@ -139,6 +139,7 @@ def further_commands(name: str) -> list[str]:
             "handover_processes",
             "spawn_thread",
             "spawn_process",
+            *_with("spawn_threads", "batch", (1, 4, 8)),
         ],
         IO_URING: [
             *_with("ring_calls", "batch", (FEW_AT_ONCE, 2 * FEW_AT_ONCE)),

@@ -40,6 +40,8 @@ from ..threads.blocking import (
     has_connection,
     sleep_in_call,
     spawn,
+    stack_freed_ns,
+    stack_ns,
     take,
     wake_asker,
 )
@@ -79,6 +81,7 @@ def thread_per_connection(mechanism: Mechanism) -> Program:
                 yield from spend(worker, activity.WAKE, back_on_cpu_ns(world, worker))
             yield from serve_connection(world, worker)
             exit_ns = costs.process_exit_ns if is_process else costs.exit_ns
+            exit_ns += stack_freed_ns(world, worker)
             yield from spend(worker, activity.SPAWN, exit_ns)
             yield from fall_asleep(world, worker, costs.saved_ns)
             end(worker)
@@ -124,7 +127,9 @@ def thread_per_connection(mechanism: Mechanism) -> Program:
             sockets.close(world, worker, fd)
             return
         is_process = world.blocking.threads == _PROCESSES
-        yield from spend(worker, activity.SPAWN, costs.fork_ns if is_process else costs.spawn_ns)
+        begin_ns = costs.fork_ns if is_process else costs.spawn_ns
+        begin_ns += stack_ns(world, worker)
+        yield from spend(worker, activity.SPAWN, begin_ns)
         world.counts[count.SPAWNS] += 1
         yield from watch(world, worker, fd, READABLE)
         spawn(world, worker.interests, fd)

@@ -25,8 +25,15 @@ Threads that accept, that have a connection, and that are gone:
 The place of a thread that is gone is free for a later one. Places are used in turn, so that new
 threads go to the CPUs in turn. Each operation takes constant time.
 
-Sources: Linux net/ipv4/inet_connection_sock.c inet_csk_wait_for_connect() (exclusive waiters, the
-first to come is the first to be woken); pthread_create(3), EAGAIN; fork(2), EAGAIN.
+    exit   ──► the stack in the kernel is kept by the CPU, or freed if it keeps two
+    spawn  ──► one of the CPU's stacks, or a new one: pages to allocate, map and clear
+
+Each CPU keeps the kernel's stacks of two threads that have ended. If threads begin before others
+have ended, they need new ones: a thread costs more if many live at a time.
+
+Sources: Linux kernel/fork.c alloc_thread_stack_node(), try_release_thread_stack_to_cache(),
+NR_CACHED_STACKS; net/ipv4/inet_connection_sock.c inet_csk_wait_for_connect() (exclusive waiters,
+the first to come is the first to be woken); pthread_create(3), EAGAIN; fork(2), EAGAIN.
 """
 
 from __future__ import annotations
@@ -53,6 +60,8 @@ from ...sim.state.world import InterestSet, Worker, World
 from ..entry import CSupport, entry
 
 _POOL = int(Threads.POOL)
+STACKS_KEPT = 2
+"""The number of stacks of ended threads that a CPU keeps (Linux NR_CACHED_STACKS)."""
 
 
 @dataclass(slots=True, eq=False)
@@ -62,6 +71,7 @@ class ThreadTable:
     thread_of: list[int]  # the thread that has each descriptor, shape (D,)
     accepting: list[int]  # ring of threads that sleep in accept(), or are about to
     gone: list[int]  # ring of threads that have ended, or have not begun yet
+    stacks: list[int]  # how many stacks each CPU keeps
     first_accepting: int = 0
     n_accepting: int = 0
     first_gone: int = 0
@@ -77,6 +87,7 @@ def thread_table(settings: RunSettings, n_fds: int, column: MakeColumn) -> Threa
         thread_of=column(n_fds, NONE, np.int32),
         accepting=column(room, np.arange(n_accepting), np.int32),
         gone=column(room, np.arange(n_accepting, n), np.int32),
+        stacks=column(settings.machine.cpus, STACKS_KEPT, np.int32),
         n_accepting=n_accepting,
         n_gone=n - n_accepting,
     )
@@ -132,6 +143,26 @@ def end(worker: Worker) -> None:
     threads.n_gone += 1
 
 
+def stack_ns(world: World, worker: Worker) -> int:
+    """Return the extra CPU time of a new thread's stack; take one that its CPU keeps, if any."""
+    threads: ThreadTable = worker.interests.own
+    if threads.stacks[worker.cpu.number] > 0:
+        threads.stacks[worker.cpu.number] -= 1
+        return 0
+    cost_ns: int = world.costs.mechanism.stack_ns
+    return cost_ns
+
+
+def stack_freed_ns(world: World, worker: Worker) -> int:
+    """Return the CPU time of freeing the stack of *worker*; its CPU keeps it if there is room."""
+    threads: ThreadTable = worker.interests.own
+    if threads.stacks[worker.cpu.number] < STACKS_KEPT:
+        threads.stacks[worker.cpu.number] += 1
+        return 0
+    cost_ns: int = world.costs.mechanism.stack_freed_ns
+    return cost_ns
+
+
 def line_up(worker: Worker) -> None:
     """Let *worker* wait for a connection, behind the threads asleep in accept()."""
     threads: ThreadTable = worker.interests.own
@@ -176,10 +207,12 @@ class BlockingCosts(NamedTuple):
     block_ns is the extra time of a call that sleeps, apart from sleeping and waking. A thread for a
     connection takes spawn_ns in the accepting thread (pthread_create), and exit_ns at its end. A
     process takes fork_ns, including both closes of the descriptor's copies, and process_exit_ns,
-    including the parent's wait. refused_ns is a failure at the limit (EAGAIN). switch and
-    process_switch are the extra time of waking after another thread, or process, had the CPU, by
-    the number of runnable ones, whose data is in the caches, too. saved_ns is the time saved in
-    falling asleep and waking while another thread is runnable, as the CPU does not become idle.
+    including the parent's wait. stack_ns is the extra time of a thread or process that finds no
+    stack kept, stack_freed_ns that of one whose stack is not kept. refused_ns is a failure at the
+    limit (EAGAIN). switch and process_switch are the extra time of waking after another thread, or
+    process, had the CPU, by the number of runnable ones, whose data is in the caches, too. saved_ns
+    is the time saved in falling asleep and waking while another thread is runnable, as the CPU does
+    not become idle.
     """
 
     block_ns: int
@@ -191,6 +224,8 @@ class BlockingCosts(NamedTuple):
     switch: Curve = flat(0)
     process_switch: Curve = flat(0)
     saved_ns: int = 0
+    stack_ns: int = 0
+    stack_freed_ns: int = 0
 
 
 def watch(world: World, worker: Worker, fd: int, interest: int) -> Iterator[int]:
@@ -328,6 +363,8 @@ ENTRIES = (
             "exit_ns": "the end of that thread",
             "fork_ns": "beginning a process for a connection",
             "process_exit_ns": "the end of that process, its parent's wait included",
+            "stack_ns": "a new stack in the kernel for it, if the CPU keeps none",
+            "stack_freed_ns": "freeing that stack, if the CPU keeps two already",
             "refused_ns": "a failure at the limit of threads (EAGAIN)",
             "process_switch": "as switch, where it was another process",
         },

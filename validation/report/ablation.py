@@ -72,11 +72,12 @@ EFFECTS: dict[str, Callable[[Tables], None]] = {
     ),
     "sets-are-copied-first": _without("select.look", "poll.look"),
     "crowding": _without("call.crowding"),
+    "kept-stacks": _without("blocking.stack_ns", "blocking.stack_freed_ns"),
     **{name: _without(*effect.costs) for name, effect in PRICED.items()},
 }
 """The function that removes each effect from a profile, by the effect's id."""
 COUNTED = ("leaving-wait-queues", "moments-within-calls", "sets-are-copied-first", "crowding",
-           "dropped-syns-are-cheap", "acknowledged-by-replies")  # fmt: skip
+           "kept-stacks", "dropped-syns-are-cheap", "acknowledged-by-replies")  # fmt: skip
 """The effects that the emulated target has."""
 
 

@@ -133,6 +133,8 @@ const struct bench benches[] = {
      {.milliseconds = 1000}, 0},
     {"spawn_process", bench_spawn, TAKES_PAIR, "a process for a connection",
      {.milliseconds = 1000}, 0},
+    {"spawn_threads", bench_spawn, TAKES_PAIR | TAKES_BATCH,
+     "threads for connections that come at once", {.batch = 8, .milliseconds = 1000}, 0},
     {"pingpong_spin", bench_pingpong, TAKES_PAIR | TAKES_N | TAKES_PAUSE,
      "round trip to a server that spins on read", {.milliseconds = 1000, .pause_us = 200}, 0},
     {"pingpong_block", bench_pingpong,

@@ -4,7 +4,9 @@
  *                   |<----->| begin_ns
  *     busy time of all that - that of serving the same connection without one
  *
- * Each connection comes when the one before is over, as below saturation. */
+ * Each connection comes when the one before is over, as below saturation. In `spawn_threads`, a
+ * batch of connections is there at once, and a thread begins for each before any of them ends: the
+ * kernel has kept the stacks of two former threads only. */
 #include "callers.h"
 #include "repeated.h"
 
@@ -16,7 +18,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { CYCLES = 16, ROUNDS_MAX = 13, SERVED_NS_MAX = 400000 };
+enum { CYCLES = 16, ROUNDS_MAX = 13, SERVED_NS_MAX = 400000, BATCH_MAX = 64 };
 
 static void *mapped(size_t bytes, int flags)
 {
@@ -32,7 +34,7 @@ static struct blocking *blocking_open(int listener, bool processes, long fds_max
     /* Its pattern stays untouched: a fork finds the pages of one already (served.c). */
     struct blocking *server = mapped(sizeof *server, MAP_PRIVATE);
     server->threads = processes ? THREADS_PROCESSES : THREADS_ON_DEMAND;
-    server->workers_max = 2 * CYCLES;
+    server->workers_max = 2 * BATCH_MAX;
     server->fds_max = (size_t)fds_max;
     server->listener_fd = listener;
     server->counters = mapped(sizeof *server->counters, MAP_SHARED);
@@ -49,37 +51,41 @@ static void blocking_end(struct blocking *server)
     (void)munmap(server, sizeof *server);
 }
 
-static int come(struct callers *caller)
+static void come(struct callers *callers, int *fds)
 {
-    callers_come(caller);
-    callers_ask(caller);
-    await(caller->pair.listener, POLLIN);
-    int fd = accept_one(caller->pair.listener);
-    if (fd < 0) {
-        fail("a connection came and went");
+    callers_come(callers);
+    callers_ask(callers);
+    for (long i = 0; i < callers->n; i++) {
+        await(callers->pair.listener, POLLIN);
+        fds[i] = accept_one(callers->pair.listener);
+        if (fds[i] < 0) {
+            fail("a connection came and went");
+        }
+        if (fcntl(fds[i], F_SETFL, 0) != 0) {
+            fail_errno("fcntl");
+        }
     }
-    if (fcntl(fd, F_SETFL, 0) != 0) {
-        fail_errno("fcntl");
-    }
-    return fd;
 }
 
 struct cost {
-    double busy_ns, begin_ns;
+    double busy_ns, begin_ns; /* of a connection */
 };
 
-static struct cost serve(struct blocking *server, struct callers *caller, bool by_another)
+static struct cost serve(struct blocking *server, struct callers *caller, bool by_others)
 {
     double taken_ns = 0.0, begin_ns = 0.0;
+    int fds[BATCH_MAX];
     for (int i = 0; i < CYCLES; i++) {
-        int fd = come(caller);
+        come(caller, fds);
         await_calm();
         double before_ns = busy_ns();
         uint64_t first = ticks_now();
-        if (by_another) {
-            connection_begin(server, fd);
-        } else {
-            connection_serve(server, fd);
+        for (long k = 0; k < caller->n; k++) {
+            if (by_others) {
+                connection_begin(server, fds[k]);
+            } else {
+                connection_serve(server, fds[k]);
+            }
         }
         begin_ns += ns_of(ticks_now() - first);
         do {
@@ -89,17 +95,23 @@ static struct cost serve(struct blocking *server, struct callers *caller, bool b
         taken_ns += busy_ns() - before_ns;
         callers_go(caller);
     }
-    return (struct cost){taken_ns / CYCLES, begin_ns / CYCLES};
+    double n = CYCLES * (double)caller->n;
+    return (struct cost){taken_ns / n, begin_ns / n};
 }
 
-/* spawn_thread, spawn_process */
+/* spawn_thread, spawn_process, spawn_threads */
 void bench_spawn(const struct options *options)
 {
     struct callers caller;
     struct samples busy, begin;
     char extra[EXTRA_MAX];
     bool processes = strcmp(options->bench->name, "spawn_process") == 0;
-    callers_open(&caller, options, 1, REPLY_BYTES, 0);
+    bool at_once = strcmp(options->bench->name, "spawn_threads") == 0;
+    long n_at_once = at_once ? options->batch : 1;
+    if (n_at_once > BATCH_MAX) {
+        fail_usage("--batch: at most %d threads at once", BATCH_MAX);
+    }
+    callers_open(&caller, options, n_at_once, REPLY_BYTES, 0);
     struct blocking *server = blocking_open(caller.pair.listener, processes, SPARE_DESCRIPTORS);
     /* Samples take memory that a server has not, and a fork would copy: only afterwards. */
     double taken_ns[ROUNDS_MAX], begin_ns[ROUNDS_MAX];

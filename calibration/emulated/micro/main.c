@@ -117,6 +117,8 @@ const struct bench benches[] = {
      "the same of processes", {.n = 2}, 0},
     {"spawn_thread", bench_spawn, 0, "a thread for a connection", {0}, 0},
     {"spawn_process", bench_spawn, 0, "a process for a connection", {0}, 0},
+    {"spawn_threads", bench_spawn, TAKES_BATCH, "threads for connections that come at once",
+     {.batch = 8}, 0},
     {"polls_submitted", bench_far_polls,
      TAKES_BATCH | TAKES_MECHANISM | TAKES_SERVED | NEEDS_MECHANISM,
      "waits of a server that submits polls before them", {0}, MECHANISM_AIO_POLL},

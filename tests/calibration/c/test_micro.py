@@ -87,7 +87,7 @@ BENCHES = [
     ),
     *("interrupt_signal_lost", "interrupt_reset", "interrupt_posted", "read_block"),
     *("accept_block", "ring_block", "ring_calls", "close_ended", "handover_threads"),
-    *("handover_processes", "spawn_thread", "spawn_process"),
+    *("handover_processes", "spawn_thread", "spawn_process", "spawn_threads"),
     *("pingpong_spin", "pingpong_block", "handshake_idle", "handshake_spin"),
     *("lone_connection", "client_calls", "client_again"),
 ]
@@ -230,6 +230,7 @@ def test_the_parameters_are_those_given(micro: Path) -> None:
         ("read_block", BLOCKING),
         ("accept_block", BLOCKING),
         ("spawn_thread", {"begin_ns"}),
+        ("spawn_threads", {"begin_ns"}),
         ("interrupt_data", INTERRUPTS),
         ("write_flights", {"written_ns", "segments_out", "segments_in"}),
         ("cache_refill", {"warm_ns", "foreign_kib"}),

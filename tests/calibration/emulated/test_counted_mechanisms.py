@@ -10,6 +10,7 @@ from tests.calibration.emulated.counted_rows import (
     EVENT,
     RECHECK,
     SLEEP,
+    THREAD,
     WAKE,
     Row,
     Where,
@@ -44,6 +45,7 @@ ASK, ITEM, DEV_CALL, DEV_LOOK, DEV_EVENT = 140, 8, 470, 310, 52
 LOST = 8
 BLOCKED, SAVED, OTHER_SPACE = 60, 500, 55
 SPAWN, THREAD_EXIT, FORK, PROCESS_EXIT = 7_000, 6_000, 45_000, 90_000
+STACK, STACK_FREED = 2_900, 2_600
 Curves = dict[str, tuple[tuple[int, ...], tuple[float, ...]]]
 A_CALL = {"rt_signals": 1, "signal_per_fd": 1, "signalfd": 500, "sigtimedwait4": 500}
 
@@ -196,6 +198,17 @@ def blocking() -> list[Row]:
     lives = (("thread", SPAWN, THREAD_EXIT, 0), ("process", FORK, PROCESS_EXIT, OTHER_SPACE))
     for kind, begin, end, more in lives:
         found.append(row(f"spawn_{kind}", begin + end + handover + more, {}, begin_ns=begin))
+    return [*found, *stacks(SPAWN, THREAD_EXIT + handover)]
+
+
+def stacks(begin: float, rest: float) -> list[Row]:
+    """Return the benches of threads that live at a time: all but two need a new stack."""
+    found = []
+    for n in (1, 4, 8):
+        n_new, n_left = max(0, n - 2) / n, (n - 1) / n
+        begun = begin + n_new * STACK
+        life = begun + rest + n_new * STACK_FREED + n_left * THREAD
+        found.append(row("spawn_threads", life, {"batch": n}, begin_ns=begun))
     return found
 
 
@@ -221,6 +234,7 @@ TRUE = {
     "blocking.process_switch": OTHER_SPACE,
     "blocking.spawn_ns": SPAWN, "blocking.exit_ns": THREAD_EXIT,
     "blocking.fork_ns": FORK, "blocking.process_exit_ns": PROCESS_EXIT,
+    "blocking.stack_ns": STACK, "blocking.stack_freed_ns": STACK_FREED,
     **{f"{name}.signal_ns": NOTICE for name in SIGNALS},
     **{f"{name}.call_ns": (CALL_ASKED + CALL_BLOCKING) / 2 for name in SIGNALS},
     **{f"{name}.event_ns": GIVE + LEAVE + BLOCK for name in (*SIGNALS, "epoll_edge")},

@@ -204,8 +204,8 @@ def test_a_thread_is_begun_for_a_connection_and_ends_with_it() -> None:
         (15_375, 15_525, "USER"),
         (15_525, 15_925, "WRITE"),
         (15_925, 16_175, "CLOSE"),
-        (16_175, 16_525, "SPAWN"),
-        (16_525, 16_565, "SLEEP"),
+        (16_175, 16_715, "SPAWN"),  # 350, and 190: its CPU keeps the stacks of two others
+        (16_715, 16_755, "SLEEP"),
     ]
     assert outcome.counts[[Count.SPAWNS, Count.SPAWN_AGAIN]].tolist() == [1, 0]
 
@@ -249,6 +249,31 @@ def test_a_thread_that_is_begun_has_had_what_others_have_had_on_average() -> Non
     assert [cpu.runnable[place % len(cpu.runnable)] for place in places] == [1, 3, 2]
     assert not cpu.leaves
     assert world.counts[Count.PREEMPTIONS] == 0
+
+
+def test_a_cpu_keeps_the_stacks_of_two_threads_that_have_ended() -> None:
+    # All four are begun before the first of them runs: two find a stack. The first two that end
+    # leave theirs to the CPU, so the last two of the next four find none either.
+    server = on_server(workers=5, threads=int(Threads.ON_DEMAND))
+    trace = arrivals(*[10_000] * 4, *[200_000] * 4)
+    steps, outcome = timelines(trace, server, 400_000, "blocking")
+    begun = [end - begin for begin, end, kind in steps[0] if kind == "SPAWN"]
+    assert begun == [600, 600, 600 + 280, 600 + 280] * 2
+    ended = [
+        [end - begin for begin, end, kind in steps[number] if kind == "SPAWN"]
+        for number in (1, 2, 3, 4)
+    ]
+    assert ended == [[350] * 2, [350] * 2, [350 + 190] * 2, [350 + 190] * 2]
+    assert outcome.counts[Count.SPAWNS] == 8
+
+
+def test_a_thread_leaves_its_stack_to_its_own_cpu() -> None:
+    # Threads begin on the CPU of the one that accepts, and end on the other two in turn.
+    server = on_server(workers=3, cpus=3, interrupt_cpu=2, threads=int(Threads.ON_DEMAND))
+    trace = arrivals(*range(10_000, 110_000, 20_000))
+    steps, _ = timelines(trace, server, 400_000, "blocking")
+    begun = [end - begin for begin, end, kind in steps[0] if kind == "SPAWN"]
+    assert begun[:3] == [600, 600, 600 + 280]
 
 
 def test_a_switch_costs_more_the_more_threads_are_runnable() -> None:
