@@ -113,11 +113,11 @@ def interrupt_load(
         Path | None, typer.Option(help="Plot measured and forecast to this file, such as FILE.png.")
     ] = None,
 ) -> None:
-    """Compare how much CPU time a process keeps in a flood: forecast and measured.
+    """Compare forecast and measured CPU time that a flood of datagrams leaves.
 
     dispatchsim lab interrupt-load my-machine --profile my-machine.toml
 
-    The flood is of datagrams. The CPU time left is measured by a process that only computes.
+    The CPU time left is measured by a process that only computes.
     """
     from rich.console import Console
 
@@ -280,8 +280,8 @@ def forecast_errors(
 
     dispatchsim lab forecast-errors
 
-    Each interval is made from the errors of other mechanisms, or of other machines. Errors in
-    SCORES replace the shipped errors of the same machines.
+    An interval is tested on one mechanism (or machine), and made from the errors of all others.
+    Errors in SCORES replace the shipped errors of the same machines.
     """
     from rich.console import Console
 
@@ -343,9 +343,9 @@ def equal_cpu(
 
     dispatchsim lab equal-cpu report/scores.json
 
-    Each forecast is read again at equal CPU: at the load at which the simulated CPU is as busy as
-    the measured one. An error that disappears came from CPU costs. An error that remains came from
-    a delay without CPU work, or from the model.
+    The p50 forecast for the same load is compared, and the p50 forecast for the load at which the
+    simulated CPU is as busy as the measured one. An error that disappears came from CPU costs. An
+    error that remains came from a delay without CPU work, or from the model.
     """
     from rich.console import Console
 
@@ -409,9 +409,9 @@ def what_measuring_buys(
 
     dispatchsim lab what-measuring-buys mine --quick quick.toml --borrow MACHINE
 
-    Each set forecasts the same measured runs of FOLDER. scaled: costs of another machine
-    (--borrow), scaled by this machine's speed of computing, of memory and of entering the kernel.
-    quick: costs of --quick. full: costs of --profile.
+    The same measured runs of FOLDER are forecast with the costs of each source. scaled: costs of
+    another machine (--borrow), scaled by this machine's speed of computing, of memory and of
+    entering the kernel. quick: costs of --quick. full: costs of --profile.
     """
     from rich.console import Console
 

@@ -249,10 +249,10 @@ def client_machine(
     dispatchsim lab client-machine
 
     Clients with a TCP stack are sockets on this machine ("load" in the tables). Clients without one
-    are raw packets of a program, like those of a separate machine ("far_end"). Both kinds load one
-    C server in turn, which needs root. The first table shows the highest load of each kind. At the
-    same load, the CPU time of the two cases differs by what the clients' TCP stack takes from the
-    server (second table).
+    are raw packets of a program, like those of a separate machine ("far_end"). The
+    command needs root. It loads one C server with each kind in turn. The first table shows the
+    highest load of each kind. The second shows the server's CPU time at equal loads: with sockets
+    on this machine it includes a part of the clients' TCP work.
     """
     from rich.console import Console
 
@@ -463,7 +463,9 @@ def instructions(
     think_ns: Annotated[int, typer.Option(help="Mean think time of a user.")] = 0,
     requests: Annotated[int, typer.Option(help="Requests per connection.")] = 1,
     backlog: Annotated[int, typer.Option(help="Backlog of the listener.")] = 4096,
-    repeat: Annotated[int, typer.Option(help="Seed of the arrivals.")] = 0,
+    repeat: Annotated[
+        int, typer.Option(help="Number of the repeat: another one has other arrivals.")
+    ] = 0,
     window_s: Annotated[float, typer.Option(help="Length of the window, in seconds.")] = 0.4,
     as_json: AsJson = False,
 ) -> None:

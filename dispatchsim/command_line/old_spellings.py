@@ -64,12 +64,11 @@ def renewed(words: Sequence[str]) -> list[str]:
 def hint(old: Sequence[str], new: Sequence[str]) -> str:
     """Return the sentence that names the new spelling.
 
-    >>> hint(["calibrate", "m"], ["calibrate", "machine", "m"])[:76]
-    'hint: `dispatchsim calibrate m` is read as `dispatchsim calibrate machine m`'
+    >>> hint(["calibrate", "m"], ["calibrate", "machine", "m"])[:61]
+    'hint: the new spelling is `dispatchsim calibrate machine m`; '
     """
     before, after = (shlex.join(["dispatchsim", *words]) for words in (old, new))
-    ends = f"the old one is accepted until {UNTIL}"
-    return f"hint: `{before}` is read as `{after}`, its new spelling; {ends}"
+    return f"hint: the new spelling is `{after}`; `{before}` is accepted until {UNTIL}"
 
 
 def _with_new_options(words: Sequence[str], names: dict[str, str]) -> Iterator[str]:
@@ -96,7 +95,9 @@ def _with_subcommand(command: str, words: list[str]) -> list[str]:
     kept = words if option is None else _without_option(words, option)
     if kept != words or (command == "measure" and any(word.startswith("--pid") for word in words)):
         return ["server", *kept]
-    if not places and command != "measure":
+    # `measure` had a kind at most, the others a folder: `measure x.toml` was never a spelling
+    is_old = all(words[i] in _KINDS for i in places) if command == "measure" else bool(places)
+    if not is_old:
         return words
     if command == "calibrate" and not _is_machine([words[i] for i in places]):
         return ["server", *words]

@@ -49,7 +49,7 @@ POINTS_MAX = 1_000_000
 _VALUES_MAX = 100_000
 _STEPS = re.compile(r"(.+)\.\.(.+):([0-9]+)(log)?")
 _SET_BY = {
-    "run.seed": "change run.seed in the scenario file",
+    "run.seed": "change run.seed in the scenario file; for more seeds, use --replications",
     "run.replications": "use --replications",
     "run.engine": "use --engine",
 }

@@ -188,7 +188,8 @@ def sweep_figure(
         if axes.get_legend_handles_labels()[1]:
             axes.legend(fontsize=SMALL_POINTS)
         hollow = any(p.verdict is Verdict.OVERLOADED for p in points)
-        axes.set_title("bars: 95% intervals" + ("; hollow: overloaded" if hollow else ""))
+        what = f"{label.partition(' (')[0]} by {x_field}"
+        axes.set_title(f"{what} (bars: 95% intervals{'; hollow: overloaded' if hollow else ''})")
     return noted(drawing, warnings)
 
 

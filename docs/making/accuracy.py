@@ -194,16 +194,11 @@ def ms(value_ns: float) -> str:
 
 
 def _summary(errors: ErrorSummary | None) -> str:
-    """Return the median error and how many are within 15%; see `_median`."""
+    """Return the median error, the median error with its sign, and how many are within 15%."""
     if errors is None or not errors.n:
         return "-"
-    return f"{_median(errors)}, {errors.n_within} of {errors.n}"
-
-
-def _median(errors: ErrorSummary) -> str:
-    """Return the median with its sign, behind the median size where signs cancel."""
-    size, with_sign = unsigned(errors.median), signed(errors.signed)
-    return with_sign if with_sign.lstrip("+-") == size.lstrip("+-") else f"{size} ({with_sign})"
+    median = f"{unsigned(errors.median)} ({signed(errors.signed)})"
+    return f"{median}, {errors.n_within} of {errors.n}"
 
 
 def readme_block() -> str:

@@ -211,7 +211,11 @@ def test_a_setting_without_a_value_takes_the_key_away(
         ("load.rate=", 'load.rate: must have a value, as load.loop = "open" needs it'),
         ("load.rat=", 'load.rat: unknown key (did you mean "load.rate"?)'),
         ("server.mechanism=", "server.mechanism: must have a value, as it has no default"),
-        ("run.seed=", "run.seed: cannot be set here; change run.seed in the scenario file"),
+        (
+            "run.seed=",
+            "run.seed: cannot be set here; change run.seed in the scenario file; "
+            "for more seeds, use --replications",
+        ),
     ],
 )
 def test_a_key_that_cannot_be_taken_away_is_named(

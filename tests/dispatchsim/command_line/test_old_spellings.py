@@ -86,8 +86,8 @@ def test_an_old_spelling_has_the_outcome_of_the_new_one_and_a_hint(
 ) -> None:
     before, after = (call(*shlex.split(each)) for each in (old, new))
     hint = (
-        f"hint: `dispatchsim {old}` is read as `dispatchsim {new}`, "
-        f"its new spelling; the old one is accepted until {UNTIL}\n"
+        f"hint: the new spelling is `dispatchsim {new}`; "
+        f"`dispatchsim {old}` is accepted until {UNTIL}\n"
     )
     assert before.stderr == hint + after.stderr
     assert (before.exit_code, before.stdout) == (after.exit_code, after.stdout)
