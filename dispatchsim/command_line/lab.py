@@ -113,7 +113,7 @@ def interrupt_load(
         Path | None, typer.Option(help="Plot measured and forecast to this file, such as FILE.png.")
     ] = None,
 ) -> None:
-    """Compare forecast and measured CPU time that a flood of datagrams leaves.
+    """Compare the CPU time of a process in a flood of datagrams with its forecast.
 
     dispatchsim lab interrupt-load my-machine --profile my-machine.toml
 
@@ -343,9 +343,10 @@ def equal_cpu(
 
     dispatchsim lab equal-cpu report/scores.json
 
-    The p50 forecast for the same load is compared, and the p50 forecast for the load at which the
-    simulated CPU is as busy as the measured one. An error that disappears came from CPU costs. An
-    error that remains came from a delay without CPU work, or from the model.
+    Two forecasts of p50 are compared with the measured p50: one for the measured load, and one for
+    the load at which the simulated CPU is as busy as the measured one. An error that disappears in
+    the second came from CPU costs. An error that remains came from a delay without CPU work, or
+    from the model.
     """
     from rich.console import Console
 

@@ -464,7 +464,8 @@ def instructions(
     requests: Annotated[int, typer.Option(help="Requests per connection.")] = 1,
     backlog: Annotated[int, typer.Option(help="Backlog of the listener.")] = 4096,
     repeat: Annotated[
-        int, typer.Option(help="Number of the repeat: another one has other arrivals.")
+        int,
+        typer.Option(help="0 is the first run of this load, 1 the next, with other arrivals."),
     ] = 0,
     window_s: Annotated[float, typer.Option(help="Length of the window, in seconds.")] = 0.4,
     as_json: AsJson = False,

@@ -111,8 +111,8 @@ def run(
     dispatchsim run poll_10k_idle --set load.rate=5000/s
 
     ± is the 95% interval of the mean over random arrivals. The column "10 cost samples" shows the
-    effect of uncertain costs: 10 runs take random costs from the costs' measured intervals, and the
-    column has the range that 95% of such runs are expected in.
+    effect of uncertain costs: 95% of runs with costs from the measured intervals are expected in
+    this range, which comes from 10 runs.
 
     The first run of a mechanism compiles its engine (about 2 seconds) into the folder of
     DISPATCHSIM_CACHE_DIR, or into the user's cache folder. Ctrl-C keeps the finished runs in

@@ -113,8 +113,8 @@ class PastErrors(NamedTuple):
         share = share_text(1 - self.stated)
         return [
             errors,
-            f"{share} of the CPU time comes from measured costs, and only this part is corrected "
-            "by the median error; the rest is the application's, as given in the scenario",
+            f"this median error corrects only the {share} of the CPU time that comes from measured "
+            "costs; the rest is the application's, as given in the scenario",
         ]
 
 
