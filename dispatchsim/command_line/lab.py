@@ -280,8 +280,8 @@ def forecast_errors(
 
     dispatchsim lab forecast-errors
 
-    An interval is tested on one mechanism (or machine), and made from the errors of all others.
-    Errors in SCORES replace the shipped errors of the same machines.
+    For each mechanism (or machine), an interval is made from the errors of all others, and tested
+    on its own errors. Errors in SCORES replace the shipped errors of the same machines.
     """
     from rich.console import Console
 
@@ -343,10 +343,10 @@ def equal_cpu(
 
     dispatchsim lab equal-cpu report/scores.json
 
-    Two forecasts of p50 are compared with the measured p50: one for the measured load, and one for
-    the load at which the simulated CPU is as busy as the measured one. An error that disappears in
-    the second came from CPU costs. An error that remains came from a delay without CPU work, or
-    from the model.
+    The measured p50 is compared with the forecast at the same load, and with the forecast at the
+    load that makes the simulated CPU as busy as the real one. An error of the first that the second
+    lacks came from CPU costs. An error of both came from a delay without CPU work, or from the
+    model.
     """
     from rich.console import Console
 

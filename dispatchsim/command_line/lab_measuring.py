@@ -248,11 +248,11 @@ def client_machine(
 
     dispatchsim lab client-machine
 
-    Clients with a TCP stack are sockets on this machine ("load" in the tables). Clients without one
-    are raw packets of a program, like those of a separate machine ("far_end"). The
-    command needs root. It loads one C server with each kind in turn. The first table shows the
-    highest load of each kind. The second shows the server's CPU time at equal loads: with sockets
-    on this machine it includes a part of the clients' TCP work.
+    Clients of the first kind ("load" in the tables) are sockets on this machine. Those of the
+    second kind ("far_end") are imitated by a program that sends raw packets, as if from another
+    machine. The command needs root. It loads one C server with each kind in turn. The first table
+    shows the highest load of each kind. The second shows the server's CPU time at equal loads: with
+    sockets on this machine it includes a part of the clients' TCP work.
     """
     from rich.console import Console
 

@@ -113,8 +113,8 @@ class PastErrors(NamedTuple):
         share = share_text(1 - self.stated)
         return [
             errors,
-            f"this median error corrects only the {share} of the CPU time that comes from measured "
-            "costs; the rest is the application's, as given in the scenario",
+            f"only {share} of the CPU time comes from measured costs, so the correction is smaller "
+            "than this median; the rest is the application's, as given in the scenario",
         ]
 
 
