@@ -22,6 +22,8 @@ rings.py.
     write_flights    replies up to a window and beyond: packets.py
     interrupt_way    an interrupt's way, writes without one: packets.py
     serve_close      watched by epoll            close_ns + delete_ns - one system call
+    serve_crowded    a batch of n, less one      crowding(n)
+                     of 64
     handshake_spin   round trip                  client connect_ns, less epoll add_ns
                                                  + way + entry_ns + syn_ns + 2 x delay_ns
     leaves_opened    from the robbery on         entry_ns + syn_ns + 2 x delay_ns
@@ -189,6 +191,19 @@ def _calls(medians: Medians, costs: Known) -> Known:
         fit = fit_curve(counts, totals)
         found[f"call.{name}_ns"] = curve(fit, source)
     return found
+
+
+def _crowding(medians: Medians, _costs: Known) -> Known:
+    """Return what a connection costs more among many that wait, if measured.
+
+    The curve stays at its last value beyond the largest batch, as nothing was measured there.
+    """
+    if not medians.values_of("serve_crowded", "batch"):
+        return {}
+    counts, more_ns = zip(*medians.points("serve_crowded", "batch"), strict=True)
+    totals = [0.0, *(max(0.0, ns) for ns in more_ns)]
+    fit = fit_curve([BATCH, *counts, 2 * counts[-1]], [*totals, totals[-1]], from_zero=True)
+    return {"call.crowding": curve(fit, "serve_crowded")}
 
 
 def _bitmap(medians: Medians, _costs: Known) -> Known:
@@ -410,6 +425,7 @@ _EQUATIONS: tuple[Callable[[Medians, Known], Known], ...] = (
     _interrupts,
     _epoll,
     _calls,
+    _crowding,
     _bitmap,
     _scans,
     _clients,

@@ -11,6 +11,9 @@
                         the rest of their lives       as of one + (b - 1) / b x left_ns
                                                       + (b - 2) / b x stack_freed_ns
 
+spawn_threads exists on hardware, too, but has no equation: there the first of a batch finds cold
+caches and the next ones do not, which hides the stacks.
+
 On hardware, by CPU time, beside epoll_block (a wait that sleeps, and its read: call_ns + event_ns
 + the read + sleep_ns + wake_ns):
 
@@ -83,17 +86,11 @@ def counted_blocking_costs(medians: Medians, costs: Known) -> Known:
         slept_ns=slept_ns,
         blocked_ns=[_beyond_the_call(medians, bench) - slept_ns for bench in benches],
         blocked=", ".join(benches),
-        left_ns=first(costs, "interrupt.left_ns"),
-    )
+    ) | _stacks(medians, first(costs, "interrupt.left_ns"))
 
 
 def _blocking_costs(
-    medians: Medians,
-    *,
-    slept_ns: float,
-    blocked_ns: Sequence[float],
-    blocked: str,
-    left_ns: float = 0.0,
+    medians: Medians, *, slept_ns: float, blocked_ns: Sequence[float], blocked: str
 ) -> Known:
     """Return the costs of threads that block.
 
@@ -101,8 +98,6 @@ def _blocking_costs(
     ----------
     slept_ns
         Cost of falling asleep and waking up if the CPU becomes idle.
-    left_ns
-        Cost of what a close leaves to a thread of the kernel, if any.
     blocked_ns, blocked
         Cost of each call beyond that, and the names of its benches.
 
@@ -133,11 +128,11 @@ def _blocking_costs(
         end_ns = medians.one(bench) - begin_ns - switch_ns
         found[f"blocking.{begin}"] = constant(begin_ns, 0.0, f"{bench}: until it has begun")
         found[f"blocking.{end}"] = constant(end_ns, 0.0, f"{bench}, less its begin and a handover")
-    return found | _stacks(medians, left_ns)
+    return found
 
 
 def _stacks(medians: Medians, left_ns: float) -> Known:
-    """Return the costs of stacks that no CPU has kept, if measured.
+    """Return the costs of stacks that no CPU has kept, if a guest measured them.
 
     Of b threads at a time, b - 2 need a new stack. Each leaves work to a kernel thread (left_ns);
     when the server itself serves them all, only its last sleep does.

@@ -38,6 +38,7 @@ OTHERS_US = (50, 200, 1000, 4000)  # time that other programs have the CPU
 TOLD = (1, 16, 64)  # changed descriptors
 LISTED = (1, 100, 1000)  # writable descriptors, returned by one epoll_wait
 LISTED_IN_TURN = (100, 1000, 2000, 6000, 10_000)  # more than one wait returns: in turn
+CROWDS = (256, 1024, 4000)  # connections that wait together; the accept queue holds 4096
 FEW_AT_ONCE = 8  # of a ring; Linux does its work in batches of 20
 FLUSHED = (0, 64, 1000)  # signals
 QUEUE = 64  # signals that a recovery finds
@@ -85,6 +86,7 @@ def bench_commands(
         *_with("serve_calls", "n", (1000, 6000), "--mechanism epoll"),
         *_with("serve_calls", "batch", (1, FEW_AT_ONCE, 256)),
         *_with("serve_calls", "reply", (1024, 6144)),
+        *_with("serve_crowded", "batch", CROWDS),
         *_with("interrupt_connect", "burst", BURSTS),
         *_with("interrupt_data", "burst", BURSTS, "--mechanism none"),
         *_with("interrupt_data", "burst", (8,), "--mechanism epoll"),
@@ -139,7 +141,6 @@ def further_commands(name: str) -> list[str]:
             "handover_processes",
             "spawn_thread",
             "spawn_process",
-            *_with("spawn_threads", "batch", (1, 4, 8)),
         ],
         IO_URING: [
             *_with("ring_calls", "batch", (FEW_AT_ONCE, 2 * FEW_AT_ONCE)),

@@ -74,6 +74,11 @@ EFFECTS = {
         "write_flights",
         is_of_packet_clients=True,
     ),
+    "crowding": Effect(
+        "a connection takes longer among thousands that wait: its data have left the caches",
+        ("call.crowding",),
+        "serve_crowded",
+    ),
     "dropped-syns-are-cheap": Effect(
         "a dropped SYN is dropped early, before most of its work",
         ("interrupt.syn_saved_ns",),

@@ -71,7 +71,6 @@ EFFECTS: dict[str, Callable[[Tables], None]] = {
         "call.accept_after_ns", "call.write_after_ns", "interrupt.syn_after_ns"
     ),
     "sets-are-copied-first": _without("select.look", "poll.look"),
-    "crowding": _without("call.crowding"),
     "kept-stacks": _without("blocking.stack_ns", "blocking.stack_freed_ns"),
     **{name: _without(*effect.costs) for name, effect in PRICED.items()},
 }

@@ -25,7 +25,7 @@ static const struct number_option numbers[] = {
      "position of the only ready one (default: the last)"},
     {"--ready", offsetof(struct options, ready), TAKES_READY, 0, 1000000,
      "ready connections, the last of the watched ones"},
-    {"--batch", offsetof(struct options, batch), TAKES_BATCH, 1, 2048, "connections a batch"},
+    {"--batch", offsetof(struct options, batch), TAKES_BATCH, 1, 4000, "connections a batch"},
     {"--reply", offsetof(struct options, reply), TAKES_REPLY, 1, 65536, "bytes of a reply"},
     {"--burst", offsetof(struct options, burst), TAKES_BURST, 1, 1024, "operations a burst"},
     {"--pause-us", offsetof(struct options, pause_us), TAKES_PAUSE, 0, 1000000,

@@ -8,7 +8,6 @@ from typing import Any
 BLOCK_READ, BLOCK_ACCEPT = 300, 500
 SAVED, PROCESS_SWITCH = 2_100, 700
 SPAWN, EXIT, FORK, PROCESS_EXIT = 9_000, 6_000, 70_000, 55_000
-STACK, STACK_FREED = 2_300, 1_700
 CALL, SUBMIT, ADD, LINK, RETRY, POST, WOKEN, ENDED = 210, 45, 310, 35, 120, 180, 260, 900
 RECEIVED, ACCEPTED = 150, 250  # completions
 
@@ -22,8 +21,6 @@ TRUE_ASLEEP = {
     "blocking.exit_ns": EXIT,
     "blocking.fork_ns": FORK,
     "blocking.process_exit_ns": PROCESS_EXIT,
-    "blocking.stack_ns": STACK,
-    "blocking.stack_freed_ns": STACK_FREED,
     "io_uring.call_ns": CALL,
     "io_uring.submit_ns": SUBMIT,
     "io_uring.complete_ns": (RECEIVED + ACCEPTED) / 2,
@@ -38,7 +35,7 @@ TRUE_ASLEEP = {
 BENCHES = (
     *("read_block", "accept_block", "ring_block", "ring_calls", "close_ended"),
     *("handover_threads", "handover_processes", "spawn_thread", "spawn_process"),
-    *("interrupt_posted", "spawn_threads"),
+    "interrupt_posted",
 )
 
 
@@ -53,11 +50,6 @@ def lines(
     work = {name: ns - floor for name, ns in calls.items()}
     if bench == "ring_calls":
         return _ring(given["batch"], work)
-    if bench == "spawn_threads":
-        new = max(0, given["batch"] - 2) / given["batch"]
-        begin = SPAWN + new * STACK
-        life = begin + EXIT + slept - SAVED + new * STACK_FREED
-        return {bench: {"median": life, "begin_ns": begin}}
     return {bench: _fields(bench, calls, work, slept)}
 
 
