@@ -193,8 +193,8 @@ def forecast_grid(
     capacity: Annotated[
         str,
         typer.Option(
-            help="Capacity in the runs that the profile was fitted to, such as 42000/s. "
-            "Loads are multiples of this capacity, such as 0.8."
+            help="Requests/s of a saturated epoll_level server there, such as 42000/s. "
+            "Loads are multiples of it, such as 0.8."
         ),
     ],
     kept_capacity: Annotated[
@@ -344,9 +344,8 @@ def equal_cpu(
     dispatchsim lab equal-cpu report/scores.json
 
     The measured p50 is compared with the forecast at the same load, and with the forecast at the
-    load that makes the simulated CPU as busy as the real one. An error of the first that the second
-    lacks came from CPU costs. An error of both came from a delay without CPU work, or from the
-    model.
+    load that makes the simulated CPU as busy as the real one. If only the former is wrong, the CPU
+    costs are wrong. If both are wrong, a delay without CPU work is wrong, or the model.
     """
     from rich.console import Console
 

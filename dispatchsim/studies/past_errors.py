@@ -110,11 +110,11 @@ class PastErrors(NamedTuple):
         )
         if not self.stated:
             return [errors]
-        share = share_text(1 - self.stated)
+        share = share_text(self.stated)
         return [
             errors,
-            f"only {share} of the CPU time comes from measured costs, so the correction is smaller "
-            "than this median; the rest is the application's, as given in the scenario",
+            f"the application takes {share} of the CPU time, as given in the scenario; "
+            "only the rest is corrected",
         ]
 
 
