@@ -11,9 +11,6 @@
                         the rest of their lives       as of one + (b - 1) / b x left_ns
                                                       + (b - 2) / b x stack_freed_ns
 
-spawn_threads exists on hardware, too, but has no equation: there the first of a batch finds cold
-caches and the next ones do not, which hides the stacks.
-
 On hardware, by CPU time, beside epoll_block (a wait that sleeps, and its read: call_ns + event_ns
 + the read + sleep_ns + wake_ns):
 

@@ -26,10 +26,11 @@ The place of a thread that is gone is free for a later one. Places are used in t
 threads go to the CPUs in turn. Each operation takes constant time.
 
     exit   ──► the stack in the kernel is kept by the CPU, or freed if it keeps two
-    spawn  ──► one of the CPU's stacks, or a new one: pages to allocate, map and clear
+    spawn  ──► one of the CPU's stacks, or a new one: pages to allocate and map
 
 Each CPU keeps the kernel's stacks of two threads that have ended. If threads begin before others
-have ended, they need new ones: a thread costs more if many live at a time.
+have ended, they need new ones: a thread costs more if many live at a time. Left out: the kernel
+tries again to keep a stack a little later (RCU), when a new thread may have made room.
 
 Sources: Linux kernel/fork.c alloc_thread_stack_node(), try_release_thread_stack_to_cache(),
 NR_CACHED_STACKS; net/ipv4/inet_connection_sock.c inet_csk_wait_for_connect() (exclusive waiters,

@@ -147,7 +147,7 @@ def request_ns(world: World, fd: int) -> int:
 
 
 def closing_ns(world: World, worker: Worker) -> int:
-    """Return what a close takes, crowded by the connections that are being served."""
+    """Return what a close takes, by the number of connections in flight."""
     call = world.costs.call
     return (
         call.close_ns

@@ -135,15 +135,15 @@ class CallCosts(NamedTuple):
 
     accept_after_ns is the part of accept_again_ns after accept has checked its queue,
     write_after_ns the part of write_ns after the reply has left. crowding is what a connection
-    costs more when many others are being served at once, by their number: caches and the kernel's
-    allocator hold the data of some. It is paid with close_ns. crossing_ns is the part of each that
-    is the way into the kernel and back, for servers that do not take it. connect_ns is a client's
-    socket() and connect(). A write to a client on the same machine handles the reply for it from
-    delivery_ns before its end until delivery_after_ns before, and what packets come meanwhile: they
-    interrupt nobody. A close does so with the FIN or reset that it sends, from close_delivery_ns
-    before its end until close_delivery_after_ns before. accept_cold_ns is the extra cost of the
-    first accept since the CPU was idle; that of the accept which finds none, and of watching, are
-    part of it.
+    costs more among many that are open or wait to be accepted, by their number: caches and the
+    kernel's allocator hold the data of some. It is paid once, with close_ns. crossing_ns is the
+    part of each that is the way into the kernel and back, for servers that do not take it.
+    connect_ns is a client's socket() and connect(). A write to a client on the same machine handles
+    the reply for it from delivery_ns before its end until delivery_after_ns before, and what
+    packets come meanwhile: they interrupt nobody. A close does so with the FIN or reset that it
+    sends, from close_delivery_ns before its end until close_delivery_after_ns before.
+    accept_cold_ns is the extra cost of the first accept since the CPU was idle; that of the accept
+    which finds none, and of watching, are part of it.
     """
 
     accept_ns: int

@@ -75,7 +75,7 @@ EFFECTS = {
         is_of_packet_clients=True,
     ),
     "crowding": Effect(
-        "a connection takes longer among thousands that wait: its data have left the caches",
+        "a connection takes longer among hundreds that wait: its data have left the caches",
         ("call.crowding",),
         "serve_crowded",
     ),

@@ -6,9 +6,9 @@
  *
  * A server past its capacity accepts all that wait, and then serves them in their order. Between
  * the packets of a connection, its accept, its event and its reply, the server has handled many
- * others: with thousands their data have left the caches. A batch of N and some of FEW take turns,
- * so that both find the same neighbours on the host. Only the last batch of FEW counts: the first
- * ones find the caches as N connections have left them. */
+ * others: with thousands their data have left the caches. Batches of FEW and of N take turns, so that
+ * both find the same neighbours on the host. Only the last batch of a size counts: the first ones
+ * find the caches and the allocator's lists as the other size has left them. */
 #include "clients.h"
 
 #include <stdio.h>
@@ -19,8 +19,10 @@
 enum {
     SPARE_DESCRIPTORS = 100,
     SETTLE_NS = 100000,
+    SETTLE_NS_PER_CLIENT = 15000,
     FEW = 64,
-    TURN = 8 /* batches, one of N */
+    BATCHES_FEW = 6,
+    TURN = BATCHES_FEW + 2 /* batches, the last two of N */
 };
 
 struct crowd {
@@ -31,13 +33,19 @@ struct crowd {
     struct epoll_event *events;
     char *reply;
     uint64_t deadline_ns;
-    double few_ns; /* of the last batch of few; 0: there was none, or it was too early */
+    double few_ns; /* of the last batch of few; 0: there was none, or one came too late */
     struct samples more, few, many;
 };
 
 static long size_of(const struct crowd *crowd, long number)
 {
-    return number % TURN < TURN - 1 ? FEW : crowd->options->batch;
+    return number % TURN < BATCHES_FEW ? FEW : crowd->options->batch;
+}
+
+/* Whether batch `number` is the last one of its size in this turn. */
+static bool counts(long number)
+{
+    return number % TURN == BATCHES_FEW - 1 || number % TURN == TURN - 1;
 }
 
 static void send_requests(void *context)
@@ -52,6 +60,9 @@ static void send_requests(void *context)
         for (long i = 0; i < n; i++) {
             (void)client_await_open(crowd->pair, crowd->clients[i]);
             client_send(crowd->pair, crowd->clients[i], REQUEST_BYTES);
+        }
+        for (long i = 0; i < n; i++) {
+            client_await_acknowledged(crowd->pair, crowd->clients[i]);
         }
         meet(crowd->pair, PEER); /* the requests are there */
         meet_unattending(crowd->pair); /* the server has closed */
@@ -79,27 +90,31 @@ static bool accept_all(const struct crowd *crowd, long n)
     return in_time;
 }
 
-/* Read, write and close each that is ready. */
-static void serve_all(const struct crowd *crowd, long n)
+/* Read, write and close each that is ready; false if a request came too late. */
+static bool serve_all(const struct crowd *crowd, long n)
 {
     size_t bytes = (size_t)crowd->options->reply;
+    bool in_time = true;
     while (n > 0) {
         int n_ready = epoll_wait(crowd->epoll, crowd->events, EVENTS_MAX, -1);
         if (n_ready < 0) {
             fail_errno("epoll_wait");
         }
+        in_time = in_time && n_ready == (n < EVENTS_MAX ? n : EVENTS_MAX);
         for (int i = 0; i < n_ready; i++) {
             int fd = crowd->events[i].data.fd;
             if (receive_bytes(fd, REPLY_BYTES) == 0) {
                 fail("a readable connection had no bytes");
             }
-            if (write(fd, crowd->reply, bytes) != (ssize_t)bytes) {
+            ssize_t sent = write(fd, crowd->reply, bytes);
+            if (sent < 0) {
                 fail_errno("write");
             }
             close_fd(fd);
         }
         n -= n_ready;
     }
+    return in_time;
 }
 
 /* The time of a connection in a batch of n; 0 if one came too late. */
@@ -107,7 +122,7 @@ static double batch_ns(const struct crowd *crowd, long n)
 {
     uint64_t first = ticks_now();
     bool in_time = accept_all(crowd, n);
-    serve_all(crowd, n);
+    in_time = serve_all(crowd, n) && in_time;
     double ns = ticks_to_ns(ticks_now() - first) / (double)n;
     return in_time ? ns : 0.0;
 }
@@ -148,8 +163,11 @@ void bench_crowded(const struct options *options)
          number++) {
         long n = size_of(&crowd, number);
         meet(&pair, SERVER);
-        spin_ns(SETTLE_NS);
-        note(&crowd, n, batch_ns(&crowd, n));
+        spin_ns(SETTLE_NS + (double)n * SETTLE_NS_PER_CLIENT);
+        double ns = batch_ns(&crowd, n);
+        if (counts(number)) {
+            note(&crowd, n, ns);
+        }
         meet(&pair, SERVER);
     }
     peer_finish(&pair);

@@ -112,7 +112,8 @@ void bench_spawn(const struct options *options)
         fail_usage("--batch: at most %d threads at once", BATCH_MAX);
     }
     callers_open(&caller, options, n_at_once, REPLY_BYTES, 0);
-    struct blocking *server = blocking_open(caller.pair.listener, processes, SPARE_DESCRIPTORS);
+    struct blocking *server =
+        blocking_open(caller.pair.listener, processes, n_at_once + SPARE_DESCRIPTORS);
     /* Samples take memory that a server has not, and a fork would copy: only afterwards. */
     double taken_ns[ROUNDS_MAX], begin_ns[ROUNDS_MAX];
     int n = 0;
@@ -125,8 +126,8 @@ void bench_spawn(const struct options *options)
     samples_open(&busy);
     samples_open(&begin);
     for (int i = 0; i < n; i++) {
-        add_warm(&busy, i, taken_ns[i], CYCLES);
-        add_warm(&begin, i, begin_ns[i], CYCLES);
+        add_warm(&busy, i, taken_ns[i], CYCLES * (uint64_t)n_at_once);
+        add_warm(&begin, i, begin_ns[i], CYCLES * (uint64_t)n_at_once);
     }
     (void)snprintf(extra, sizeof extra, ", \"begin_ns\": %.1f", samples_median(&begin));
     samples_print(&busy, options, options->bench->name, extra);

@@ -88,7 +88,7 @@ BENCHES = [
     ),
     *("interrupt_signal_lost", "interrupt_reset", "interrupt_posted", "read_block"),
     *("accept_block", "ring_block", "ring_calls", "close_ended", "handover_threads"),
-    *("handover_processes", "spawn_thread", "spawn_process", "spawn_threads"),
+    *("handover_processes", "spawn_thread", "spawn_process"),
     *("pingpong_spin", "pingpong_block", "handshake_idle", "handshake_spin"),
     *("lone_connection", "client_calls", "client_again"),
 ]
@@ -231,7 +231,6 @@ def test_the_parameters_are_those_given(micro: Path) -> None:
         ("read_block", BLOCKING),
         ("accept_block", BLOCKING),
         ("spawn_thread", {"begin_ns"}),
-        ("spawn_threads", {"begin_ns"}),
         ("serve_crowded", {"few_ns", "many_ns"}),
         ("interrupt_data", INTERRUPTS),
         ("write_flights", {"written_ns", "segments_out", "segments_in"}),
