@@ -193,7 +193,7 @@ def forecast_grid(
     capacity: Annotated[
         str,
         typer.Option(
-            help="Requests/s of a saturated epoll_level server there, such as 42000/s. "
+            help="Requests/s of a saturated epoll_level server on the machine, such as 42000/s. "
             "Loads are multiples of it, such as 0.8."
         ),
     ],
@@ -343,9 +343,10 @@ def equal_cpu(
 
     dispatchsim lab equal-cpu report/scores.json
 
-    The measured p50 is compared with the forecast at the same load, and with the forecast at the
-    load that makes the simulated CPU as busy as the real one. If only the former is wrong, the CPU
-    costs are wrong. If both are wrong, a delay without CPU work is wrong, or the model.
+    Two forecasts of p50 are compared with the measured one. Forecast 1 is for the measured load.
+    Forecast 2 is for the load at which the simulated CPU is as busy as the real one. If only
+    forecast 1 is wrong, the CPU costs are wrong. If both are wrong, a delay without CPU work is
+    wrong, or the model.
     """
     from rich.console import Console
 
@@ -400,8 +401,8 @@ def what_measuring_buys(
         bool,
         typer.Option(
             "--keep",
-            help="Store the forecast errors of scaled and quick costs. `capacity` and `forecast` "
-            "use them for the intervals of profiles with such costs.",
+            help="Store the forecast errors of scaled and quick costs. Then `capacity` and "
+            "`forecast` print intervals for profiles from `measure machine --quick` or scaling.",
         ),
     ] = False,
 ) -> None:

@@ -113,8 +113,8 @@ class PastErrors(NamedTuple):
         share = share_text(self.stated)
         return [
             errors,
-            f"the application takes {share} of the CPU time, as given in the scenario; "
-            "only the rest is corrected",
+            f"at these loads the application takes {share} of the CPU time; its time is given in "
+            "the scenario, so only the rest is corrected",
         ]
 
 

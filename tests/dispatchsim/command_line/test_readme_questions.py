@@ -121,7 +121,7 @@ def test_the_numbers_that_no_command_prints_are_true() -> None:
     (model_17,) = (each for each in scores()["hardware"] if "model17" in each["name"])
     (at_20_ms,) = (k for k in model_17["knees"] if k["bound_ns"] == 20_000_000)
     n_least, n_servers = at_20_ms["only_measured"], at_20_ms["n"]
-    assert f"For {n_least} of the middle machine's {n_servers} servers, the forecast p99" in words
+    assert f"For {n_least} of the {n_servers} servers of `epyc-family25-model17`, the" in words
     assert at_20_ms["only_forecast"] == 0
     knee_error = f"{ranges[1]} for the load at which p99 exceeds a bound;"
     assert f"{ranges[0]} for throughput, {knee_error}" in words
