@@ -40,6 +40,7 @@ from .objective import Objective, read_objective
 from .past_errors import PastErrors, mostly_work, past_errors, unlike_past
 from .rows import Found, Search, Tried
 from .searching import FALLS_BEHIND, RUNS_MAX, SearchTask, Simulating, kept_above, search_all
+from .stated import most_per_s
 from .waiting import BUSIEST, bottleneck
 
 if TYPE_CHECKING:
@@ -52,6 +53,8 @@ PRECISION = 0.02
 """Relative width at which a search ends."""
 _SEARCHES_MIN = 5
 """For an interval: with fewer searches Student's t is too wide to be useful."""
+_ABOVE_MOST = 1.1
+"""A run of a second may bear this factor of the load at which all CPU time is the application's."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -82,7 +85,7 @@ class Capacity:
         if not are_all or len(middles) < _SEARCHES_MIN - 1:
             return low, high
         first, last = prediction_interval(middles, LEVEL)
-        return min(low, math.exp(first)), max(high, math.exp(last))
+        return min(low, math.exp(first)), self._possible(max(high, math.exp(last)))
 
     @property
     def range(self) -> tuple[float, float]:
@@ -91,7 +94,23 @@ class Capacity:
         if self.past is None:
             return low, high
         moved = self.past.middle / self.typical or 1.0
-        return min(moved * low, self.past.low), max(moved * high, self.past.high)
+        low, high = min(moved * low, self.past.low), max(moved * high, self.past.high)
+        return self._possible(low), self._possible(high)
+
+    @property
+    def most(self) -> float:
+        """The load at which the application alone takes all CPUs; infinite if nothing shows it.
+
+        A server that turns requests away may take more: then a search ends well above it. One that
+        ends a little above it only shows that a run is too short for a queue to grow.
+        """
+        most = most_per_s(self.scenario) if self.axis.field == RATE_FIELD else math.inf
+        is_limit = all(s.low <= _ABOVE_MOST * most for s in self.searches)
+        return most if is_limit else math.inf
+
+    def _possible(self, load: float) -> float:
+        """Return *load*, or `most` if the application's work permits no more."""
+        return load if math.isinf(load) else min(load, self.most)
 
     @property
     def low(self) -> float:
@@ -108,7 +127,7 @@ class Capacity:
         """The load at which a typical search ended, moved by past errors; None if at a limit."""
         if self.searches[0].found is not Found.BETWEEN:
             return None
-        return self.typical if self.past is None else self.past.middle
+        return self.typical if self.past is None else self._possible(self.past.middle)
 
     @property
     def typical(self) -> float:
@@ -246,7 +265,13 @@ class Capacity:
         if self.past is None:
             return [f"{simulated}; no past forecast errors are known"]
         corrected = f"corrected by past forecast errors: {self.axis.text(self.centre)}"
-        return [f"{simulated}; {corrected}", *self.past.sentences]
+        ends = []
+        if self.high == self.most:
+            ends.append(
+                f"the interval ends at {self.axis.text(self.most)}, where the application alone "
+                "takes all CPUs"
+            )
+        return [f"{simulated}; {corrected}", *self.past.sentences, *ends]
 
     @property
     def frame(self) -> pd.DataFrame:

@@ -32,7 +32,7 @@ from ..validation.scoring.error_files import misses_for
 from ..validation.scoring.misses import FIGURES, LEVEL, Known, Miss, allowance
 from .past_errors import mostly_work, unlike_past
 from .rows import Expected
-from .stated import Stated, stated_of
+from .stated import Stated, most_per_s, stated_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -145,7 +145,15 @@ def forecast(
             "past forecast errors come from servers without a backend: response times include none"
         )
     expected = _in_order(
-        _expected(each, central, drawn, [] if each in of_others else is_like, level, stated=stated)
+        _expected(
+            each,
+            central,
+            drawn,
+            [] if each in of_others else is_like,
+            level,
+            stated=stated,
+            most=_most(scenario, each, _mean(central, each)),
+        )
         for each in FIGURES
     )
     if any(each.missed is not None for each in expected):
@@ -164,6 +172,21 @@ def forecast(
     return ForecastAnswer(scenario, profile.name, level, verdict, expected, tuple(warnings))
 
 
+def _most(scenario: Scenario, figure: str, simulated: float) -> float:
+    """Return the highest value that *figure* can have: the application alone would take all CPUs.
+
+    A server that turns requests away may have more replies: then *simulated* shows it.
+    """
+    if figure == _BUSY:
+        return 1.0
+    if figure != _ANSWERED:
+        return math.inf
+    most = most_per_s(scenario)
+    if scenario.load.connections is None:
+        most *= scenario.requests_each
+    return most if simulated <= most else math.inf
+
+
 def _has_backend(scenario: Scenario) -> bool:
     return scenario.backend.connections is not None
 
@@ -180,13 +203,13 @@ def _expected(
     level: float,
     *,
     stated: Stated,
+    most: float,
 ) -> Expected:
     simulated = _mean(central, figure)
     values = [r.figures[figure] for r in drawn]
     low, high = math.nan, math.nan
     if not any(map(math.isnan, [simulated, *values])):  # an interval of some would differ
         low, high = prediction_interval(values, level)
-    most = 1.0 if figure == _BUSY else math.inf
     calibration = max(low, 0.0), min(high, most)
     allowed = allowance(known, figure, level=level)
     if allowed is None:
@@ -198,10 +221,9 @@ def _expected(
     )
     # Both intervals are centred by the median of past errors.
     first, last = (stated.measured(figure, end, allowed.middle) for end in calibration)
-    mean = stated.measured(figure, simulated, allowed.middle)
-    return Expected(
-        figure, mean, min(first, missed[0]), max(last, missed[1]), simulated, calibration, missed
-    )
+    mean = min(most, stated.measured(figure, simulated, allowed.middle))
+    low, high = min(most, first, missed[0]), min(most, max(last, missed[1]))
+    return Expected(figure, mean, low, high, simulated, calibration, missed)
 
 
 def _in_order(expected: Iterable[Expected]) -> tuple[Expected, ...]:

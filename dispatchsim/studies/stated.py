@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from ..scenario.cpus import threads_of
 from ..scenario.metric import Kind
 from ..scenario.metrics import METRICS
 from ..scenario.percentiles import percentile_of
@@ -21,7 +22,7 @@ from ..scenario.scenario import Scenario
 from ..sim.load.reply_sizes import mean_bytes
 from ..sim.state.client_classes import ClientClass
 from ..sim.state.kinds import NONE
-from ..sim.state.units import PERMILLE
+from ..sim.state.units import PERMILLE, SECOND_NS
 from ..validation.scoring.misses import THROUGHPUT, stated_share
 
 
@@ -96,22 +97,41 @@ def stated_of(scenario: Scenario, per_s: float, cpus_used: float) -> Stated:
     cpus_used:
         Mean number of the machine's CPUs that were not idle.
     """
-    server, load = scenario.server, scenario.load
+    load = scenario.load
     is_kept = load.connections is not None
     if load.users is not None and scenario.client_classes:
         # Users of fast classes send more of the requests. The share of each class is unknown, so
         # only the way to the link and back is stated.
         return Stated(wait_ns=2.0 * (scenario.network.delay or 0))
     asked = _asked(scenario)
-    n_bytes = sum(share * mean_bytes(each.reply_bytes, each.reply_mix) for share, each in asked)
-    each_ns = server.request_cpu_law.mean + server.reply_cpu_per_kb * n_bytes / 1_000
-    if not is_kept:
-        each_ns = scenario.requests_each * each_ns + server.connection_cpu
-    share = float(stated_share(each_ns, per_s, cpus_used))
+    share = float(stated_share(_work_ns(scenario, asked), per_s, cpus_used))
     opens = scenario.network.set_up if not is_kept and scenario.requests_each == 1 else 0
     trips = 2.0 * (1 + opens)
     waits = sorted((trips * delay_ns, share) for delay_ns, share in _path_delays(scenario, asked))
     return Stated(share, trips * (scenario.network.delay or 0), tuple(waits))
+
+
+def most_per_s(scenario: Scenario) -> float:
+    """Return the load.rate at which the application alone takes all CPUs; infinite without work.
+
+    Users of fast classes send more of the requests, so with client classes in a closed loop it is
+    infinite, too.
+    """
+    if scenario.load.users is not None and scenario.client_classes:
+        return math.inf
+    work_ns = _work_ns(scenario, _asked(scenario))
+    n_cpus = min(scenario.machine.cpus, threads_of(scenario))
+    return n_cpus * SECOND_NS / work_ns if work_ns > 0 else math.inf
+
+
+def _work_ns(scenario: Scenario, asked: list[tuple[float, ClientClass]]) -> float:
+    """Return the mean CPU time of the application for each of load.rate, in ns."""
+    server = scenario.server
+    n_bytes = sum(share * mean_bytes(each.reply_bytes, each.reply_mix) for share, each in asked)
+    each_ns: float = server.request_cpu_law.mean + server.reply_cpu_per_kb * n_bytes / 1_000
+    if scenario.load.connections is None:
+        each_ns = scenario.requests_each * each_ns + server.connection_cpu
+    return each_ns
 
 
 def _asked(scenario: Scenario) -> list[tuple[float, ClientClass]]:

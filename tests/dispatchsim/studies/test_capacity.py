@@ -201,6 +201,25 @@ def test_what_the_scenario_states_of_its_application_was_never_missed(profile: d
     assert any("the rule for the interval rests on" in each for each in answer.warnings)
 
 
+@pytest.mark.parametrize("error", [math.log(2), math.log(4)])
+def test_no_interval_exceeds_the_load_at_which_the_application_takes_all_cpus(
+    profile: ds.Profile, error: float
+) -> None:
+    longer = SEARCHED | {"run": {"duration": "200 ms", "warm_up": "20 ms"}}
+    misses = [Miss("poll", 1.0, {"throughput_per_s": error * n / 40}) for n in range(41)]
+    options: dict[str, Any] = {"misses": misses, "profile": profile, "replications": 1}
+    works = {"mechanism": "epoll_level", "request_cpu": "400 us"}
+    answer = ds.capacity(scenario(**longer, server=works), "p99 < 5 ms", **options)
+    assert answer.past
+    assert answer.past.high > 2_500  # 1 CPU, 400 us
+    assert answer.high == answer.most == pytest.approx(2_500)
+    assert answer.low <= answer.centre <= answer.high
+    assert "the interval ends at 2,500/s, where the application alone" in answer.reckoning[-1]
+    # Without work of the application nothing ends it.
+    free = ds.capacity(scenario(**longer), "p99 < 5 ms", **options)
+    assert free.most == math.inf
+
+
 def test_below_capacity_past_errors_of_the_metric_move_its_bound(profile: ds.Profile) -> None:
     busy = [Miss("poll", 1.0, {"throughput_per_s": 0.5, "p99_answered_ns": 5.0})] * 40
     calm = [Miss("poll", 0.2, {"p99_answered_ns": math.log(1.25), "cpu_busy": 0.1})] * 40

@@ -113,6 +113,24 @@ def test_a_forecast_of_much_application_work_rests_on_few_runs(profile: ds.Profi
         assert sum("the rule for the interval rests on" in each for each in warnings) == n
 
 
+def test_no_more_replies_are_forecast_than_the_applications_work_permits(
+    profile: ds.Profile,
+) -> None:
+    misses = [Miss("poll", 1.0, dict.fromkeys(FIGURES, n / 20)) for n in range(41)]
+    asked = scenario(
+        server={"mechanism": "epoll_level", "request_cpu": "400 us"},
+        load={"loop": "open", "rate": "2600/s"},
+    )
+    known = {
+        each.figure: each
+        for each in ds.forecast(asked, draws=3, misses=misses, profile=profile).expected
+    }
+    replies = known["throughput_per_s"]
+    assert replies.missed is not None
+    assert replies.missed[1] > 2_500  # 1 CPU, 400 us
+    assert replies.low <= replies.mean <= replies.high == pytest.approx(2_500)
+
+
 def test_no_past_errors_are_in_the_response_times_of_a_backend(profile: ds.Profile) -> None:
     # All was half as much as forecast: the 20 ms of the backend are no cost of the server's.
     misses = [Miss("poll", 0.2, dict.fromkeys(FIGURES, math.log(0.5)))] * 40
