@@ -213,6 +213,7 @@ def test_no_interval_exceeds_the_load_at_which_the_application_takes_all_cpus(
     assert answer.past
     assert answer.past.high > 2_500  # 1 CPU, 400 us
     assert answer.high == answer.most == pytest.approx(2_500)
+    assert answer.centre
     assert answer.low <= answer.centre <= answer.high
     assert "the interval ends at 2,500/s, where the application alone" in answer.reckoning[-1]
     # Without work of the application nothing ends it.
