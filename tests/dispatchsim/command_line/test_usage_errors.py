@@ -33,6 +33,10 @@ from tests.made_up_profile import Call
         ),
         (("run", "x", "y"), '"y": `dispatchsim run` takes only SCENARIO'),
         (("schema", "y"), '"y": `dispatchsim schema` takes no argument'),
+        (
+            ("timeline", "x", "--output", "t.svg"),
+            '--output: unknown option of `dispatchsim timeline` (did you mean "--plot"?)',
+        ),
         (("timeline", "x"), "--plot: must be given, as in `dispatchsim timeline"),
         (("run", "x", "--cost-samples"), "--cost-samples: must have a value, got none"),
         (
