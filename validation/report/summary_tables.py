@@ -68,7 +68,8 @@ def suspect_table(found: Sequence[Suspicion], words: SuspectWords = OF_REPEATS) 
         "points. The table of errors by load has all loads. docs/how-to/find-the-wrong-cost.md "
         "shows how to go on."
         if found
-        else f"No median error is {words.beyond}."
+        else f"No metric is wrong for certain: its median error must be {words.beyond} and have "
+        "one sign at several points."
     )
     note += f" Not read in closed loops: {not_read}."
     return Table.of("What is wrong, and what to suspect", found, columns, note)

@@ -89,7 +89,8 @@ def test_errors_of_both_signs_are_neither_wrong_nor_right() -> None:
 def test_nothing_wrong_has_no_suspects() -> None:
     assert suspicions(readings("cpu_busy", 0.01)) == []
     assert suspect_table([]).note == (
-        "No median error is larger than its noise. Not read in closed loops: CPU, p50, p99."
+        "No metric is wrong for certain: its median error must be larger than its noise and have "
+        "one sign at several points. Not read in closed loops: CPU, p50, p99."
     )
 
 
