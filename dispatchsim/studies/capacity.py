@@ -265,13 +265,13 @@ class Capacity:
         if self.past is None:
             return [f"{simulated}; no past forecast errors are known"]
         corrected = f"corrected by past forecast errors: {self.axis.text(self.centre)}"
-        ends = []
-        if self.high == self.most:
-            ends.append(
+        found = [f"{simulated}; {corrected}", *self.past.sentences]
+        if self.high == self.most < math.inf:
+            found.append(
                 f"the interval ends at {self.axis.text(self.most)}, where the application alone "
                 "takes all CPUs"
             )
-        return [f"{simulated}; {corrected}", *self.past.sentences, *ends]
+        return found
 
     @property
     def frame(self) -> pd.DataFrame:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import re
 from pathlib import Path
@@ -219,6 +220,11 @@ def test_no_interval_exceeds_the_load_at_which_the_application_takes_all_cpus(
     # Without work of the application nothing ends it.
     free = ds.capacity(scenario(**longer), "p99 < 5 ms", **options)
     assert free.most == math.inf
+    (between,) = free.searches
+    endless = between._replace(found=Found.NEVER_BROKEN, high=math.inf)
+    without_end = dataclasses.replace(free, searches=(between, endless))
+    assert without_end.high == math.inf
+    assert without_end.reckoning[1:] == free.reckoning[1:]
 
 
 def test_below_capacity_past_errors_of_the_metric_move_its_bound(profile: ds.Profile) -> None:
