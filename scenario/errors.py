@@ -38,8 +38,8 @@ class ScenarioError(UserError):
 _LISTED_MAX = 12  # names: a longer list hides the nearest one
 _LIKENESS_MIN = 0.7  # names of three letters with one other letter are not near
 _BEGINNING_MIN = 3  # letters: fewer begin too many names
-_OTHER_WORDS = {"runs": "replications", "cores": "cpus", "processors": "cpus"}
-"""Words of other tools, each with the word that a scenario has."""
+_OTHER_WORDS = {"runs": "replications", "cores": "cpus", "processors": "cpus", "output": "plot"}
+"""Words of other tools or commands, each with the word that is known instead."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -35,6 +35,11 @@ class Fitted(NamedTuple):
     residual: float
     source: str
 
+    def staying(self) -> Fitted:
+        """Return the curve that keeps its last value: nothing was measured beyond it."""
+        at, value = (*self.at, self.at[-1] + 1), (*self.value, self.value[-1])
+        return self._replace(at=at, value=value)
+
 
 Known = dict[str, Fitted]
 """Solved costs by table and name: "poll.scan"."""

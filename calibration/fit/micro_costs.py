@@ -322,9 +322,8 @@ def _waking(medians: Medians, costs: Known) -> Known:
         pauses_us, exits_ns = zip(*exits, strict=True)
         more_ns = tuple(ns - least_ns for ns in exits_ns)
         source = f"{exit_source}, by the pause before"
-        # Beyond the longest pause nothing was measured: it stays.
-        since = Fitted((*pauses_us, pauses_us[-1] + 1), (*more_ns, more_ns[-1]), 0.0, source)
-        varying = {"interrupt.idle_exit_since": since}
+        since = Fitted(pauses_us, more_ns, 0.0, source)
+        varying = {"interrupt.idle_exit_since": since.staying()}
     if waited_ns > 0:
         exit_source += f"; and {waited_ns:.0f} ns of a wake-up in which the thread has not run"
     return varying | {

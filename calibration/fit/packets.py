@@ -113,7 +113,7 @@ from .curve_fit import (
     fit_rest,
     tenths,
 )
-from .medians import BATCH, Fitted, Known, Medians, columns, constant, first
+from .medians import BATCH, Fitted, Known, Medians, columns, constant, curve, first
 
 
 class Packets(NamedTuple):
@@ -318,9 +318,7 @@ def flight_costs(medians: Medians, costs: Known) -> Known:
         counts, totals = columns(medians.points("cache_refill", "pause_us"))
         fit = fit_curve([0, *counts], [0.0, *(max(0.0, ns) for ns in totals)], from_zero=True)
         # After the longest measured time the caches count as empty.
-        found["sharing.refill"] = Fitted(
-            (*fit.at, fit.at[-1] + 1), (*fit.ns, fit.ns[-1]), fit.residual, "cache_refill"
-        )
+        found["sharing.refill"] = curve(fit, "cache_refill").staying()
     return found
 
 

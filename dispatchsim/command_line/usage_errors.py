@@ -80,8 +80,6 @@ def _of_option(name: str, error: Any) -> str:
         listed = " and ".join(f"`{owner}`" for owner in owners)
         return f"{name}: must be absent here; it belongs to {listed}"
     near = nearest(name, names) or f" (`{path} {ALL}` lists them)"
-    if name == "--output" and "--plot" in names:
-        near = ' (did you mean "--plot"?)'
     return f"{name}: unknown option of `{path}`{near}"
 
 

@@ -136,8 +136,13 @@ def forecast(
     drawn = [r for r in records if r.draw is not None]
     is_busy = Miss("", _mean(central, _BUSY), {}).is_busy
     is_like = [miss for miss in known.points if miss.is_busy == is_busy]
-    per_s = _mean(central, _ANSWERED) / (1 if scenario.load.connections else scenario.requests_each)
+    replies_each = 1 if scenario.load.connections else scenario.requests_each
+    per_s = _mean(central, _ANSWERED) / replies_each
     stated = stated_of(scenario, per_s, scenario.machine.cpus * _mean(central, _BUSY))
+    most = most_per_s(scenario)
+    limits = {_BUSY: 1.0}
+    if per_s <= most:  # a server that turns requests away may have more replies
+        limits[_ANSWERED] = most * replies_each
     # No past error holds a backend: its delay is no cost of the server.
     of_others = {f for f in FIGURES if _has_backend(scenario) and METRICS[f].kind is Kind.TIME}
     if of_others:
@@ -152,7 +157,7 @@ def forecast(
             [] if each in of_others else is_like,
             level,
             stated=stated,
-            most=_most(scenario, each, _mean(central, each)),
+            most=limits.get(each, math.inf),
         )
         for each in FIGURES
     )
@@ -170,21 +175,6 @@ def forecast(
     if any(math.isnan(each.calibration[0]) for each in expected):
         warnings.append("some runs have no reply: there is no interval of latencies")
     return ForecastAnswer(scenario, profile.name, level, verdict, expected, tuple(warnings))
-
-
-def _most(scenario: Scenario, figure: str, simulated: float) -> float:
-    """Return the highest value that *figure* can have: the application alone would take all CPUs.
-
-    A server that turns requests away may have more replies: then *simulated* shows it.
-    """
-    if figure == _BUSY:
-        return 1.0
-    if figure != _ANSWERED:
-        return math.inf
-    most = most_per_s(scenario)
-    if scenario.load.connections is None:
-        most *= scenario.requests_each
-    return most if simulated <= most else math.inf
 
 
 def _has_backend(scenario: Scenario) -> bool:

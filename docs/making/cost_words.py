@@ -79,7 +79,7 @@ OF_TABLE: dict[str, Mapping[str, str]] = {
         "close_ns": "a close",
         "accept_after_ns": "the part of accept_again_ns after its check of the queue",
         "write_after_ns": "the part of write_ns after the reply has left",
-        "crowding": "extra cost of a connection, by the number that are open or wait",
+        "crowding": "extra cost of a connection, by the number open or waiting for accept",
         "crossing_ns": "the part of each call that enters and leaves the kernel",
         "connect_ns": "socket() and connect() of a client",
         "delivery_ns": "how long before its end a write begins to handle its reply, and packets",

@@ -137,9 +137,7 @@ class Cpu:
     n_at_once: int = 0  # packets that one softirq has handled, or the last one
     n_in_round: int = 0  # and the packet thread, since it could leave
     beside: bool = False  # a softirq handles packets while the packet thread waits
-    after_call: bool = (
-        False  # that softirq is of the end of a call on a socket, not of an interrupt
-    )
+    after_call: bool = False  # at the end of a call on a socket, not in an interrupt
     tick: int = 0  # the last in which packets were polled for
     polled_ns: int = 0  # for how long, in that tick
     awaits_tick: bool = False

@@ -196,6 +196,18 @@ void client_take_byte(const struct pair *pair, int client)
     }
 }
 
+void clients_ask(const struct pair *pair, int *clients, long n)
+{
+    for (long i = 0; i < n; i++) {
+        clients[i] = client_open(pair);
+        client_connect(pair, clients[i]);
+    }
+    for (long i = 0; i < n; i++) {
+        (void)client_await_open(pair, clients[i]);
+        client_send(pair, clients[i], REQUEST_BYTES);
+    }
+}
+
 void client_close(const struct pair *pair, int client)
 {
     pair->clients->close(pair, client);

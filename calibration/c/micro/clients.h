@@ -54,6 +54,8 @@ void client_await_data(const struct pair *pair, int client);
 size_t client_receive(const struct pair *pair, int client, size_t bytes);
 /* Spin until a byte has come, and take it. */
 void client_take_byte(const struct pair *pair, int client);
+/* Begin n connections, and send a request on each once it is established. */
+void clients_ask(const struct pair *pair, int *clients, long n);
 /* End it by a reset. */
 void client_close(const struct pair *pair, int client);
 /* The same of a client that has not attended to its reply yet: the kernel has acknowledged that

@@ -53,14 +53,7 @@ static void send_requests(void *context)
     const struct crowd *crowd = context;
     for (long number = 0; meet_again(crowd->pair, PEER, 0); number++) {
         long n = size_of(crowd, number);
-        for (long i = 0; i < n; i++) {
-            crowd->clients[i] = client_open(crowd->pair);
-            client_connect(crowd->pair, crowd->clients[i]);
-        }
-        for (long i = 0; i < n; i++) {
-            (void)client_await_open(crowd->pair, crowd->clients[i]);
-            client_send(crowd->pair, crowd->clients[i], REQUEST_BYTES);
-        }
+        clients_ask(crowd->pair, crowd->clients, n);
         for (long i = 0; i < n; i++) {
             client_await_acknowledged(crowd->pair, crowd->clients[i]);
         }
@@ -106,8 +99,7 @@ static bool serve_all(const struct crowd *crowd, long n)
             if (receive_bytes(fd, REPLY_BYTES) == 0) {
                 fail("a readable connection had no bytes");
             }
-            ssize_t sent = write(fd, crowd->reply, bytes);
-            if (sent < 0) {
+            if (write(fd, crowd->reply, bytes) < 0) {
                 fail_errno("write");
             }
             close_fd(fd);
@@ -144,14 +136,13 @@ void bench_crowded(const struct options *options)
     struct pair pair;
     struct crowd crowd = {.pair = &pair, .options = options};
     char extra[EXTRA_MAX];
-    long most = options->batch > FEW ? options->batch : FEW;
     if (options->batch <= FEW) {
         fail_usage("serve_crowded: --batch must be above %d", FEW);
     }
-    pair_open(&pair, options, 2 * most + SPARE_DESCRIPTORS);
+    pair_open(&pair, options, 2 * options->batch + SPARE_DESCRIPTORS);
     crowd.epoll = epoll_open();
     crowd.events = allocate(EVENTS_MAX, sizeof *crowd.events);
-    crowd.clients = allocate((size_t)most, sizeof(int));
+    crowd.clients = allocate((size_t)options->batch, sizeof(int));
     crowd.reply = allocate((size_t)options->reply, 1);
     samples_open(&crowd.more);
     samples_open(&crowd.few);

@@ -68,14 +68,7 @@ static void send_requests(void *context)
     const struct serve *serve = context;
     long n = serve->options->batch;
     while (meet_again(serve->pair, PEER, 0)) {
-        for (long i = 0; i < n; i++) {
-            serve->clients[i] = client_open(serve->pair);
-            client_connect(serve->pair, serve->clients[i]);
-        }
-        for (long i = 0; i < n; i++) {
-            (void)client_await_open(serve->pair, serve->clients[i]);
-            client_send(serve->pair, serve->clients[i], REQUEST_BYTES);
-        }
+        clients_ask(serve->pair, serve->clients, n);
         meet(serve->pair, PEER); /* the requests are there */
         meet_unattending(serve->pair); /* the server has closed */
         clients_catch_up(serve->pair);
