@@ -181,9 +181,9 @@ def check_field(field: str, option: str) -> None:
             if hasattr(each.annotation, "model_fields")
         ]
         if not dot:
-            raise UserError(
-                f"{option}: must name SECTION.KEY of a scenario such as load.rate, got {field}"
-            )
+            named = [f'"{".".join(e)}"' for e in keys_of_other_sections(field, (), Scenario)]
+            hint = f"did you mean {' or '.join(named)}?" if named else "such as load.rate"
+            raise UserError(f"{option}: must name SECTION.KEY of a scenario, got {field} ({hint})")
         if model is not None:
             raise UserError(f"{option} {field}: cannot be set here; change it in the scenario file")
         hint = nearest(section, sections) or f" (sections: {', '.join(sections)})"
