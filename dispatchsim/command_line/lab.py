@@ -345,8 +345,8 @@ def equal_cpu(
 
     Two forecasts of p50 are compared with the measured one. Forecast 1 is for the measured load.
     Forecast 2 is for the load at which the simulated CPU is as busy as the real one. If only
-    forecast 1 is wrong, the CPU costs are wrong. If both are wrong, a delay without CPU work is
-    wrong, or the model.
+    forecast 1 is wrong, the CPU costs are wrong. If both are wrong, CPU costs alone do not explain
+    it: a delay (such as the network's) or the model is wrong, too.
     """
     from rich.console import Console
 
@@ -401,8 +401,8 @@ def what_measuring_buys(
         bool,
         typer.Option(
             "--keep",
-            help="Store the forecast errors of scaled and quick costs. Then `capacity` and "
-            "`forecast` print intervals for profiles from `measure machine --quick` or scaling.",
+            help="Store the forecast errors of scaled and quick costs. `capacity` and `forecast` "
+            "use them for profiles that were scaled, or measured with `--quick`.",
         ),
     ] = False,
 ) -> None:

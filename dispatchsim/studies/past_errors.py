@@ -110,11 +110,11 @@ class PastErrors(NamedTuple):
         )
         if not self.stated:
             return [errors]
-        share = share_text(self.stated)
+        share, rest = share_text(self.stated), share_text(1 - self.stated)
         return [
             errors,
-            f"at these loads the application takes {share} of the CPU time; its time is given in "
-            "the scenario, so only the rest is corrected",
+            f"the application takes {share} of the CPU time at these loads; the scenario gives "
+            f"that time, so past errors correct only the other {rest}",
         ]
 
 
