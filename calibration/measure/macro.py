@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from ...sim.load.workload import Trace
-from ..points.point import FDS_MAX, Point, server_options, trace_to_replay
+from ..points.point import CLIENT_FDS_MAX, Point, server_options, trace_to_replay
 from ..records.generator_gate import judged
 from ..records.measured_runs import CpuTimes, Gaps, Noise, RunRecord, RunResult
 from ..records.noise import NoiseLimits, Series, delay_share, judge, limits_for
@@ -321,7 +321,7 @@ def _server(setup: Setup) -> Child:
     command = testbed.on_server(
         setup.programs.path("server"), "--address", testbed.address,
         "--port", str(0 if testbed.steering == "loopback" else _PORT),
-        *server_options(point), "--fd-limit", str(min(point.server.descriptors, _fd_limit())),
+        *server_options(point), "--fd-limit", str(_fd_limit(point.server.descriptors)),
         "--counters", str(setup.counters),
         "--seconds-max", f"{seconds_max:.0f}",
     )  # fmt: skip
@@ -332,13 +332,15 @@ def load_generator(setup: Setup, port: int) -> Child:
     """Start the load generator; with kept connections it waits for a line of input."""
     testbed = setup.testbed
     idle = str(setup.point.idle.connections)
+    # Connections that are packets need no descriptors.
+    n_open_max = CLIENT_FDS_MAX if testbed.far_end else _fd_limit(CLIENT_FDS_MAX)
     command = testbed.on_client(
         setup.programs.path("far_end" if testbed.far_end else "load"),
         "--address", testbed.address, "--port", str(port),
         "--trace", str(setup.scratch / "trace"),
         "--seconds", f"{setup.timing.run_seconds(setup.point):.3f}",
         "--timeout-ms", str(setup.point.load.timeout // 1_000_000),
-        "--fd-limit", str(_fd_limit()), "--records", str(setup.scratch / "records"),
+        "--fd-limit", str(n_open_max), "--records", str(setup.scratch / "records"),
         "--gaps", str(setup.scratch / "gaps"),
         *([*testbed.far_end, "--idle", idle] if testbed.far_end else []),
         *(["--held"] if _is_held(setup) else []),
@@ -386,7 +388,7 @@ def calibrate(programs: Programs, bench: str, testbed: Testbed, timing: Timing) 
         raise RunError(f"micro {bench} must print a result with a median, got {line}") from error
 
 
-def _fd_limit() -> int:
-    """Return the number of descriptors that each process requests, within its limit."""
+def _fd_limit(n_wanted: int) -> int:
+    """Return the number of descriptors that a process requests, within its hard limit."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    return FDS_MAX if hard == resource.RLIM_INFINITY else min(FDS_MAX, hard - _FDS_SPARE)
+    return n_wanted if hard == resource.RLIM_INFINITY else min(n_wanted, hard - _FDS_SPARE)

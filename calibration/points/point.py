@@ -27,7 +27,10 @@ Steering = Literal["namespaces", "far_end", "loopback", "emulated"]
 """The CPU that receives the server's packets: its own CPU, the sender's, or the only one. With
 far_end it is the server's CPU, and clients are packets of a program without a TCP stack."""
 FDS_MAX = 19_900
-"""The default limit of descriptors of the server, and of the clients."""
+"""The default limit of descriptors of the server."""
+CLIENT_FDS_MAX = 100_000
+"""That of the clients. In overload packet clients have had 50,000 connections. Runs of clients with
+sockets that reach the limit of their process are rejected."""
 TIMEOUT_NS = 4_000_000_000
 """The default time-out of a client, from the intended start of its connection."""
 WINDOW = 10
@@ -36,7 +39,7 @@ _THINK_ROWS = 100_000
 _ON_A_TESTBED: dict[str, dict[str, Any]] = {
     # Testbeds set net.ipv4.tcp_syncookies to 0; signal queues have the kernel's limit.
     "server": {"syn_cookies": False, "descriptors": FDS_MAX, "signal_queue": FDS_MAX},
-    "load": {"descriptors": FDS_MAX, "timeout": DURATION.format(TIMEOUT_NS)},
+    "load": {"descriptors": CLIENT_FDS_MAX, "timeout": DURATION.format(TIMEOUT_NS)},
     "network": {"window": WINDOW},
     "machine": {"clients": "generator"},
 }
