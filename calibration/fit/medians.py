@@ -57,7 +57,8 @@ def constant(value: float, residual: float, source: str) -> Fitted:
 
 _FIELDS = (
     "median", "p10", "p90", "interrupts_per_operation", "cpu_ns", "busy_ns", "latency_ns",
-    "stolen_ns", "awake_ns", "begin_ns", "unarmed_ns", "written_ns",
+    "stolen_ns", "awake_ns", "begin_ns", "unarmed_ns", "written_ns", "few_interrupts",
+    "many_interrupts",
 )  # fmt: skip
 
 _P10_TO_P90 = 2.563

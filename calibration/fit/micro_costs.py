@@ -24,6 +24,8 @@ rings.py.
     serve_close      watched by epoll            close_ns + delete_ns - one system call
     serve_crowded    a batch of n, less one      crowding(n)
                      of 64
+    serve_kept       64 of n kept connections    returning(n) + entry_ns x interrupts
+                     in turn, less the same 64
     handshake_spin   round trip                  client connect_ns, less epoll add_ns
                                                  + way + entry_ns + syn_ns + 2 x delay_ns
     leaves_opened    from the robbery on         entry_ns + syn_ns + 2 x delay_ns
@@ -68,6 +70,7 @@ from .medians import (
     Fitted,
     Known,
     Medians,
+    columns,
     constant,
     curve,
     first,
@@ -194,16 +197,38 @@ def _calls(medians: Medians, costs: Known) -> Known:
 
 
 def _crowding(medians: Medians, _costs: Known) -> Known:
-    """Return what a connection costs more among many that wait, if measured.
-
-    The curve stays at its last value beyond the largest batch, as nothing was measured there.
-    """
+    """Return what a connection costs more among many that wait, if measured."""
     if not medians.values_of("serve_crowded", "batch"):
         return {}
     counts, more_ns = zip(*medians.points("serve_crowded", "batch"), strict=True)
+    return {"call.crowding": _among_many(counts, more_ns, "serve_crowded")}
+
+
+def _returning(medians: Medians, costs: Known) -> Known:
+    """Return what a request costs more on one of many kept connections, if measured.
+
+    In the model the number of interrupts is separate.
+    """
+    if not medians.values_of("kept_served", "n"):
+        return {}
+    counts, served_ns = columns(medians.points("kept_served", "n"))
+    received_ns, few, many = (
+        np.array(columns(medians.points("kept_received", "n", field=field))[1])
+        for field in ("median", "few_interrupts", "many_interrupts")
+    )
+    more_ns = served_ns + received_ns - first(costs, "interrupt.entry_ns") * (many - few)
+    source = "serve_kept: kept_received and kept_served, less entry_ns of interrupts"
+    return {"call.returning": _among_many(counts, more_ns.tolist(), source)}
+
+
+def _among_many(counts: Sequence[int], more_ns: Sequence[float], source: str) -> Fitted:
+    """Return what is more by the number of connections, compared with few (BATCH).
+
+    The curve stays at its last value beyond the largest number, as nothing was measured there.
+    """
     totals = [0.0, *(max(0.0, ns) for ns in more_ns)]
     fit = fit_curve([BATCH, *counts, 2 * counts[-1]], [*totals, totals[-1]], from_zero=True)
-    return {"call.crowding": curve(fit, "serve_crowded")}
+    return curve(fit, source)
 
 
 def _bitmap(medians: Medians, _costs: Known) -> Known:
@@ -427,6 +452,7 @@ _EQUATIONS: tuple[Callable[[Medians, Known], Known], ...] = (
     _epoll,
     _calls,
     _crowding,
+    _returning,
     _bitmap,
     _scans,
     _clients,

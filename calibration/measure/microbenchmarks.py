@@ -39,6 +39,7 @@ TOLD = (1, 16, 64)  # changed descriptors
 LISTED = (1, 100, 1000)  # writable descriptors, returned by one epoll_wait
 LISTED_IN_TURN = (100, 1000, 2000, 6000, 10_000)  # more than one wait returns: in turn
 CROWDS = (256, 1024, 4000)  # connections that wait together; the accept queue holds 4096
+KEPT = (256, 1024, 2048)  # kept connections; with more, clients acknowledge replies by a timer
 FEW_AT_ONCE = 8  # of a ring; Linux does its work in batches of 20
 FLUSHED = (0, 64, 1000)  # signals
 QUEUE = 64  # signals that a recovery finds
@@ -87,6 +88,7 @@ def bench_commands(
         *_with("serve_calls", "batch", (1, FEW_AT_ONCE, 256)),
         *_with("serve_calls", "reply", (1024, 6144)),
         *_with("serve_crowded", "batch", CROWDS),
+        *_with("serve_kept", "n", KEPT),
         *_with("interrupt_connect", "burst", BURSTS),
         *_with("interrupt_data", "burst", BURSTS, "--mechanism none"),
         *_with("interrupt_data", "burst", (8,), "--mechanism epoll"),

@@ -87,6 +87,7 @@ OF_TABLE: dict[str, Mapping[str, str]] = {
         "close_delivery_ns": "how long before its end a close begins to handle its FIN",
         "close_delivery_after_ns": "how long before its end it stops that",
         "accept_cold_ns": "extra cost of the first accept since the CPU was idle",
+        "returning": "extra cost of a later request, by the replies on others since the last one",
     },
     "ApplicationCosts": {
         "request_ns": "user code for a request, and all time that no other cost has",

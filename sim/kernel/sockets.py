@@ -132,18 +132,32 @@ def n_in_flight(world: World, worker: Worker) -> int:
 def request_ns(world: World, fd: int) -> int:
     """Return the user code's CPU time for the request from *fd*: of profile and scenario.
 
-    The first request includes the connection's time, unless it was open before the run.
+    The first request includes the connection's time, unless it was open before the run. Later ones
+    include the time for fetching the kernel's data of the connection into the caches again.
     """
     c, program = world.connection_of[fd], world.program
-    taken_ns = world.costs.application.request_ns + program.request_cpu_ns
+    taken_ns = world.costs.application.request_ns + returning_ns(world, c)
     if program.request_cpu_drawn:
-        more_ns = drawn_for_request(world, world.request_cpu_ns, c)
-        taken_ns = world.costs.application.request_ns + more_ns
+        taken_ns += drawn_for_request(world, world.request_cpu_ns, c)
+    else:
+        taken_ns += program.request_cpu_ns
     if program.reply_cpu_per_kb_ns > 0:
         taken_ns += world.reply_bytes[c] * program.reply_cpu_per_kb_ns // 1_000
     if program.connection_cpu_ns > 0 and world.answered[c] == 0 and not is_old(world, c):
         taken_ns += program.connection_cpu_ns
     return taken_ns
+
+
+def returning_ns(world: World, c: int) -> int:
+    """Return what a later request of *c* takes more, by the replies since its last one.
+
+    They stand for connections, which is right where all ask about equally often. The first request
+    of a run is free, also on a connection that was open before.
+    """
+    if world.answered[c] == 0:
+        return 0
+    n_others = world.counts[count.REPLIES] - world.replies_by[c]
+    return curve_ns(world.costs.call.returning, n_others)
 
 
 def closing_ns(world: World, worker: Worker) -> int:
@@ -242,6 +256,7 @@ def _take_from_reply(world: World, c: int, fd: int, n_bytes: int) -> int:
     else:
         world.counts[count.REPLIES] += 1
         world.answered[c] += 1
+        world.replies_by[c] = world.counts[count.REPLIES]
         waits_for_request(world, fd)
     return left
 

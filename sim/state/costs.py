@@ -143,7 +143,10 @@ class CallCosts(NamedTuple):
     packets come meanwhile: they interrupt nobody. A close does so with the FIN or reset that it
     sends, from close_delivery_ns before its end until close_delivery_after_ns before.
     accept_cold_ns is the extra cost of the first accept since the CPU was idle; that of the accept
-    which finds none, and of watching, are part of it.
+    which finds none, and of watching, are part of it. returning is what a later request on a
+    connection costs more, its interrupt included, by the number of replies on other connections
+    since the last one on this: the caches hold the kernel's data of those. It is paid with the
+    user code's time.
     """
 
     accept_ns: int
@@ -163,6 +166,7 @@ class CallCosts(NamedTuple):
     close_delivery_ns: int = 0
     close_delivery_after_ns: int = 0
     accept_cold_ns: int = 0
+    returning: Curve = flat(0)
 
 
 def copying_ns(call: CallCosts, n_bytes: int) -> int:

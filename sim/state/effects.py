@@ -79,6 +79,11 @@ EFFECTS = {
         ("call.crowding",),
         "serve_crowded",
     ),
+    "cold-connections": Effect(
+        "a later request of a connection takes longer if a thousand others had replies meanwhile",
+        ("call.returning",),
+        "serve_kept",
+    ),
     "dropped-syns-are-cheap": Effect(
         "a dropped SYN is dropped early, before most of its work",
         ("interrupt.syn_saved_ns",),

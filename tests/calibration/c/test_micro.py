@@ -34,6 +34,7 @@ OPTIONS = {
     "poll_block": "--n 10",
     "epoll_block": "--n 10",
     "serve_calls": "--n 3 --batch 4 --mechanism epoll",
+    "serve_kept": "--n 128",
     "interrupt_connect": "--burst 2",
     "interrupt_data": "--burst 2 --mechanism epoll",
     "interrupt_signal": "--burst 2",
@@ -76,6 +77,7 @@ BENCHES = [
         "epoll_block",
         "serve_calls",
         "serve_crowded",
+        "serve_kept",
         "write_flights",
         "interrupt_way",
         "packets_leave",
@@ -93,6 +95,7 @@ BENCHES = [
     *("lone_connection", "client_calls", "client_again"),
 ]
 LINES = {
+    "serve_kept": ["kept_received", "kept_served"],
     "lone_connection": ["lone_bare", "lone_open", "lone_calls", "lone_awake"],
     "serve_calls": [
         *("serve_accept", "serve_accept_again", "serve_epoll_add", "serve_read"),
@@ -118,7 +121,9 @@ SERVED = ("rt_signals", "signalfd", "epoll_edge", "epoll_once")
 BLOCKING = {"cpu_ns", "busy_ns", "sleeps_per_operation"}
 # On loopback the sender's CPU receives, so that nothing is stolen from the server's. A look in vain
 # is a difference, and so is what a client's second SYN takes.
-MAY_BE_NOTHING = ("interrupt_", "packets_leave", "wait_vain", "cache_", "client_again")
+MAY_BE_NOTHING = (
+    *("interrupt_", "packets_leave", "wait_vain", "cache_", "client_again", "serve_kept"),
+)
 INTERRUPTS = {"interrupts_per_operation", "mean", "quiet_median", "quiet_mean"}
 
 
@@ -232,6 +237,7 @@ def test_the_parameters_are_those_given(micro: Path) -> None:
         ("accept_block", BLOCKING),
         ("spawn_thread", {"begin_ns"}),
         ("serve_crowded", {"few_ns", "many_ns"}),
+        ("serve_kept --n 128", {"few_ns", "many_ns", "few_interrupts", "many_interrupts"}),
         ("interrupt_data", INTERRUPTS),
         ("write_flights", {"written_ns", "segments_out", "segments_in"}),
         ("cache_refill", {"warm_ns", "foreign_kib"}),
@@ -239,9 +245,10 @@ def test_the_parameters_are_those_given(micro: Path) -> None:
     ],
 )
 def test_some_benches_have_more_fields(micro: Path, bench: str, fields: set[str]) -> None:
-    result = json.loads(measured(micro, bench).stdout)
-    assert fields <= set(result)
-    assert all(math.isfinite(result[name]) for name in fields)
+    for line in measured(micro, *bench.split()).stdout.splitlines():
+        result = json.loads(line)
+        assert fields <= set(result)
+        assert all(math.isfinite(result[name]) for name in fields)
 
 
 @pytest.mark.parametrize(
@@ -254,6 +261,7 @@ def test_some_benches_have_more_fields(micro: Path, bench: str, fields: set[str]
         (["floor", "--recording", "x"], "floor does not take --recording"),
         (["floor", "--mechanism", "poll"], "floor does not take --mechanism"),
         (["poll_scan", "--n"], "--n needs a value (try --help)"),
+        (["serve_kept", "--n", "100"], "serve_kept: --n must be a multiple of 64 above it"),
         (["poll_scan", "--n", "3x"], "--n must be a whole number, got '3x'"),
         (["poll_scan", "--n", "0"], "--n must be at least 1, got 0"),
         (["poll_scan", "--n", "-1"], "--n must be between 0 and 1000000, got -1"),

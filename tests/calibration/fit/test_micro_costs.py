@@ -124,6 +124,8 @@ def test_known_curves_are_found_again() -> None:
         )
     crowd = {64: 0, 256: 900, 1024: 2_000, 4000: 2_500}  # flat beyond the last batch
     assert found["call.crowding"] == pytest.approx(crowd | {8000: crowd[4000]}, rel=1e-3)
+    returning = {64: 0, 256: 500, 1024: 1_500, 2048: 2_500, 4096: 2_500}
+    assert found["call.returning"] == pytest.approx(returning, rel=1e-3)
     refill = {us: refilled(us) for us in (0, 50, 200, 1000, 4000)} | {4001: refilled(4000)}
     assert found["sharing.refill"] == pytest.approx(refill, abs=10)
     spans = (0, 1000, 6000, 10_000)

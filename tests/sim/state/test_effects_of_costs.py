@@ -7,7 +7,17 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.served import on_server
-from tests.toy import CALL, IDLE, INTERRUPT, MECHANISM, MECHANISMS, arrivals, timeline, toy_costs
+from tests.toy import (
+    CALL,
+    IDLE,
+    INTERRUPT,
+    MECHANISM,
+    MECHANISMS,
+    arrivals,
+    on_both,
+    timeline,
+    toy_costs,
+)
 
 from dispatchsim.models.simulate import simulate
 from dispatchsim.sim.figures.outcome import Outcome
@@ -137,6 +147,23 @@ def test_a_crowd_is_paid_for_at_the_close() -> None:
     usual_ns = [end - begin for begin, end, name in plain if name == "CLOSE"]
     added_ns = [ns - usual for ns, usual in zip(closes_ns, usual_ns, strict=True)]
     assert added_ns == [3_000, 2_000, 1_000]
+
+
+def test_a_later_request_pays_for_the_replies_since_the_last_one() -> None:
+    returning = toy_costs("epoll_level", call=CALL._replace(returning=per_item(1_000)))
+
+    def more_ns(*at_ns: int) -> int:
+        trace = arrivals(*at_ns, requests=2, think_ns=100_000)
+        plain, dear = (
+            on_both(trace, costs, ALONE) for costs in (toy_costs("epoll_level"), returning)
+        )
+        assert plain.counts[Count.REPLIES] == dear.counts[Count.REPLIES] == 2 * len(at_ns)
+        return busy_ns(dear) - busy_ns(plain)
+
+    assert more_ns(10_000) == 0  # the second request finds the caches as the first has left them
+    assert more_ns(10_000, 40_000) == 2 * 1_000
+    assert more_ns(10_000, 40_000, 70_000) == 3 * 2 * 1_000
+    assert more_ns(10_000, 400_000) == 0  # the other connection had its replies before or after
 
 
 def test_the_idle_population_is_no_crowd() -> None:

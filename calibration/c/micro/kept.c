@@ -1,0 +1,225 @@
+/* What a request on a kept connection costs more if many other connections had one since its last.
+ *
+ *     peer     request x 64, settling |                            | takes 64 replies
+ *     server   reads the clock ..GAP..| epoll_wait, (read, write) x 64 |
+ *              |<--- received ------->|<--------- served ---------->|
+ *
+ * A turn has CHUNKS_FEW chunks on the same 64 connections (few), then chunks on all n, 64 after 64
+ * (many). All chunks have the same size and pace, so that interrupts are shared alike; their number
+ * is printed. With a thousand connections the kernel's data of each have left the caches by its next
+ * request. The first chunks of the few find the caches as the many have left them, and the first
+ * chunk of the many is that of the few: neither counts. Nor does a turn in which clients may have
+ * acknowledged replies by their timer of 40 ms. */
+#include "clients.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+
+enum {
+    SPARE_DESCRIPTORS = 100,
+    GAP_NS_MIN = 400, /* a reading takes some 20 ns, an interrupt 1 us and more */
+    PAUSE_NS = 20000,
+    SETTLE_NS = 350000,
+    CHUNK = 64,
+    CHUNKS_FEW = 8,
+    CHUNKS_FEW_COUNT = 3,
+    TURN_NS_MAX = 35000000, /* clients acknowledge 40 ms after a reply, if they ask nothing */
+};
+
+/* What a chunk takes for each request; of the chunks of this turn, and of all turns. */
+struct part {
+    struct samples few, many, more, few_all, many_all;
+};
+
+struct kept {
+    struct pair *pair;
+    struct connections *connections;
+    const struct options *options;
+    int epoll;
+    struct epoll_event events[CHUNK];
+    uint64_t deadline_ns;
+    struct part received, served; /* ns */
+    struct part entries;          /* interrupts */
+    _Alignas(CACHE_LINE) atomic_bool over; /* all requests have come */
+};
+
+static long turn_of(const struct kept *kept)
+{
+    return CHUNKS_FEW + kept->options->n / CHUNK;
+}
+
+static long first_of(const struct kept *kept, long number)
+{
+    long position = number % turn_of(kept);
+    return position < CHUNKS_FEW ? 0 : (position - CHUNKS_FEW) * CHUNK;
+}
+
+static void ask_chunks(void *context)
+{
+    struct kept *kept = context;
+    for (long number = 0; meet_again(kept->pair, PEER, 0); number++) {
+        const int *clients = &kept->connections->clients[first_of(kept, number)];
+        clients_spin(kept->pair, PAUSE_NS);
+        for (long i = 0; i < CHUNK; i++) {
+            client_send(kept->pair, clients[i], REQUEST_BYTES);
+        }
+        clients_spin(kept->pair, SETTLE_NS);
+        atomic_store(&kept->over, true);
+        meet(kept->pair, PEER);       /* the requests are there */
+        meet_unattending(kept->pair); /* the replies have left */
+        for (long i = 0; i < CHUNK; i++) {
+            client_await_data(kept->pair, clients[i]);
+            if (client_receive(kept->pair, clients[i], REPLY_BYTES) != REPLY_BYTES) {
+                fail("a reply came in pieces");
+            }
+        }
+    }
+}
+
+/* The time that interrupts take until the chunk has come, and their number. */
+static double received_ns(const struct kept *kept, long *n_entries)
+{
+    uint64_t gap_min = ns_to_ticks(GAP_NS_MIN), stolen = 0;
+    *n_entries = 0;
+    for (uint64_t last = ticks_now(), now; !atomic_load(&kept->over); last = now) {
+        now = ticks_now();
+        if (now - last >= gap_min) {
+            stolen += now - last;
+            ++*n_entries;
+        }
+    }
+    return ticks_to_ns(stolen);
+}
+
+/* The time of a chunk; 0 if a request came too late for the first wait. */
+static double served_ns(struct kept *kept)
+{
+    uint64_t first = ticks_now();
+    int n_first = 0;
+    for (int n = 0; n < CHUNK;) {
+        int n_ready = epoll_wait(kept->epoll, kept->events, CHUNK, -1);
+        if (n_ready < 0) {
+            fail_errno("epoll_wait");
+        }
+        for (int i = 0; i < n_ready; i++) {
+            int fd = kept->events[i].data.fd;
+            if (receive_bytes(fd, REQUEST_BYTES) != REQUEST_BYTES) {
+                fail("a request came in pieces");
+            }
+            send_bytes(fd, REPLY_BYTES);
+        }
+        n_first = n == 0 ? n_ready : n_first;
+        n += n_ready;
+    }
+    return n_first == CHUNK ? ticks_to_ns(ticks_now() - first) : 0;
+}
+
+static void part_open(struct part *part)
+{
+    samples_open(&part->few);
+    samples_open(&part->many);
+    samples_open(&part->more);
+    samples_open(&part->few_all);
+    samples_open(&part->many_all);
+}
+
+static void part_close(struct part *part)
+{
+    samples_close(&part->few);
+    samples_close(&part->many);
+    samples_close(&part->more);
+    samples_close(&part->few_all);
+    samples_close(&part->many_all);
+}
+
+/* Add what a chunk took, if it counts. */
+static void part_add(const struct kept *kept, struct part *part, long number, double chunk)
+{
+    long position = number % turn_of(kept);
+    if (position >= CHUNKS_FEW - CHUNKS_FEW_COUNT && position < CHUNKS_FEW) {
+        samples_add(&part->few, chunk / CHUNK, CHUNK);
+    } else if (position > CHUNKS_FEW) {
+        samples_add(&part->many, chunk / CHUNK, CHUNK);
+    }
+}
+
+/* The turn is over: add its medians, if it counts. */
+static void part_end_turn(const struct kept *kept, struct part *part, bool counts)
+{
+    if (counts && part->few.n > 0 && part->many.n > 0) {
+        double few = samples_median(&part->few), many = samples_median(&part->many);
+        samples_add(&part->few_all, few, 1);
+        samples_add(&part->many_all, many, 1);
+        samples_add(&part->more, many - few, (uint64_t)kept->options->n);
+    }
+    part->few.n = part->many.n = 0;
+}
+
+static void part_print(const struct kept *kept, const struct part *part, const char *name)
+{
+    char extra[EXTRA_MAX];
+    const struct part *entries = &kept->entries;
+    (void)snprintf(extra, sizeof extra,
+                   ", \"few_ns\": %.1f, \"many_ns\": %.1f, \"few_interrupts\": %.4f, "
+                   "\"many_interrupts\": %.4f",
+                   samples_median(&part->few_all), samples_median(&part->many_all),
+                   samples_mean(&entries->few_all), samples_mean(&entries->many_all));
+    samples_print(&part->more, kept->options, name, extra);
+}
+
+/* serve_kept */
+void bench_kept(const struct options *options)
+{
+    struct pair pair;
+    struct connections connections;
+    struct kept kept = {.pair = &pair, .connections = &connections, .options = options};
+    if (options->n <= CHUNK || options->n % CHUNK != 0) {
+        fail_usage("serve_kept: --n must be a multiple of %d above it", CHUNK);
+    }
+    pair_open(&pair, options, options->n + SPARE_DESCRIPTORS);
+    connections_open(&connections, &pair, options->n);
+    kept.epoll = epoll_open();
+    for (long i = 0; i < options->n; i++) {
+        epoll_control(kept.epoll, EPOLL_CTL_ADD, connections.server_fds[i], EPOLLIN);
+    }
+    struct part *parts[] = {&kept.received, &kept.served, &kept.entries};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        part_open(parts[i]);
+    }
+    kept.deadline_ns = now_ns() + (uint64_t)options->milliseconds * 1000000u;
+    peer_start(&pair, ask_chunks, &kept);
+    uint64_t turn_began_ns = 0;
+    /* One turn at least, however little time there is. */
+    for (long number = 0;
+         meet_again(&pair, SERVER, number < turn_of(&kept) ? UINT64_MAX : kept.deadline_ns);
+         number++) {
+        long position = number % turn_of(&kept), n_entries;
+        turn_began_ns = position == 0 ? now_ns() : turn_began_ns;
+        double stolen_ns = received_ns(&kept, &n_entries);
+        meet(&pair, SERVER);
+        double ns = served_ns(&kept);
+        atomic_store(&kept.over, false);
+        meet(&pair, SERVER);
+        if (ns > 0) {
+            part_add(&kept, &kept.received, number, stolen_ns);
+            part_add(&kept, &kept.served, number, ns);
+            part_add(&kept, &kept.entries, number, (double)n_entries);
+        }
+        if (position == turn_of(&kept) - 1) {
+            bool counts = now_ns() - turn_began_ns <= TURN_NS_MAX;
+            for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+                part_end_turn(&kept, parts[i], counts);
+            }
+        }
+    }
+    peer_finish(&pair);
+    part_print(&kept, &kept.received, "kept_received");
+    part_print(&kept, &kept.served, "kept_served");
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        part_close(parts[i]);
+    }
+    close_fd(kept.epoll);
+    connections_close(&connections, &pair);
+    pair_close(&pair);
+}
