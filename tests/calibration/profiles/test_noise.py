@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from dispatchsim.calibration.fit.noise_section import with_noise
-from dispatchsim.calibration.profiles.choosing import example_profile, find_profile
-from dispatchsim.calibration.profiles.cost_profile import Profile, ProfileError
+from dispatchsim.calibration.profiles.choosing import example_profile
+from dispatchsim.calibration.profiles.cost_profile import NOISY, Profile, ProfileError
 from dispatchsim.calibration.profiles.gap_recordings import in_order, recordings
 from dispatchsim.calibration.records.gap_records import GapsRecord
 from dispatchsim.calibration.records.measured_runs import DataError, Gaps, append
@@ -92,7 +92,8 @@ def test_the_profile_says_how_often_somebody_else_had_the_servers_core(measured:
     share = "for about 62% of the time the core was most likely shared"
     assert f"{share}, and calls took 1.4 times as long" in said
     assert example_profile().machine_warnings == []
-    noisy = find_profile("xeon-family6-model207-2cpu-linux-6.18")
+    facts = example_profile().machine | {NOISY: "other work ran beside it"}
+    noisy = example_profile().model_copy(update={"machine": facts})
     assert "measured on a noisy machine" in noisy.machine_warnings[0]
 
 

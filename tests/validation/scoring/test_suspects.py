@@ -215,7 +215,7 @@ PROFILES = {
     "application.request_ns": "epyc-family26-2cpu-linux-6.18",
     "interrupt.idle_exit_since": "epyc-family25-model17-2cpu-linux-6.18",
     "interrupt.syn_cold_ns": "epyc-family25-model17-2cpu-linux-6.18",
-    "network.delay_ns": "xeon-family6-model207-2cpu-linux-6.18",
+    "network.delay_ns": "counted-linux-6.1",
     "call.crowding": "counted-linux-6.1",
 }
 """A profile in which the cost is not 0, if it is 0 or missing in that of family 25."""
