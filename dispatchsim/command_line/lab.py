@@ -117,7 +117,7 @@ def interrupt_load(
 
     dispatchsim lab interrupt-load my-machine --profile my-machine.toml
 
-    The CPU time left is measured by a process that only computes.
+    A process that only computes shows how much CPU time is left.
     """
     from rich.console import Console
 
@@ -280,8 +280,9 @@ def forecast_errors(
 
     dispatchsim lab forecast-errors
 
-    For each mechanism (or machine), an interval is made from the errors of all others, and tested
-    on its own errors. Errors in SCORES replace the shipped errors of the same machines.
+    Each mechanism (or machine) is left out in turn: an interval is made from the errors of the
+    others, then tested on the errors of the one left out. Errors in SCORES replace the shipped
+    errors of the same machines.
     """
     from rich.console import Console
 
@@ -406,7 +407,7 @@ def what_measuring_buys(
         ),
     ] = False,
 ) -> None:
-    """Compare three sources of costs: another machine, a quick and a full campaign.
+    """Compare forecasts by another machine's costs, quick ones and full ones.
 
     dispatchsim lab what-measuring-buys mine --quick quick.toml --borrow MACHINE
 

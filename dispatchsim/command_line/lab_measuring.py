@@ -465,7 +465,7 @@ def instructions(
     backlog: Annotated[int, typer.Option(help="Backlog of the listener.")] = 4096,
     repeat: Annotated[
         int,
-        typer.Option(help="Which run of this load, from 0. Each has other arrivals."),
+        typer.Option(help="Index of the run to count, from 0. Each run has other arrivals."),
     ] = 0,
     window_s: Annotated[float, typer.Option(help="Length of the window, in seconds.")] = 0.4,
     as_json: AsJson = False,

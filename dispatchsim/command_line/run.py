@@ -110,9 +110,9 @@ def run(
 
     dispatchsim run poll_10k_idle --set load.rate=5000/s
 
-    ± is the 95% interval of the mean over random arrivals. The column "10 cost samples" is a 95%
-    range for uncertain costs, estimated from 10 runs. Each of these runs takes its costs at random
-    from their measured intervals.
+    ± is the 95% interval of the mean over random arrivals. The column "10 cost samples" is
+    how far a metric varies because costs are uncertain: a 95% range, estimated from 10 runs. Each
+    of these runs takes its costs at random from their measured intervals.
 
     The first run of a mechanism compiles its engine (about 2 seconds) into the folder of
     DISPATCHSIM_CACHE_DIR, or into the user's cache folder. Ctrl-C keeps the finished runs in

@@ -71,8 +71,9 @@ def validate_machine(
 
     Print which metrics are wrong, what to suspect, errors by load, and the points (a point is one
     server at one load) with the largest errors. The report has one section per folder. On
-    hardware, the median of repeated runs is compared; on the emulated target, which has no noise,
-    each run. If FOLDER holds forecasts that `lab forecast-grid` wrote, they are compared, too.
+    hardware, a forecast is compared with the median of repeated runs. The emulated target has no
+    noise: there it is compared with each run. Forecasts that `lab forecast-grid` wrote into FOLDER
+    are compared, too.
     """
     report = _validate_machines(
         folders, profile or [], output, draws=draws, workers=workers or cpu_count()

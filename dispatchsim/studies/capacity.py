@@ -527,7 +527,7 @@ def _check_window(scenario: Scenario, objective: Objective) -> None:
                 f"got {DURATION.format(clause.bound)}"
             )
         raise ScenarioError(
-            f"run.duration: must leave {DURATION.format(least_ns)} after the warm-up (ten times "
-            f"the bound on {clause.name}), but leaves {DURATION.format(window_ns)}: try --set "
+            f"run.duration: must leave {DURATION.format(least_ns)} (ten times the bound on "
+            f"{clause.name}) after the warm-up, but leaves {DURATION.format(window_ns)}: try --set "
             f"'run.duration={DURATION.format(scenario.run.warm_up + least_ns)}'"
         )

@@ -259,7 +259,7 @@ def _range(low_text: str, high_text: str, what: str, kinds: set[Any]) -> Range:
     unit = _common_unit(low, high, what)
     numbers = [_in_unit(end, unit) for end in (low, high)]
     if not numbers[0] < numbers[1]:
-        raise UserError(f"{what}: must begin below its end, got {low_text}..{high_text}")
+        raise UserError(f"{what}: the range must begin below its end, got {low_text}..{high_text}")
     return Range(numbers[0], numbers[1], unit, low.is_whole and high.is_whole)
 
 

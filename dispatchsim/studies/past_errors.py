@@ -113,8 +113,8 @@ class PastErrors(NamedTuple):
         share, rest = share_text(self.stated), share_text(1 - self.stated)
         return [
             errors,
-            f"the application takes {share} of the CPU time at these loads; the scenario gives "
-            f"that time, so past errors correct only the other {rest}",
+            f"{share} of the CPU time at these loads is the application's, and stated in the "
+            f"scenario; only the other {rest} is forecast, and corrected by past errors",
         ]
 
 

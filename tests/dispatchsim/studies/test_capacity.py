@@ -198,7 +198,7 @@ def test_what_the_scenario_states_of_its_application_was_never_missed(profile: d
     assert answer.centre == pytest.approx(found.middle * busy_s / faster_s)
     assert found.middle < answer.centre < 1.1 * found.middle
     assert answer.centre * 100e-6 < 1
-    assert "past errors correct only the other" in answer.reckoning[-1]
+    assert "is forecast, and corrected by past errors" in answer.reckoning[-1]
     assert any("the rule for the interval rests on" in each for each in answer.warnings)
 
 
@@ -371,7 +371,7 @@ def test_a_capacity_needs_a_rate_and_a_window(profile: ds.Profile) -> None:
         ds.capacity(closed, "p99 < 1 us", profile=profile)
     with pytest.raises(ds.ScenarioError, match="ten times the bound on p99"):
         ds.capacity(scenario(), "p99 < 50 ms", profile=profile)
-    with pytest.raises(ds.ScenarioError, match=r"500 ms after the warm-up \(ten .* p97\.5\), but"):
+    with pytest.raises(ds.ScenarioError, match=r"500 ms \(ten .* p97\.5\) after the warm-up, but"):
         ds.capacity(scenario(), "p97.5 < 50 ms", profile=profile)
 
 
