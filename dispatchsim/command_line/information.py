@@ -147,9 +147,9 @@ def profiles(*, as_json: AsJson = False) -> None:
     )
     _print_machines(measured)
     people().print(
-        "errors: medians at points held out from the fit; p50 and p99 up to 80% of the capacity\n"
-        "+: the forecast is too high; x3: three times the measured value; /2.7: the measured value "
-        "divided by 2.7\n"
+        "errors: medians of absolute errors at points held out from the fit; p50 and p99 up to 80% "
+        "of the capacity\n"
+        "x3: three times the measured value; /2.7: the measured value divided by 2.7\n"
         "knee: the load at which p99 exceeds 20 ms; noisy: other programs disturbed the runs\n",
         markup=False,
     )
@@ -204,7 +204,7 @@ def _costs_shown(machine: dict[str, Any], mechanism: str) -> str:
 
 def _print_machines(known: dict[str, dict[str, Any]]) -> None:
     """Print each machine with the published errors of its forecasts."""
-    from ..validation.scoring.value_verdicts import signed
+    from ..validation.scoring.value_verdicts import unsigned
 
     rows = [
         (
@@ -213,7 +213,7 @@ def _print_machines(known: dict[str, dict[str, Any]]) -> None:
             str(each["machine"].get("date", DASH))[:10],
             str(each["open_connections_max"]),
             *(
-                signed((each["errors"] or {}).get(key))
+                unsigned((each["errors"] or {}).get(key))
                 for key in ("capacity", "p50", "p99", "knee")
             ),
         )
