@@ -181,21 +181,27 @@ def check_field(field: str, option: str) -> None:
             if hasattr(each.annotation, "model_fields")
         ]
         if not dot:
-            named = [f'"{".".join(e)}"' for e in keys_of_other_sections(field, (), Scenario)]
-            hint = f"did you mean {' or '.join(named)}?" if named else "such as load.rate"
+            meant = _meant(keys_of_other_sections(field, (), Scenario))
+            hint = meant or "such as load.rate"
             raise UserError(f"{option}: must name SECTION.KEY of a scenario, got {field} ({hint})")
         if model is not None:
             raise UserError(f"{option} {field}: cannot be set here; change it in the scenario file")
         hint = nearest(section, sections) or f" (sections: {', '.join(sections)})"
         raise UserError(f"{option} {field}: unknown section {shown(section)}{hint}")
     if key not in fields:
-        others = [f'"{".".join(each)}"' for each in keys_of_other_sections(key, fields, Scenario)]
+        others = keys_of_other_sections(key, fields, Scenario)
         if not others and (near := closest(key, fields)):
-            others = [f'"{section}.{near}"']
-        hint = f"unknown key (did you mean {' or '.join(others)}?)" if others else ""
-        raise UserError(f"{option} {field}: {hint or unknown_key(key, fields)}")
+            others = [(section, near)]
+        hint = f"unknown key ({_meant(others)})" if others else unknown_key(key, fields)
+        raise UserError(f"{option} {field}: {hint}")
     if field in _SET_BY:
         raise UserError(f"{option} {field}: cannot be set here; {_SET_BY[field]}")
+
+
+def _meant(keys: Sequence[tuple[str, str]]) -> str:
+    """Return the question whether these *keys*, each with its section, were meant; "" for none."""
+    named = [f'"{section}.{key}"' for section, key in keys]
+    return f"did you mean {' or '.join(named)}?" if named else ""
 
 
 def _check_readings(ends: Sequence[str], kinds: set[Any], what: str) -> None:

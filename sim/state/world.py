@@ -239,7 +239,7 @@ class Connections:
     syn_acks: Column = per_connection(0, I8)
     left: Column = per_connection(0, I32, of="requests")  # without a reply at the client
     answered: Column = per_connection(0, I32)  # replies that the server has sent whole
-    replies_by: Column = per_connection(0)  # those on all connections, up to the last one on this
+    replies_by: Column = per_connection(0)  # replies on all connections when its last one left
     pending: Column = per_connection(0, I8)  # 1: a whole request waits in the receive buffer
     part: Column = per_connection(0, I8)  # 1: part of a request waits in the receive buffer
     sent_pieces: Column = per_connection(0, I16)  # of the request that its client is sending

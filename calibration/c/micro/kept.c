@@ -24,12 +24,16 @@ enum {
     CHUNK = 64,
     CHUNKS_FEW = 8,
     CHUNKS_FEW_COUNT = 3,
+    N_PARTS = 3,
     TURN_NS_MAX = 35000000, /* clients acknowledge 40 ms after a reply, if they ask nothing */
 };
 
-/* What a chunk takes for each request; of the chunks of this turn, and of all turns. */
+/* Samples of the chunks of this turn, and of all turns: their medians, and many less few. */
+enum kind { FEW, MANY, FEW_ALL, MANY_ALL, MORE, N_KINDS };
+
+/* What a chunk takes for each request. */
 struct part {
-    struct samples few, many, more, few_all, many_all;
+    struct samples of[N_KINDS];
 };
 
 struct kept {
@@ -49,9 +53,9 @@ static long turn_of(const struct kept *kept)
     return CHUNKS_FEW + kept->options->n / CHUNK;
 }
 
-static long first_of(const struct kept *kept, long number)
+/* The first connection of the chunk at that position in its turn. */
+static long first_of(long position)
 {
-    long position = number % turn_of(kept);
     return position < CHUNKS_FEW ? 0 : (position - CHUNKS_FEW) * CHUNK;
 }
 
@@ -59,7 +63,7 @@ static void ask_chunks(void *context)
 {
     struct kept *kept = context;
     for (long number = 0; meet_again(kept->pair, PEER, 0); number++) {
-        const int *clients = &kept->connections->clients[first_of(kept, number)];
+        const int *clients = &kept->connections->clients[first_of(number % turn_of(kept))];
         clients_spin(kept->pair, PAUSE_NS);
         for (long i = 0; i < CHUNK; i++) {
             client_send(kept->pair, clients[i], REQUEST_BYTES);
@@ -115,45 +119,26 @@ static double served_ns(struct kept *kept)
     return n_first == CHUNK ? ticks_to_ns(ticks_now() - first) : 0;
 }
 
-static void part_open(struct part *part)
-{
-    samples_open(&part->few);
-    samples_open(&part->many);
-    samples_open(&part->more);
-    samples_open(&part->few_all);
-    samples_open(&part->many_all);
-}
-
-static void part_close(struct part *part)
-{
-    samples_close(&part->few);
-    samples_close(&part->many);
-    samples_close(&part->more);
-    samples_close(&part->few_all);
-    samples_close(&part->many_all);
-}
-
 /* Add what a chunk took, if it counts. */
-static void part_add(const struct kept *kept, struct part *part, long number, double chunk)
+static void part_add(struct part *part, long position, double chunk)
 {
-    long position = number % turn_of(kept);
     if (position >= CHUNKS_FEW - CHUNKS_FEW_COUNT && position < CHUNKS_FEW) {
-        samples_add(&part->few, chunk / CHUNK, CHUNK);
+        samples_add(&part->of[FEW], chunk / CHUNK, CHUNK);
     } else if (position > CHUNKS_FEW) {
-        samples_add(&part->many, chunk / CHUNK, CHUNK);
+        samples_add(&part->of[MANY], chunk / CHUNK, CHUNK);
     }
 }
 
 /* The turn is over: add its medians, if it counts. */
-static void part_end_turn(const struct kept *kept, struct part *part, bool counts)
+static void part_end_turn(struct part *part, bool counts, uint64_t n)
 {
-    if (counts && part->few.n > 0 && part->many.n > 0) {
-        double few = samples_median(&part->few), many = samples_median(&part->many);
-        samples_add(&part->few_all, few, 1);
-        samples_add(&part->many_all, many, 1);
-        samples_add(&part->more, many - few, (uint64_t)kept->options->n);
+    if (counts && part->of[FEW].n > 0 && part->of[MANY].n > 0) {
+        double few = samples_median(&part->of[FEW]), many = samples_median(&part->of[MANY]);
+        samples_add(&part->of[FEW_ALL], few, 1);
+        samples_add(&part->of[MANY_ALL], many, 1);
+        samples_add(&part->of[MORE], many - few, n);
     }
-    part->few.n = part->many.n = 0;
+    part->of[FEW].n = part->of[MANY].n = 0;
 }
 
 static void part_print(const struct kept *kept, const struct part *part, const char *name)
@@ -163,9 +148,9 @@ static void part_print(const struct kept *kept, const struct part *part, const c
     (void)snprintf(extra, sizeof extra,
                    ", \"few_ns\": %.1f, \"many_ns\": %.1f, \"few_interrupts\": %.4f, "
                    "\"many_interrupts\": %.4f",
-                   samples_median(&part->few_all), samples_median(&part->many_all),
-                   samples_mean(&entries->few_all), samples_mean(&entries->many_all));
-    samples_print(&part->more, kept->options, name, extra);
+                   samples_median(&part->of[FEW_ALL]), samples_median(&part->of[MANY_ALL]),
+                   samples_mean(&entries->of[FEW_ALL]), samples_mean(&entries->of[MANY_ALL]));
+    samples_print(&part->of[MORE], kept->options, name, extra);
 }
 
 /* serve_kept */
@@ -183,9 +168,9 @@ void bench_kept(const struct options *options)
     for (long i = 0; i < options->n; i++) {
         epoll_control(kept.epoll, EPOLL_CTL_ADD, connections.server_fds[i], EPOLLIN);
     }
-    struct part *parts[] = {&kept.received, &kept.served, &kept.entries};
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        part_open(parts[i]);
+    struct part *parts[N_PARTS] = {&kept.received, &kept.served, &kept.entries};
+    for (int i = 0; i < N_PARTS * N_KINDS; i++) {
+        samples_open(&parts[i / N_KINDS]->of[i % N_KINDS]);
     }
     kept.deadline_ns = now_ns() + (uint64_t)options->milliseconds * 1000000u;
     peer_start(&pair, ask_chunks, &kept);
@@ -195,29 +180,31 @@ void bench_kept(const struct options *options)
          meet_again(&pair, SERVER, number < turn_of(&kept) ? UINT64_MAX : kept.deadline_ns);
          number++) {
         long position = number % turn_of(&kept), n_entries;
-        turn_began_ns = position == 0 ? now_ns() : turn_began_ns;
+        if (position == 0) {
+            turn_began_ns = now_ns();
+        }
         double stolen_ns = received_ns(&kept, &n_entries);
         meet(&pair, SERVER);
         double ns = served_ns(&kept);
         atomic_store(&kept.over, false);
         meet(&pair, SERVER);
         if (ns > 0) {
-            part_add(&kept, &kept.received, number, stolen_ns);
-            part_add(&kept, &kept.served, number, ns);
-            part_add(&kept, &kept.entries, number, (double)n_entries);
+            part_add(&kept.received, position, stolen_ns);
+            part_add(&kept.served, position, ns);
+            part_add(&kept.entries, position, (double)n_entries);
         }
         if (position == turn_of(&kept) - 1) {
             bool counts = now_ns() - turn_began_ns <= TURN_NS_MAX;
-            for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-                part_end_turn(&kept, parts[i], counts);
+            for (int i = 0; i < N_PARTS; i++) {
+                part_end_turn(parts[i], counts, (uint64_t)options->n);
             }
         }
     }
     peer_finish(&pair);
     part_print(&kept, &kept.received, "kept_received");
     part_print(&kept, &kept.served, "kept_served");
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        part_close(parts[i]);
+    for (int i = 0; i < N_PARTS * N_KINDS; i++) {
+        samples_close(&parts[i / N_KINDS]->of[i % N_KINDS]);
     }
     close_fd(kept.epoll);
     connections_close(&connections, &pair);
