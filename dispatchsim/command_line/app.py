@@ -109,6 +109,7 @@ FAMILIES = {
             "kept": "lab_measuring.kept",
             "gaps": "lab_measuring.gaps",
             "client-machine": "lab_measuring.client_machine",
+            "packet-times": "lab_measuring.packet_times",
             "measure-servers": "lab_measuring.measure_servers",
             "report-servers": "lab_measuring.report_servers",
             "measure-unmerged": "lab_measuring.measure_unmerged",

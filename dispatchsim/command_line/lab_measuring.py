@@ -244,7 +244,7 @@ def client_machine(
         float, typer.Option(min=2_000, max=200_000, help="Maximum connections per second.")
     ] = 200_000,
 ) -> None:
-    """Compare two kinds of clients: with and without a TCP stack of their own.
+    """Compare two kinds of clients: sockets on this machine, and raw packets.
 
     dispatchsim lab client-machine
 
@@ -289,6 +289,40 @@ def client_machine(
     for table in (series_table(runs), pairs_table(pairs)):
         console.print(rich_table(table))
         console.print()
+
+
+def packet_times(
+    *,
+    rounds: Annotated[int, typer.Option(min=1, max=100, help="Number of rounds.")] = 3,
+) -> None:
+    """Check if packets and calls take longer in a saturated server than in microbenchmarks.
+
+    dispatchsim lab packet-times
+
+    The command needs root and traces the kernel. Each round takes some 15 s and three measurements:
+    a microbenchmark, a server with 64 users, and one with 256. Where a step takes longer in the
+    server, the microbenchmark's cost is too low for the server.
+    """
+    from rich.console import Console
+
+    from ..calibration.measure.campaign import alone, interruptible
+    from ..calibration.measure.packet_times import measure_packet_times, packet_times_table
+    from ..calibration.testbed.c_build import build
+    from ..calibration.testbed.processes import RunError
+    from ..calibration.testbed.testbed import open_testbed
+    from ..sim.files.tables import rich_table
+
+    def telling(text: str) -> None:
+        notes().print(text, markup=False)
+
+    programs = build()
+    try:
+        with alone(), interruptible(), open_testbed("far_end") as testbed:
+            times = measure_packet_times(testbed, programs, rounds=rounds, progress=telling)
+    except RunError as error:
+        raise UserError(str(error)) from None
+    console = Console(width=FAR_END_WIDTH, highlight=False, markup=False)
+    console.print(rich_table(packet_times_table(times)))
 
 
 def measure_servers(

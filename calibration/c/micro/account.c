@@ -7,7 +7,34 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* Time in which the CPU was idle or taken by the hypervisor, in steps of 10 ms. */
+/* Sum of idle times of the CPU in /proc/timer_list, which only root may read: exact to the last
+ * wake-up. 0: not known. */
+static uint64_t exact_idle_ns(long cpu)
+{
+    FILE *file = fopen("/proc/timer_list", "r");
+    if (file == NULL) {
+        return 0;
+    }
+    char line[256];
+    long section = -1;
+    uint64_t sum = 0, ns;
+    while (fgets(line, sizeof line, file) != NULL) {
+        if (sscanf(line, "cpu: %ld", &section) == 1) {
+            continue;
+        }
+        if (section == cpu && (sscanf(line, " .idle_sleeptime : %" SCNu64, &ns) == 1 ||
+                               sscanf(line, " .iowait_sleeptime: %" SCNu64, &ns) == 1)) {
+            sum += ns;
+        }
+    }
+    if (fclose(file) != 0) {
+        fail_errno("/proc/timer_list");
+    }
+    return sum;
+}
+
+/* Time in which the CPU was idle or taken by the hypervisor: in steps of 10 ms, unless the idle
+ * time is known exactly. */
 static uint64_t cpu_idle_ns(long cpu)
 {
     FILE *file = fopen("/proc/stat", "r");
@@ -33,7 +60,9 @@ static uint64_t cpu_idle_ns(long cpu)
     if (!found) {
         fail("/proc/stat has no line of CPU %ld", cpu);
     }
-    return (idle + iowait + steal) * (1000000000u / (uint64_t)sysconf(_SC_CLK_TCK));
+    uint64_t step_ns = 1000000000u / (uint64_t)sysconf(_SC_CLK_TCK);
+    uint64_t exact_ns = exact_idle_ns(cpu);
+    return (exact_ns > 0 ? exact_ns : (idle + iowait) * step_ns) + steal * step_ns;
 }
 
 struct account account_now(const struct options *options)
