@@ -89,6 +89,8 @@ class Scene(NamedTuple):
                 idle_exit_since=IDLE,
                 reply_acked_ns=55,
                 syn_cold_ns=65,
+                idle_saved_ns=50,
+                displaced_ns=75,
             ),
             call=CALL._replace(
                 accept_after_ns=20,

@@ -36,7 +36,7 @@ rings.py.
                      by its pause                + idle_exit_since
     pingpong_block   round trip                  pingpong_spin + idle_exit_ns + wake_ns + event_ns
     epoll_block      CPU, interrupts included    call_ns + event_ns + read_ns + sleep_ns + wake_ns
-                                                 + entry_ns + data_ns
+                                                 + entry_ns - idle_saved_ns + data_ns
 
 A negative difference counts as 0. On the machine under test one softirq handles a whole handshake
 (SYN, SYN-ACK and ACK on one CPU). The client's connect() returns during this softirq, so
@@ -317,7 +317,8 @@ def _waking(medians: Medians, costs: Known) -> Known:
     """Return the costs of sleep: latency from round trips, CPU time from epoll_block.
 
     A handshake needs no process, so only the idle exit delays it; the wake-up delays a ping-pong,
-    too. The remaining CPU time is falling asleep.
+    too. The remaining CPU time is falling asleep. Where the interrupt of an idle CPU takes less
+    CPU time than that of a busy one, the difference is idle_saved_ns.
     """
     exits = _idle_exits(medians)
     exit_ns = usual(exits)
@@ -331,8 +332,10 @@ def _waking(medians: Medians, costs: Known) -> Known:
     interrupt_ns += after_pause_ns(medians, "epoll_block", costs.get(_SINCE))
     calls_ns = first(costs, "epoll_level.call_ns", "epoll_level.event_ns", "call.read_ns")
     source = "epoll_block, less its calls"
+    saved_ns = 0.0
     if beside_ns - interrupt_ns <= _FOREIGN_NS_MAX:
         thread_ns += max(0.0, beside_ns - interrupt_ns)
+        saved_ns = min(max(0.0, interrupt_ns - beside_ns), first(costs, "interrupt.entry_ns"))
         source += " and interrupt"
     else:
         source += "; of the thread only, as other tasks ran beside it"
@@ -346,13 +349,15 @@ def _waking(medians: Medians, costs: Known) -> Known:
     if len(exits) > 1:
         pauses_us, exits_ns = zip(*exits, strict=True)
         more_ns = tuple(ns - least_ns for ns in exits_ns)
-        source = f"{exit_source}, by the pause before"
-        since = Fitted(pauses_us, more_ns, 0.0, source)
+        since = Fitted(pauses_us, more_ns, 0.0, f"{exit_source}, by the pause before")
         varying = {"interrupt.idle_exit_since": since.staying()}
     if waited_ns > 0:
         exit_source += f"; and {waited_ns:.0f} ns of a wake-up in which the thread has not run"
     return varying | {
         "interrupt.idle_exit_ns": constant(least_ns + waited_ns, 0.0, exit_source),
+        "interrupt.idle_saved_ns": constant(
+            saved_ns, 0.0, "entry_ns and data_ns, less epoll_block beside its thread"
+        ),
         "interrupt.wake_ns": constant(
             wake_ns, 0.0, "pingpong_block, less pingpong_spin, idle_exit_ns and event_ns"
         ),

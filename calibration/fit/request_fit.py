@@ -23,7 +23,7 @@ from ...sim.load.streams import generator
 from ...sim.state.costs import ApplicationCosts, Costs
 from ...sim.state.units import SECOND_NS, round_ns
 from ..points.point import Point
-from ..profiles.cost import CONNECTION, REQUEST, Cost, CostSource
+from ..profiles.cost import CONNECTION, DISPLACED, REQUEST, Cost, CostSource
 from ..profiles.cost_profile import Profile
 from ..running.preparation import open_connections, settings_at
 from .curve_fit import bootstrap
@@ -63,8 +63,11 @@ def with_requests(
     seed: int = 1,
     say: Report = lambda _: None,
     step: Report = lambda _: None,
+    displaces: bool = True,
 ) -> Profile:
     """Return *profile* with the application's costs, fitted to the throughput at fit points.
+
+    Of a machine whose clients are packets, the connection's cost becomes interrupt.displaced_ns.
 
     Parameters
     ----------
@@ -76,9 +79,12 @@ def with_requests(
         own mechanisms.
     simulated_ns, replicates, seed, `say`, step:
         As in `fit_profile`.
+    displaces:
+        False: the connection's cost is application.connection_ns for every machine.
     """
     tables = {name: dict(costs) for name, costs in profile.cost.items()}
-    how = FitSettings(simulated_ns, replicates, seed, say, step)
+    displaces = displaces and "ack_ns" in tables.get("client", {})
+    how = FitSettings(simulated_ns, replicates, seed, say, step, displaces)
     for number, (point, rates) in enumerate(rates_per_s.items()):
         if number == 0 or point.load.requests == 1:
             found = fit_request(profile, point, rates, how)
@@ -87,6 +93,8 @@ def with_requests(
     if kept is not None:
         whole = tables["application"][REQUEST]
         tables["application"] |= _divided(profile, whole, kept, rates_per_s, how)
+        if displaces:
+            tables["interrupt"][DISPLACED] = tables["application"].pop(CONNECTION)
     return profile.model_copy(update={"cost": tables})
 
 
@@ -117,13 +125,17 @@ def _divided(
 
 
 class FitSettings(NamedTuple):
-    """Length of the simulation, resampling, and report functions; see `fit_profile`."""
+    """Length of the simulation, resampling, and report functions; see `fit_profile`.
+
+    `displaces` is whether handshakes have the connection's cost.
+    """
 
     simulated_ns: int
     replicates: int
     seed: int
     say: Report
     step: Report
+    displaces: bool = False
 
 
 def _simulating(
@@ -136,8 +148,12 @@ def _simulating(
     costs = profile.costs(point.server.mechanism, open_connections=open_connections(point))
 
     def rate_per_s(request_ns: int, connection_ns: int, name: str) -> float:
-        application = ApplicationCosts(request_ns, connection_ns=connection_ns)
-        priced = costs._replace(application=application)
+        if how.displaces:
+            interrupt = costs.interrupt._replace(displaced_ns=connection_ns)
+            priced = costs._replace(interrupt=interrupt, application=ApplicationCosts(request_ns))
+        else:
+            application = ApplicationCosts(request_ns, connection_ns=connection_ns)
+            priced = costs._replace(application=application)
         found_per_s = simulated_rate_per_s(point, priced, profile, target_per_s, how.simulated_ns)
         how.step(f"{name}: {found_per_s:.0f}/s simulated, {target_per_s:.0f}/s measured")
         return found_per_s

@@ -137,6 +137,8 @@ MECHANISM_TABLES: dict[str, Any] = {name: entry.costs for name, entry in CATALOG
 REQUEST = "request_ns"
 """A mechanism's table may have this cost, too: it then replaces application.request_ns."""
 CONNECTION = "connection_ns"
+DISPLACED = "displaced_ns"
+"""In the table "interrupt": CONNECTION of a machine whose clients are packets."""
 """The application's cost of a connection, independent of the number of its requests."""
 
 TABLES = SHARED_TABLES | MECHANISM_TABLES

@@ -37,6 +37,7 @@ from ...sim.state.effects import EFFECTS
 from ...sim.state.units import round_ns
 from .cost import (
     CONNECTION,
+    DISPLACED,
     MECHANISM_TABLES,
     REQUEST,
     SHARED_TABLES,
@@ -301,14 +302,16 @@ class Profile(Frozen):
                 fields[name] = priced if kind is Curve else curve_ns(priced, open_connections)
             return fields
 
-        application = resolved("application")
+        application, interrupt = resolved("application"), resolved("interrupt")
         own = self.table(mechanism).get(REQUEST)
         if own is not None:
             priced = own.curve(factor("application", REQUEST, own))
             application[REQUEST] = curve_ns(priced, open_connections)
-            application.pop(CONNECTION, None)  # `own` was fitted without a cost per connection
+            # `own` was fitted without a cost per connection
+            application.pop(CONNECTION, None)
+            interrupt.pop(DISPLACED, None)
         return Costs(
-            InterruptCosts(**resolved("interrupt")),
+            InterruptCosts(**interrupt),
             CallCosts(**resolved("call")),
             ApplicationCosts(**application),
             NO_CLIENT if free_clients else ClientCosts(**resolved("client")),

@@ -22,7 +22,7 @@ class MachineErrors(NamedTuple):
     Attributes
     ----------
     capacity:
-        Capacity of closed loops, and of open loops beyond capacity.
+        Throughput of closed loops, whose server is saturated.
     p50, p99:
         Percentiles of open loops up to 80% of the capacity.
     knee:

@@ -50,10 +50,9 @@ def show_cache(
 
     dispatchsim cache --clear
 
-    A compiled simulator is called an engine. The C source generated from Python for built-in
-    mechanisms is cached, too. Entries unused for 30 days are removed automatically.
-    DISPATCHSIM_CACHE_DIR names another folder for engines. DISPATCHSIM_KEEP_C=1 keeps the C source
-    of every engine beside it.
+    A compiled simulator is called an engine. Entries unused for 30 days are removed automatically.
+    DISPATCHSIM_CACHE_DIR names another folder for engines. With DISPATCHSIM_KEEP_C=1, the C source
+    of each engine is written beside it, for you to read.
     """
     kept = _all_kept()
     if clear:

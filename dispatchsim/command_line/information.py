@@ -147,8 +147,8 @@ def profiles(*, as_json: AsJson = False) -> None:
     )
     _print_machines(measured)
     people().print(
-        "errors: medians of absolute errors at points held out from the fit; p50 and p99 up to 80% "
-        "of the capacity\n"
+        "errors: medians of absolute errors at points held out from the fit; throughput of a "
+        "saturated server; p50 and p99 up to 80% of the capacity\n"
         "x3: three times the measured value; /2.7: the measured value divided by 2.7\n"
         "knee: the load at which p99 exceeds 20 ms; noisy: other programs disturbed the runs\n",
         markup=False,
@@ -221,7 +221,7 @@ def _print_machines(known: dict[str, dict[str, Any]]) -> None:
     ]
     _print(
         "machine | kernel | date | max connections | "
-        "capacity error | p50 error | p99 error | knee error",
+        "throughput error | p50 error | p99 error | knee error",
         rows,
     )
 

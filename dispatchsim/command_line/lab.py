@@ -403,11 +403,12 @@ def what_measuring_buys(
         typer.Option(
             "--keep",
             help="Store the forecast errors of scaled and quick costs. `capacity` and `forecast` "
-            "use them for profiles that were scaled, or measured with `--quick`.",
+            "take them as the past errors of scaled profiles, and of profiles measured with "
+            "`measure machine --quick`.",
         ),
     ] = False,
 ) -> None:
-    """Compare forecasts by another machine's costs, quick ones and full ones.
+    """Compare three sources of costs: another machine, a quick and a full measurement.
 
     dispatchsim lab what-measuring-buys mine --quick quick.toml --borrow MACHINE
 

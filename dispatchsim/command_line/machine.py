@@ -71,8 +71,7 @@ _RECORDED: dict[str, Steering] = {
 WHERE_CLIENTS_RUN = "Where the clients run, and how their packets reach the server."
 NAMESPACES = "namespaces: each side in a network namespace (root)."
 _CLIENT_MACHINE = (
-    "client_machine: imitates a separate client machine; a program without a TCP stack sends raw "
-    "packets (root)."
+    "client_machine: a program imitates a separate client machine by sending raw packets (root)."
 )
 LOOPBACK = (
     "loopback: needs no root, but packets to the server are processed on the client's CPU, so "
@@ -114,9 +113,9 @@ def measure_machine(
         bool,
         typer.Option(
             "--quick",
-            help="A shorter measurement. On hardware, the kind 'all' then measures micro and fit "
-            "only, in two minutes: enough for a profile. The kind 'heldout' measures every eighth "
-            "load. On the emulated target, every tenth load is measured.",
+            help="A shorter measurement. On hardware, the kind 'all' then omits heldout and takes "
+            "two to five minutes (enough for a profile); the kind 'heldout' measures every eighth "
+            "load. On the emulated target, each kind measures every tenth load.",
         ),
     ] = False,
     minutes: Annotated[

@@ -128,7 +128,7 @@ Samples = Annotated[
 ]
 StoreFolder = Annotated[
     Path,
-    typer.Option("--store", help="Folder that keeps every run; a stored run is not repeated."),
+    typer.Option("--store", help="Folder for stored runs, which are not repeated."),
 ]
 NoStore = Annotated[bool, typer.Option("--no-store", help="Keep no runs.", rich_help_panel=RARE)]
 ClusterAddress = Annotated[

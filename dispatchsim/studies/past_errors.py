@@ -105,16 +105,16 @@ class PastErrors(NamedTuple):
         machines = _OF_OTHERS if self.is_of_others else ""
         least = f"; {self.n_least} of these errors may be larger" if self.n_least else ""
         errors = (
-            f"in past forecasts of {self.allowed.n} {runs}{machines}, {missed} was {middle} in the "
-            f"median ({LEVEL:.0%} of them: {' to '.join(ends)}){least}"
+            f"in past forecasts of {self.allowed.n} {runs}{machines}, {missed} was forecast "
+            f"{middle} in the median ({LEVEL:.0%} interval: {' to '.join(ends)}){least}"
         )
         if not self.stated:
             return [errors]
         share, rest = share_text(self.stated), share_text(1 - self.stated)
         return [
             errors,
-            f"{share} of the CPU time at these loads is the application's, and stated in the "
-            f"scenario; only the other {rest} is forecast, and corrected by past errors",
+            f"only {rest} of the CPU time at these loads is corrected; the other {share} is your "
+            "application's, as given in the scenario",
         ]
 
 

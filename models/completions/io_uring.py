@@ -248,7 +248,7 @@ def _accept_one(world: World, worker: Worker) -> Generator[int, None, int]:
     check_ns = _uncrossed_ns(world, call.accept_again_ns)
     accept_ns = _uncrossed_ns(world, call.accept_ns)
     first_ns = check_ns if found_none else accept_ns
-    first_ns += sockets.cold_accept_ns(world, worker)
+    first_ns += sockets.cold_accept_ns(world, worker, not found_none)
     yield from spend(worker, activity.ACCEPT, first_ns)
     fd = sockets.accept(world, worker)
     if fd >= 0 and found_none:  # one came just before the check

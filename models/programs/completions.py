@@ -89,7 +89,7 @@ def port_pool(mechanism: Mechanism) -> Program:
         """Finish an accept, which fails if there is no free descriptor (EMFILE)."""
         call = world.costs.call
         accept_ns = max(0, call.accept_ns - call.accept_again_ns)
-        accept_ns += sockets.cold_accept_ns(world, worker)
+        accept_ns += sockets.cold_accept_ns(world, worker, worker.listener.n_queued > 0)
         yield from spend(worker, activity.ACCEPT, accept_ns)
         fd = sockets.accept(world, worker)
         worker.event_fd[0] = max(fd, NONE)

@@ -113,7 +113,7 @@ def event_loop(mechanism: Mechanism) -> Program:
         call, found_none = world.costs.call, sockets.accepts_none(world, worker)
         check_ns = max(0, call.accept_again_ns - call.accept_after_ns)
         accept_ns = check_ns if found_none else call.accept_ns
-        accept_ns += sockets.cold_accept_ns(world, worker)
+        accept_ns += sockets.cold_accept_ns(world, worker, not found_none)
         yield from spend(worker, activity.ACCEPT, accept_ns)
         fd = sockets.accept(world, worker)
         if fd == NONE:

@@ -112,7 +112,7 @@ def thread_per_connection(mechanism: Mechanism) -> Program:
         fd = sockets.accept(world, worker)
         if fd >= 0:
             rest_ns = max(0, call.accept_ns - check_ns)
-            rest_ns += sockets.cold_accept_ns(world, worker)
+            rest_ns += sockets.cold_accept_ns(world, worker, True)
             yield from spend(worker, activity.ACCEPT, rest_ns)
         return fd
 

@@ -73,7 +73,12 @@ def interrupt_cpu(world: World, cpu: Cpu, packet_ns: int, by_itself: bool) -> in
     if cpu.irq_free_ns < world.now_ns:
         begin_ns = _out_of_idleness_ns(world, cpu)
         if not cpu.after_call and not delivers_own(world, cpu):
-            cost_ns += _entry_ns(world, begin_ns - cpu.irq_free_ns)
+            entry_ns = _entry_ns(world, begin_ns - cpu.irq_free_ns)
+            if cpu.idle and cpu.n_runnable == 0:
+                saved_ns = min(entry_ns, world.costs.interrupt.idle_saved_ns)
+                begin_ns = through_gaps_ns(world, cpu, begin_ns, saved_ns)
+                entry_ns -= saved_ns
+            cost_ns += entry_ns
             world.counts[count.INTERRUPTS] += 1
         cpu.irq_begin_ns = begin_ns
         cpu.n_at_once = 0

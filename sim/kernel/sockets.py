@@ -84,16 +84,21 @@ def accepts_none(world: World, worker: Worker) -> bool:
     return worker.listener.n_queued == 0 or no_fd_left(world)
 
 
-def cold_accept_ns(world: World, worker: Worker) -> int:
-    """Return the extra cost of the first accept since the CPU of *worker* was idle, else 0.
+def cold_accept_ns(world: World, worker: Worker, finds_one: bool) -> int:
+    """Return the extra cost of an accept with cold caches, else 0; the next one has none for that.
 
-    The accept is noted: the next one has none.
+    It is the first accept since the CPU of *worker* was idle, or that of a connection whose
+    handshake interrupted a thread. Which connection that was makes no difference.
     """
-    cpu = worker.cpu
-    if not cpu.was_idle:
-        return 0
-    cpu.was_idle = False
-    return world.costs.call.accept_cold_ns
+    cpu, listener, costs = worker.cpu, worker.listener, world.costs
+    cost_ns = 0
+    if finds_one and listener.n_disturbed > 0:
+        listener.n_disturbed -= 1
+        cost_ns = costs.interrupt.displaced_ns
+    if cpu.was_idle:
+        cpu.was_idle = False
+        cost_ns += costs.call.accept_cold_ns
+    return cost_ns
 
 
 def _attach(world: World, c: int, fd: int) -> None:
@@ -161,10 +166,17 @@ def returning_ns(world: World, c: int) -> int:
 
 
 def closing_ns(world: World, worker: Worker) -> int:
-    """Return what a close takes, by the number of connections in flight."""
-    call = world.costs.call
+    """Return what a close takes, by the number of connections in flight.
+
+    It includes displaced_ns if the handshake of a connection found the CPU idle.
+    """
+    call, listener, displaced_ns = world.costs.call, worker.listener, 0
+    if listener.n_undisturbed > 0:
+        listener.n_undisturbed -= 1
+        displaced_ns = world.costs.interrupt.displaced_ns
     return (
         call.close_ns
+        + displaced_ns
         + world.costs.application.connection_ns
         + curve_ns(call.crowding, n_in_flight(world, worker))
     )

@@ -103,6 +103,12 @@ class InterruptCosts(NamedTuple):
     syn_cold_ns is the extra time of a SYN that finds the CPU idle, if threads have run there since
     the last one: their code has displaced that of handshakes. On a busy CPU application costs that
     are fitted at saturation presumably include it.
+    idle_saved_ns is the part of entry_ns that is latency instead of CPU time if the interrupt finds
+    the CPU idle: the CPU then leaves idleness, and no thread waits.
+    displaced_ns is the time of a connection that no bench shows: interrupts and threads presumably
+    displace each other's code and data from the caches. The accept takes it if the handshake
+    interrupted a thread, else the close. It replaces the connection_ns of a machine whose clients
+    are packets.
     way is the latency of an interrupt, while the CPU runs on and further packets arrive, as a
     quantile function of thousandths: it varies with hypervisors and caches.
     """
@@ -128,6 +134,8 @@ class InterruptCosts(NamedTuple):
     idle_exit_since: Curve = flat(0)
     reply_acked_ns: int = 0
     syn_cold_ns: int = 0
+    idle_saved_ns: int = 0
+    displaced_ns: int = 0
 
 
 class CallCosts(NamedTuple):

@@ -27,12 +27,15 @@ class Effect(NamedTuple):
         The bench of `measure machine micro` that measures it; "flood": `measure flood`.
     is_of_packet_clients:
         Whether the effect exists only for packet clients.
+    otherwise:
+        The cost that has its time without the effect; empty: none has.
     """
 
     what: str
     costs: tuple[str, ...]
     bench: str
     is_of_packet_clients: bool = False
+    otherwise: str = ""
 
 
 EFFECTS = {
@@ -99,6 +102,20 @@ EFFECTS = {
         ("interrupt.syn_cold_ns", "call.accept_cold_ns"),
         "lone_connection",
     ),
+    "idle-interrupts": Effect(
+        "an interrupt that finds the CPU idle takes less of its time: entering it is part of "
+        "leaving idleness",
+        ("interrupt.idle_saved_ns",),
+        "epoll_block",
+    ),
+    "displaced-caches": Effect(
+        "a connection takes longer than its parts in benches; its accept does so if its handshake "
+        "interrupted a thread, else its close",
+        ("interrupt.displaced_ns",),
+        "fit",
+        is_of_packet_clients=True,
+        otherwise="application.connection_ns",
+    ),
     "cold-entries": Effect(
         "an interrupt takes longer after a longer pause, with cold caches",
         ("interrupt.entry_since",),
@@ -109,14 +126,28 @@ EFFECTS = {
 
 
 def without(costs: Costs, names: Iterable[str]) -> Costs:
-    """Return *costs* without the effects *names*: their costs are at the defaults."""
+    """Return *costs* without the effects *names*: their costs are at the defaults.
+
+    The time of some effects is then part of another cost.
+    """
     for name in names:
-        for cost in EFFECTS[name].costs:
+        effect = EFFECTS[name]
+        for cost in effect.costs:
             table, field = cost.split(".")
             given = getattr(costs, table)
+            if effect.otherwise:
+                costs = _increased(costs, effect.otherwise, getattr(given, field))
             default = given._field_defaults[field]
             costs = costs._replace(**{table: given._replace(**{field: default})})
     return costs
+
+
+def _increased(costs: Costs, cost: str, more_ns: int) -> Costs:
+    """Return *costs* with *more_ns* more of one *cost*."""
+    table, field = cost.split(".")
+    given = getattr(costs, table)
+    more = {field: getattr(given, field) + more_ns}
+    return costs._replace(**{table: given._replace(**more)})
 
 
 def effect_names(text: str) -> list[str]:

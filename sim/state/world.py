@@ -83,6 +83,8 @@ class Listener:
     n_queued: int = 0
     n_half: int = 0
     n_old: int = 0  # of these, those whose SYN-ACK was repeated
+    n_disturbed: int = 0  # connections whose SYN interrupted a thread, for their accepts
+    n_undisturbed: int = 0  # and whose SYN found the CPU idle, for their closes
     empty_ns: int = 0  # when nobody waited to be accepted, the last time
 
 

@@ -51,8 +51,13 @@ def syn_price_ns(world: World, c: int) -> int:
     if cpu.has_served and cpu.idle and cpu.irq_free_ns < world.now_ns:
         cpu.has_served = False
         cost_ns += world.costs.interrupt.syn_cold_ns
-    if drops_syn(world, listener_of(world, c)):
+    listener = listener_of(world, c)
+    if drops_syn(world, listener):
         return max(0, cost_ns - world.costs.interrupt.syn_saved_ns)
+    if cpu.idle:
+        listener.n_undisturbed += 1
+    else:
+        listener.n_disturbed += 1
     return cost_ns
 
 

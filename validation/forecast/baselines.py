@@ -61,7 +61,8 @@ def fixed_cost_ns(point: Point, costs: Costs) -> float:
     request costs one read, one write, the user code, and its share of the connection.
     """
     call, irq = costs.call, costs.interrupt
-    connection_ns = call.accept_ns + call.close_ns + costs.application.connection_ns
+    connection_ns = call.accept_ns + call.close_ns
+    connection_ns += costs.application.connection_ns + irq.displaced_ns
     connection_ns += irq.syn_ns + irq.ack_ns + irq.data_ns + irq.reset_ns
     connection_ns += _PACKETS_PER_CONNECTION * irq.entry_ns
     connection_ns += sum(getattr(costs.mechanism, name, 0) for name in _DECLARING)

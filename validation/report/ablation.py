@@ -84,7 +84,15 @@ def without(profile: Profile, effect: str, fit_runs: Sequence[RunRecord]) -> Pro
     """Return *profile* without *effect*, fitted again to *fit_runs*."""
     tables = {name: dict(costs) for name, costs in profile.cost.items()}
     EFFECTS[effect](tables)
-    return with_requests(profile.model_copy(update={"cost": tables}), fit_rates_per_s(fit_runs))
+    return with_requests(
+        profile.model_copy(update={"cost": tables}),
+        fit_rates_per_s(fit_runs),
+        displaces="interrupt.displaced_ns" not in _costs_of(effect),
+    )
+
+
+def _costs_of(effect: str) -> tuple[str, ...]:
+    return PRICED[effect].costs if effect in PRICED else ()
 
 
 def errors_of(profile: Profile, runs: Sequence[RunRecord]) -> dict[str, NDArray[np.float64]]:

@@ -258,6 +258,7 @@ def show_hardware(section: HardwareSection) -> Shown:
             drift_table(section.drifts, section.scatter),
         ]
     tables = [*score_tables(section.scores), *missing_tables(section.missing)]
+    by_load = (load_table(every[1]), worst_points_table(section.scores))
     return Shown(
         title=f"On hardware: {section.name}",
         heading=heading_of(f"on hardware: {section.name}", section.provenance),
@@ -266,7 +267,7 @@ def show_hardware(section: HardwareSection) -> Shown:
         name=section.name,
         first=[*asked, wanted],
         tables=tables,
-        brief=[wrong, load_table(every[1]), worst_points_table(section.scores)],
+        brief=[wrong, *(table for table in by_load if table.rows)],
         closing=equal_cpu_text(at_equal_cpu),
         screen=[*asked, wanted, *tables],
         figures=lambda: {

@@ -16,7 +16,7 @@ from ...calibration.records import precision
 from ..points.measured_points import Spread
 from .knee import PUBLISHED_BOUND_NS
 from .scoring import LOAD_SHARE_MAX, LOAD_TOLERANCE, PointScore
-from .value_verdicts import ErrorSummary, Judged, judge, middle_error
+from .value_verdicts import ErrorSummary, Judged, judge
 
 _QUIET_MOST = LOAD_SHARE_MAX * LOAD_TOLERANCE
 # Files of scores have these names; tables show those of `point_tables.REGIME_NAMES`.
@@ -132,15 +132,14 @@ def machine_errors(section: Mapping[str, Any]) -> MachineErrors:
 
     Each is a `middle_error`.
     """
-    capacities = [
-        entry["errors"]["throughput"]
-        for entry in section["points"]
-        if entry["role"] == "capacity" and entry["errors"]["throughput"] is not None
-    ]
-    capacity = middle_error(capacities) if capacities else None
-    of = {row["figure"]: row["median"] for row in section["regimes"] if row["regime"] == QUIET}
+    of = {(row["figure"], row["regime"]): row["median"] for row in section["regimes"]}
     knee = {row["bound_ns"]: row["median"] for row in section["knees"]}
-    return MachineErrors(capacity, of.get("p50_ns"), of.get("p99_ns"), knee.get(PUBLISHED_BOUND_NS))
+    return MachineErrors(
+        capacity=of.get((CAPACITY, CLOSED)),
+        p50=of.get(("p50_ns", QUIET)),
+        p99=of.get(("p99_ns", QUIET)),
+        knee=knee.get(PUBLISHED_BOUND_NS),
+    )
 
 
 def value_of(score: PointScore, figure: str) -> Judged | None:

@@ -124,6 +124,33 @@ def test_kept_connections_tell_what_is_of_the_connection() -> None:
     assert application["connection_ns"].residual < 0.02
 
 
+def test_handshakes_of_packet_clients_have_the_time_of_a_connection() -> None:
+    rows = [
+        MicroResult.model_validate(
+            row.model_dump() | {"steering": "far_end", "written_ns": row.median}
+        )
+        for row in micro_rounds()
+    ]
+    machine = fit_profile({}, rows, [fit_run(1e6, steering="far_end")], replicates=5)
+    costs = machine.costs("epoll_level", open_connections=64)
+    costs = costs._replace(
+        application=ApplicationCosts(3_000),
+        interrupt=costs.interrupt._replace(displaced_ns=20_000),
+    )
+    runs = [
+        fit_run(
+            simulated_rate_per_s(point, costs, machine, 30_000, 50_000_000),
+            point=point,
+            steering="far_end",
+        )
+        for point in (FIT_POINT, KEPT_FIT_POINT)
+    ]
+    found = fit_profile({}, rows, runs, replicates=20, simulated_ns=50_000_000).cost
+    assert found["interrupt"]["displaced_ns"].value[0] == pytest.approx(20_000, abs=1_500)
+    assert found["application"]["request_ns"].value[0] == pytest.approx(3_000, abs=1_500)
+    assert "connection_ns" not in found["application"]
+
+
 def test_intervals_of_both_parts_hold_what_repeats_leave_open() -> None:
     kept_per_s = [40_000.0, 41_000.0, 39_000.0, 40_500.0]
     runs = [

@@ -80,6 +80,7 @@ def test_known_costs_are_found_again() -> None:
             "interrupt.sleep_ns": TRUE["sleep"],
             "interrupt.wake_ns": TRUE["wake"],
             "interrupt.idle_exit_ns": TRUE["idle_exit"],
+            "interrupt.idle_saved_ns": 0,
             "client.again_ns": TRUE["client_again"],
             "client.interrupt_ns": TRUE["ipi"],
             "call.delivery_ns": TRUE["delivery"],
@@ -195,6 +196,27 @@ def test_packet_clients_have_a_cost_of_acknowledging() -> None:
     assert found["interrupt.cold_ns"] == 0
     with_sockets = constants(micro_rounds())
     assert not {"interrupt.reply_acked_ns", "client.ack_ns"} & with_sockets.keys()
+
+
+def test_an_interrupt_of_an_idle_cpu_saves_what_it_takes_less_beside_the_thread() -> None:
+    def without(less_ns: float) -> list[MicroResult]:
+        """Return rows in which the interrupt of a sleeping server takes *less_ns* less."""
+        return [
+            MicroResult.model_validate(
+                row.model_dump() | {"busy_ns": (row.model_extra or {})["busy_ns"] - less_ns}
+            )
+            if row.bench == "epoll_block"
+            else row
+            for row in micro_rounds()
+        ]
+
+    # Of the bench's time beside the thread, 1000 ns are sleep.
+    for less_ns, saved_ns in ((500, 0), (1_500, 500), (90_000, TRUE["entry"])):
+        found = constants(without(less_ns))
+        assert found["interrupt.idle_saved_ns"] == pytest.approx(saved_ns, abs=1)
+        assert found["interrupt.sleep_ns"] == pytest.approx(
+            TRUE["sleep"] - min(less_ns, 1_000), abs=1
+        )
 
 
 def test_without_the_bench_of_a_lone_connection_its_costs_are_unknown() -> None:

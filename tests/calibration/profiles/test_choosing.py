@@ -59,9 +59,15 @@ def no_errors(name: str) -> None:
 # The shipped ones
 
 
-@pytest.mark.parametrize(("cpu", "name"), [(MILAN, FAMILY_25), (TURIN, FAMILY_26)])
-def test_the_family_of_the_cpu_decides(cpu: Cpu, name: str) -> None:
-    assert chosen(cpu, shipped()) == Choice(name, OF_FAMILY)
+@pytest.mark.parametrize(
+    ("cpu", "name", "why"),
+    [
+        (MILAN, FAMILY_25, f"{OF_FAMILY}, but of model 17; yours is model 1"),
+        (TURIN, FAMILY_26, OF_FAMILY),  # the profile is older than the record of the model
+    ],
+)
+def test_the_family_of_the_cpu_decides(cpu: Cpu, name: str, why: str) -> None:
+    assert chosen(cpu, shipped()) == Choice(name, why)
 
 
 def test_of_intel_the_model_decides() -> None:

@@ -31,6 +31,13 @@ def test_without_an_effect_its_costs_are_at_their_defaults_and_no_others() -> No
     assert without(COSTS, []) == COSTS
 
 
+def test_without_an_effect_another_cost_may_have_its_time() -> None:
+    costs = COSTS._replace(interrupt=COSTS.interrupt._replace(displaced_ns=70))
+    less = without(costs, ["displaced-caches"])
+    application = costs.application._replace(connection_ns=costs.application.connection_ns + 70)
+    assert less == COSTS._replace(application=application)
+
+
 @pytest.mark.parametrize("name", EFFECTS)
 def test_the_costs_of_an_effect_have_defaults_that_are_nothing(name: str) -> None:
     for cost in EFFECTS[name].costs:

@@ -120,6 +120,52 @@ def test_a_cpu_that_was_idle_for_longer_takes_longer_to_wake() -> None:
     assert later_ns(10_000, 16_000)[1] < first_ns  # idle for some 2 us
 
 
+def test_an_interrupt_that_finds_the_cpu_idle_takes_less_of_its_time_and_no_less_time() -> None:
+    near = ALONE._replace(network=NetworkSettings())
+    plain = toy_costs("epoll_level")
+    saving = toy_costs("epoll_level", interrupt=INTERRUPT._replace(idle_saved_ns=30))
+
+    def saved_ns(*at_ns: int) -> int:
+        usual, less = (on_both(arrivals(*at_ns), costs, near) for costs in (plain, saving))
+        assert (usual.done_ns == less.done_ns).all()
+        return busy_ns(usual) - busy_ns(less)
+
+    assert saved_ns(10_000) == 30
+    assert saved_ns(10_000, 200_000) == 2 * 30
+    assert saved_ns(10_000, 10_010) == 30  # the second comes while the first is handled
+
+
+@pytest.mark.parametrize("mechanism", ["epoll_level", "blocking", "io_uring", "completion_port"])
+def test_an_accept_takes_longer_if_the_handshake_interrupted_a_thread_else_the_close_does(
+    mechanism: str,
+) -> None:
+    near = ALONE._replace(network=NetworkSettings(), **on_server(request_cpu_ns=50_000))
+    plain = toy_costs(mechanism)
+    dear = plain._replace(interrupt=plain.interrupt._replace(displaced_ns=70))
+
+    def later(*at_ns: int) -> tuple[list[int], int]:
+        """Return how much later the replies come, and how much longer the CPU is busy."""
+        usual, slow = (
+            simulate(mechanism, arrivals(*at_ns), costs, near, engine="reference")
+            for costs in (plain, dear)
+        )
+        assert (slow.connected_ns == usual.connected_ns).all()
+        return (slow.done_ns - usual.done_ns).tolist(), busy_ns(slow) - busy_ns(usual)
+
+    assert later(10_000) == ([0], 70)  # the CPU was idle: the close comes after the reply
+    # The second interrupts the user code for the first: it waits for a close, then its accept.
+    assert later(10_000, 40_000) == ([0, 2 * 70], 2 * 70)
+
+
+def test_an_interrupt_saves_no_more_than_its_entry() -> None:
+    near = ALONE._replace(network=NetworkSettings())
+    usual, free = (
+        on_both(arrivals(10_000), toy_costs("epoll_level", interrupt=interrupt), near)
+        for interrupt in (INTERRUPT, INTERRUPT._replace(idle_saved_ns=10 * INTERRUPT.entry_ns))
+    )
+    assert busy_ns(usual) - busy_ns(free) == INTERRUPT.entry_ns
+
+
 def test_a_reply_leaves_before_its_call_is_over() -> None:
     before = alone(toy_costs("epoll_level"))
     after = alone(toy_costs("epoll_level", call=CALL._replace(write_after_ns=90)))

@@ -127,11 +127,9 @@ def test_misses_are_read_as_they_were_written(tmp_path: Path) -> None:
 
 def test_published_errors_are_medians_of_one_section() -> None:
     section = {
-        "points": [
-            {"role": "capacity", "errors": {"throughput": error}} for error in (-0.3, -0.05, 0.02)
-        ]
-        + [{"role": "fit", "errors": {"throughput": 0.9}}],
         "regimes": [
+            {"figure": "throughput_per_s", "regime": "past the capacity", "median": 0.3},
+            {"figure": "throughput_per_s", "regime": "closed loops", "median": -0.05},
             {"figure": "p50_ns", "regime": "no queue: up to 80% of capacity", "median": 0.2},
             {"figure": "p99_ns", "regime": "past the capacity", "median": 9.0},
         ],
