@@ -83,6 +83,7 @@ def with_requests(
         False: the connection's cost is application.connection_ns for every machine.
     """
     tables = {name: dict(costs) for name, costs in profile.cost.items()}
+    tables["interrupt"].pop(DISPLACED, None)
     displaces = displaces and "ack_ns" in tables.get("client", {})
     how = FitSettings(simulated_ns, replicates, seed, say, step, displaces)
     for number, (point, rates) in enumerate(rates_per_s.items()):

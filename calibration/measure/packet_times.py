@@ -1,4 +1,4 @@
-"""How long packets and calls take in a saturated server, beside the benches that price them.
+"""How long packets and calls take in a saturated server, beside the benches of their costs.
 
     server, N users       SYN | accept, read .. | ACK, request | write, close | SYN | ...
     bench interrupts      SYN SYN SYN ... ACK ACK ACK ... request request ...
@@ -6,7 +6,8 @@
 
 In a server, packets and calls alternate, and displace each other's code and data from the caches.
 In a bench one kind follows itself. Both are traced by the same events, whose own time is the same
-in both. Calls that were interrupted are left out.
+in both. Calls during which another CPU interrupted, or another thread ran, are left out; those with
+a tick are not, and neither are softirqs at the end of a call.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from __future__ import annotations
 import math
 import re
 import statistics
-import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from ...sim.files.tables import DASH, Column, Table
@@ -160,14 +161,10 @@ def measure_packet_times(
 
 def _traced(trace: KernelTrace, work: Callable[[], object], starts_s: float) -> list[Traced]:
     """Do *work*, and return the events from *starts_s* after its begin on."""
-    events: list[Traced] = []
-    timer = threading.Timer(starts_s, lambda: events.extend(trace.recorded(_TRACED_S)))
-    timer.start()
-    try:
+    with ThreadPoolExecutor(1) as beside:
+        recorded = beside.submit(trace.recorded, _TRACED_S, after_s=starts_s)
         work()
-    finally:
-        timer.join()
-    return events
+        return recorded.result()
 
 
 def packet_times_table(times: Sequence[StepTimes]) -> Table:

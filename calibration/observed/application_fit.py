@@ -31,7 +31,7 @@ from ...sim.state.units import SECOND_NS
 from ..fit.medians import FitError
 from ..fit.request_fit import SIMULATED_NS, Report, simulated_rate_per_s, whole_cost
 from ..points.point import Point, point_at
-from ..profiles.cost import CONNECTION, REQUEST
+from ..profiles.cost import CONNECTION, DISPLACED, REQUEST
 from ..profiles.cost_profile import Profile
 from ..running.preparation import open_connections
 from .cost_intervals import HalfWidths, Kind, NextRun, Scatter, half_widths, next_run, scatter_of
@@ -227,6 +227,7 @@ def _without_application(machine: Profile, name: str) -> Profile:
     tables = {table: dict(costs) for table, costs in machine.cost.items()}
     for costs in tables.values():
         costs.pop(REQUEST, None)
+    tables["interrupt"].pop(DISPLACED, None)
     tables["application"] = {REQUEST: machine.cost["application"][REQUEST].nothing()}
     return machine.model_copy(update={"cost": tables, "name": name})
 

@@ -137,9 +137,9 @@ MECHANISM_TABLES: dict[str, Any] = {name: entry.costs for name, entry in CATALOG
 REQUEST = "request_ns"
 """A mechanism's table may have this cost, too: it then replaces application.request_ns."""
 CONNECTION = "connection_ns"
+"""The application's cost of a connection, independent of the number of its requests."""
 DISPLACED = "displaced_ns"
 """In the table "interrupt": CONNECTION of a machine whose clients are packets."""
-"""The application's cost of a connection, independent of the number of its requests."""
 
 TABLES = SHARED_TABLES | MECHANISM_TABLES
 """All tables, in the order of a profile."""

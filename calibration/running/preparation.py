@@ -18,7 +18,7 @@ from ...models.catalogue import ALIASES, CATALOGUE, MECHANISMS, client_with, nam
 from ...models.simulate import Engine, InterruptedRun, simulate, simulate_stream
 from ...scenario.backend import unused_limit
 from ...scenario.clients import unused_pauses
-from ...scenario.cpus import unused_cpus
+from ...scenario.cpus import uneven_loops, unused_cpus
 from ...scenario.errors import ScenarioError, UserError, one_of
 from ...scenario.quantities import DURATION
 from ...scenario.run_settings import settings_of
@@ -128,6 +128,7 @@ def warnings_of(scenario: Scenario, profile: CostSource) -> list[str]:
     found = []
     for warning in (
         unused_cpus(scenario),
+        uneven_loops(scenario),
         unused_limit(scenario.backend),
         *unused_pauses(scenario.clients, scenario.load),
         _connects_in_window(scenario),

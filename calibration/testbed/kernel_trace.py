@@ -39,9 +39,10 @@ class KernelTrace:
         """Write *text* to the file *name* of the trace."""
         (self._folder / name).write_text(text, encoding="ascii")
 
-    def recorded(self, seconds: float) -> list[Traced]:
-        """Record for *seconds*, and return the events in order of time."""
-        self.write("trace", "\n")  # whatever is written empties it
+    def recorded(self, seconds: float, *, after_s: float = 0.0) -> list[Traced]:
+        """Record for *seconds*, *after_s* from now; return the events in order of time."""
+        time.sleep(after_s)
+        self.write("trace", "\n")  # any text empties it
         self.write("tracing_on", "1")
         time.sleep(seconds)
         self.write("tracing_on", "0")

@@ -210,8 +210,8 @@ def calibrate_machine(
 
     dispatchsim calibrate machine my-machine
 
-    The folder must hold micro and fit runs. Runs of `measure flood` in it are used, too. So are
-    recordings of `lab gaps`: the times in which the host took the CPU away.
+    The folder must hold runs of the kinds 'micro' and 'fit'. Runs of `measure flood` in it are
+    used, too. So are recordings of `lab gaps`: the times in which the host took the CPU away.
     """
     from ..calibration.emulated.microbenchmarks import missing_commands
     from ..calibration.fit.fit import fit_profile

@@ -170,7 +170,10 @@ def ablation(
     ] = None,
     every: Annotated[
         int,
-        typer.Option(help="Take every Nth run, or every Nth point (one server at one load)."),
+        typer.Option(
+            help="Take every Nth point (one server at one load); on the emulated target, every Nth "
+            "run."
+        ),
     ] = 1,
 ) -> None:
     """Compare forecast errors with and without each effect of the model.
@@ -345,9 +348,9 @@ def equal_cpu(
     dispatchsim lab equal-cpu report/scores.json
 
     Two forecasts of p50 are compared with the measured one. Forecast 1 is for the measured load.
-    Forecast 2 is for the load at which the simulated CPU is as busy as the real one. If only
-    forecast 1 is wrong, the CPU costs are wrong. If both are wrong, CPU costs alone do not explain
-    it: a delay (such as the network's) or the model is wrong, too.
+    Forecast 2 is for the load at which the simulated CPU is as busy as the measured one was. If
+    only forecast 1 is wrong, the CPU costs are wrong. If both are wrong, CPU costs alone do not
+    explain it: a delay (such as the network's) or the model is wrong, too.
     """
     from rich.console import Console
 
@@ -403,8 +406,8 @@ def what_measuring_buys(
         typer.Option(
             "--keep",
             help="Store the forecast errors of scaled and quick costs. `capacity` and `forecast` "
-            "take them as the past errors of scaled profiles, and of profiles measured with "
-            "`measure machine --quick`.",
+            "then correct scaled profiles by the errors of scaled costs, and profiles of `measure "
+            "machine --quick` by those of quick costs.",
         ),
     ] = False,
 ) -> None:

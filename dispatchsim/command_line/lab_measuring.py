@@ -295,7 +295,7 @@ def packet_times(
     *,
     rounds: Annotated[int, typer.Option(min=1, max=100, help="Number of rounds.")] = 3,
 ) -> None:
-    """Check if packets and calls take longer in a saturated server than in microbenchmarks.
+    """Compare packets and calls in a saturated server with microbenchmarks.
 
     dispatchsim lab packet-times
 
@@ -438,7 +438,7 @@ def measure_unmerged(
     ] = None,
     quick: Annotated[
         bool,
-        typer.Option("--quick", help="Measure one point (one server at one load) in ten."),
+        typer.Option("--quick", help="Measure every tenth point (one server at one load)."),
     ] = False,
 ) -> None:
     """Measure the mechanisms that were never merged into Linux.

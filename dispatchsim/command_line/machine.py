@@ -113,9 +113,9 @@ def measure_machine(
         bool,
         typer.Option(
             "--quick",
-            help="A shorter measurement. On hardware, the kind 'all' then omits heldout and takes "
-            "two to five minutes (enough for a profile); the kind 'heldout' measures every eighth "
-            "load. On the emulated target, each kind measures every tenth load.",
+            help="A shorter measurement. On hardware, 'all' then means micro and fit only: two to "
+            "five minutes, enough for a profile. If you ask for 'heldout' itself, every eighth "
+            "load is measured. On the emulated target, every tenth load is measured.",
         ),
     ] = False,
     minutes: Annotated[

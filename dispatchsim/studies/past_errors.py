@@ -113,8 +113,8 @@ class PastErrors(NamedTuple):
         share, rest = share_text(self.stated), share_text(1 - self.stated)
         return [
             errors,
-            f"only {rest} of the CPU time at these loads is corrected; the other {share} is your "
-            "application's, as given in the scenario",
+            f"the correction is for {rest} of the CPU time, which is forecast; the other {share} "
+            "is your application's, as given in the scenario",
         ]
 
 

@@ -62,7 +62,7 @@ OF_TABLE: dict[str, Mapping[str, str]] = {
         "datagram_ns": "a datagram that finds its receive buffer full",
         "cold_ns": "extra time of a handshake that an interrupt handles alone",
         "syn_cold_ns": "extra time of a connection request that finds the CPU idle",
-        "idle_saved_ns": "the part of entry_ns that is latency if the CPU is idle, not CPU time",
+        "idle_saved_ns": "the part of entry_ns that takes no CPU time if the CPU is idle",
         "displaced_ns": "time of a connection that no bench shows, in its accept or close",
         "acked_ns": "each acknowledgement of a flight of segments after the first",
         "reply_acked_ns": "the acknowledgement of a reply by a packet of its own",

@@ -101,7 +101,7 @@ def _uncrossed_ns(world: World, call_ns: int) -> int:
 
 def _close(world: World, worker: Worker, fd: int) -> Iterator[int]:
     saved_ns = world.costs.mechanism.ended_saved_ns if sockets.hung_up(world, fd) else 0
-    close_ns = _uncrossed_ns(world, sockets.closing_ns(world, worker) - saved_ns)
+    close_ns = _uncrossed_ns(world, sockets.closing_ns(world, worker, fd) - saved_ns)
     yield from sockets.spend_closing(world, worker, fd, close_ns)
     ring: Submissions = worker.interests.own
     ring.under_way[fd] = NOTHING
@@ -248,11 +248,13 @@ def _accept_one(world: World, worker: Worker) -> Generator[int, None, int]:
     check_ns = _uncrossed_ns(world, call.accept_again_ns)
     accept_ns = _uncrossed_ns(world, call.accept_ns)
     first_ns = check_ns if found_none else accept_ns
-    first_ns += sockets.cold_accept_ns(world, worker, not found_none)
+    first_ns += sockets.cold_accept_ns(world, worker)
     yield from spend(worker, activity.ACCEPT, first_ns)
     fd = sockets.accept(world, worker)
     if fd >= 0 and found_none:  # one came just before the check
         yield from spend(worker, activity.ACCEPT, max(0, accept_ns - check_ns))
+    if fd >= 0:
+        yield from spend(worker, activity.ACCEPT, sockets.displaced_ns(world, fd))
     return fd
 
 

@@ -87,7 +87,7 @@ def client_loop(mechanism: Mechanism) -> Program:
         """Close a connection that has all its replies."""
         world.counts[count.UNWATCHES] += 1
         yield from unwatch(world, worker, fd)
-        yield from spend(worker, activity.CLOSE, sockets.closing_ns(world, worker))
+        yield from spend(worker, activity.CLOSE, sockets.closing_ns(world, worker, fd))
         hang_up(world, worker, fd)
 
     return Program(serve, mechanism, calls=True)
@@ -119,7 +119,7 @@ def client_threads(mechanism: Mechanism) -> Program:
         yield from rewatch(world, worker, fd, READABLE)
         while not has_all_replies(world, fd):
             yield from ask(world, worker, fd)
-        yield from spend(worker, activity.CLOSE, sockets.closing_ns(world, worker))
+        yield from spend(worker, activity.CLOSE, sockets.closing_ns(world, worker, fd))
         yield from unwatch(world, worker, fd)
         hang_up(world, worker, fd)
         worker.n_events = 0

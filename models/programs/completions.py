@@ -89,11 +89,12 @@ def port_pool(mechanism: Mechanism) -> Program:
         """Finish an accept, which fails if there is no free descriptor (EMFILE)."""
         call = world.costs.call
         accept_ns = max(0, call.accept_ns - call.accept_again_ns)
-        accept_ns += sockets.cold_accept_ns(world, worker, worker.listener.n_queued > 0)
+        accept_ns += sockets.cold_accept_ns(world, worker)
         yield from spend(worker, activity.ACCEPT, accept_ns)
         fd = sockets.accept(world, worker)
         worker.event_fd[0] = max(fd, NONE)
         if fd >= 0:
+            yield from spend(worker, activity.ACCEPT, sockets.displaced_ns(world, fd))
             yield from begin_connection(world, worker, fd)
             return
         # The thread tries again: without this nanosecond, time could stand still.
@@ -175,7 +176,7 @@ def port_pool(mechanism: Mechanism) -> Program:
             yield from issue_receive(world, worker, fd)
 
     def close_connection(world: World, worker: Worker, fd: int) -> Iterator[int]:
-        yield from sockets.spend_closing(world, worker, fd, sockets.closing_ns(world, worker))
+        yield from sockets.spend_closing(world, worker, fd, sockets.closing_ns(world, worker, fd))
         world.counts[count.UNWATCHES] += 1
         yield from unwatch(world, worker, fd)
         sockets.close(world, worker, fd)

@@ -113,7 +113,7 @@ def event_loop(mechanism: Mechanism) -> Program:
         call, found_none = world.costs.call, sockets.accepts_none(world, worker)
         check_ns = max(0, call.accept_again_ns - call.accept_after_ns)
         accept_ns = check_ns if found_none else call.accept_ns
-        accept_ns += sockets.cold_accept_ns(world, worker, not found_none)
+        accept_ns += sockets.cold_accept_ns(world, worker)
         yield from spend(worker, activity.ACCEPT, accept_ns)
         fd = sockets.accept(world, worker)
         if fd == NONE:
@@ -122,6 +122,8 @@ def event_loop(mechanism: Mechanism) -> Program:
             yield from spend(worker, activity.ACCEPT, call.accept_after_ns)
         elif fd >= 0 and found_none:  # one came just before the check
             yield from spend(worker, activity.ACCEPT, max(0, call.accept_ns - check_ns))
+        if fd >= 0:
+            yield from spend(worker, activity.ACCEPT, sockets.displaced_ns(world, fd))
         return fd
 
     def watch_connection(world: World, worker: Worker, fd: int) -> Generator[int, None, bool]:
@@ -239,7 +241,7 @@ def event_loop(mechanism: Mechanism) -> Program:
         world.counts[count.UNWATCHES] += 1
         more_ns = close_ns(world, fd)  # the kernel may queue something for it before the next call
         yield from unwatch(world, worker, fd)
-        taken_ns = sockets.closing_ns(world, worker) + more_ns
+        taken_ns = sockets.closing_ns(world, worker, fd) + more_ns
         yield from sockets.spend_closing(world, worker, fd, taken_ns)
         sockets.close(world, worker, fd)
 

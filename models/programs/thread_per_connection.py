@@ -112,7 +112,7 @@ def thread_per_connection(mechanism: Mechanism) -> Program:
         fd = sockets.accept(world, worker)
         if fd >= 0:
             rest_ns = max(0, call.accept_ns - check_ns)
-            rest_ns += sockets.cold_accept_ns(world, worker, True)
+            rest_ns += sockets.cold_accept_ns(world, worker) + sockets.displaced_ns(world, fd)
             yield from spend(worker, activity.ACCEPT, rest_ns)
         return fd
 
@@ -147,7 +147,7 @@ def thread_per_connection(mechanism: Mechanism) -> Program:
                 if sockets.reply_unsent(world, fd) or sockets.all_answered(world, fd):
                     break
             found = yield from read_call(world, worker, fd)
-        yield from sockets.spend_closing(world, worker, fd, sockets.closing_ns(world, worker))
+        yield from sockets.spend_closing(world, worker, fd, sockets.closing_ns(world, worker, fd))
         yield from unwatch(world, worker, fd)
         if found == TOO_LATE:
             world.counts[count.LATE] += 1

@@ -84,21 +84,22 @@ def accepts_none(world: World, worker: Worker) -> bool:
     return worker.listener.n_queued == 0 or no_fd_left(world)
 
 
-def cold_accept_ns(world: World, worker: Worker, finds_one: bool) -> int:
-    """Return the extra cost of an accept with cold caches, else 0; the next one has none for that.
+def cold_accept_ns(world: World, worker: Worker) -> int:
+    """Return the extra cost of the first accept since the CPU of *worker* was idle, else 0.
 
-    It is the first accept since the CPU of *worker* was idle, or that of a connection whose
-    handshake interrupted a thread. Which connection that was makes no difference.
+    The accept is noted: the next one has none.
     """
-    cpu, listener, costs = worker.cpu, worker.listener, world.costs
-    cost_ns = 0
-    if finds_one and listener.n_disturbed > 0:
-        listener.n_disturbed -= 1
-        cost_ns = costs.interrupt.displaced_ns
-    if cpu.was_idle:
-        cpu.was_idle = False
-        cost_ns += costs.call.accept_cold_ns
-    return cost_ns
+    cpu = worker.cpu
+    if not cpu.was_idle:
+        return 0
+    cpu.was_idle = False
+    return world.costs.call.accept_cold_ns
+
+
+def displaced_ns(world: World, fd: int) -> int:
+    """Return the extra cost of the accept of *fd* if its SYN was handled while a thread ran."""
+    disturbs = world.disturbs[world.connection_of[fd]]
+    return world.costs.interrupt.displaced_ns if disturbs else 0
 
 
 def _attach(world: World, c: int, fd: int) -> None:
@@ -165,19 +166,16 @@ def returning_ns(world: World, c: int) -> int:
     return curve_ns(world.costs.call.returning, n_others)
 
 
-def closing_ns(world: World, worker: Worker) -> int:
-    """Return what a close takes, by the number of connections in flight.
+def closing_ns(world: World, worker: Worker, fd: int) -> int:
+    """Return what closing *fd* takes, by the number of connections in flight.
 
-    It includes displaced_ns if the handshake of a connection found the CPU idle.
+    It includes the extra cost of a connection whose accept did not have it.
     """
-    call, listener, displaced_ns = world.costs.call, worker.listener, 0
-    if listener.n_undisturbed > 0:
-        listener.n_undisturbed -= 1
-        displaced_ns = world.costs.interrupt.displaced_ns
+    call, interrupt = world.costs.call, world.costs.interrupt
     return (
         call.close_ns
-        + displaced_ns
         + world.costs.application.connection_ns
+        + (interrupt.displaced_ns - displaced_ns(world, fd))
         + curve_ns(call.crowding, n_in_flight(world, worker))
     )
 

@@ -106,9 +106,9 @@ class InterruptCosts(NamedTuple):
     idle_saved_ns is the part of entry_ns that is latency instead of CPU time if the interrupt finds
     the CPU idle: the CPU then leaves idleness, and no thread waits.
     displaced_ns is the time of a connection that no bench shows: interrupts and threads presumably
-    displace each other's code and data from the caches. The accept takes it if the handshake
-    interrupted a thread, else the close. It replaces the connection_ns of a machine whose clients
-    are packets.
+    displace each other's code and data from the caches. The accept takes it if a thread had the CPU
+    when the SYN was handled, else the close. It replaces the connection_ns of a machine whose
+    clients are packets.
     way is the latency of an interrupt, while the CPU runs on and further packets arrive, as a
     quantile function of thousandths: it varies with hypervisors and caches.
     """

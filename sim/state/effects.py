@@ -24,7 +24,8 @@ class Effect(NamedTuple):
     costs:
         Table and field of each cost: "interrupt.way". All are at their defaults without it.
     bench:
-        The bench of `measure machine micro` that measures it; "flood": `measure flood`.
+        The bench of `measure machine micro` that measures it; "flood": `measure flood`; "fit": the
+        fit points.
     is_of_packet_clients:
         Whether the effect exists only for packet clients.
     otherwise:
@@ -109,8 +110,8 @@ EFFECTS = {
         "epoll_block",
     ),
     "displaced-caches": Effect(
-        "a connection takes longer than its parts in benches; its accept does so if its handshake "
-        "interrupted a thread, else its close",
+        "a connection takes longer than its parts in benches: its accept, if a thread had the CPU "
+        "when its SYN was handled, else its close",
         ("interrupt.displaced_ns",),
         "fit",
         is_of_packet_clients=True,

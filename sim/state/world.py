@@ -83,8 +83,6 @@ class Listener:
     n_queued: int = 0
     n_half: int = 0
     n_old: int = 0  # of these, those whose SYN-ACK was repeated
-    n_disturbed: int = 0  # connections whose SYN interrupted a thread, for their accepts
-    n_undisturbed: int = 0  # and whose SYN found the CPU idle, for their closes
     empty_ns: int = 0  # when nobody waited to be accepted, the last time
 
 
@@ -290,6 +288,7 @@ class Flights:
     n_quick: Column = per_connection(NONE, I8)  # acknowledgements left that are not delayed
     owes_ack: Column = per_connection(0, I8)  # 1: its client has a SYN-ACK or reply to acknowledge
     answers: Column = per_connection(0, I8)  # 1: its client is interactive, and delays these
+    disturbs: Column = per_connection(0, I8)  # 1: a thread had the CPU when its SYN was handled
     unsent: Column = per_connection()  # bytes of the reply not yet in the send buffer
     unacked: Column = per_connection()  # bytes in the send buffer
     under_way: Column = per_connection()  # of these, sent and not yet acknowledged

@@ -44,20 +44,17 @@ from .listen_queue import (
 def syn_price_ns(world: World, c: int) -> int:
     """Return the CPU time of handling the connection request of *c*, which may be dropped.
 
-    A SYN that finds the CPU idle is noted: the next one costs more only if threads run in between.
+    It is noted whether a thread has the CPU. A SYN that finds the CPU idle is noted, too: the next
+    one costs more only if threads run in between.
     """
     cost_ns = world.costs.interrupt.syn_ns
     cpu = steered_to(world, c)
+    world.disturbs[c] = 0 if cpu.idle else 1
     if cpu.has_served and cpu.idle and cpu.irq_free_ns < world.now_ns:
         cpu.has_served = False
         cost_ns += world.costs.interrupt.syn_cold_ns
-    listener = listener_of(world, c)
-    if drops_syn(world, listener):
+    if drops_syn(world, listener_of(world, c)):
         return max(0, cost_ns - world.costs.interrupt.syn_saved_ns)
-    if cpu.idle:
-        listener.n_undisturbed += 1
-    else:
-        listener.n_disturbed += 1
     return cost_ns
 
 

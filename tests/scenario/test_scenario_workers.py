@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 
-from dispatchsim.scenario.cpus import unused_cpus
+from dispatchsim.scenario.cpus import uneven_loops, uneven_share, unused_cpus
 from dispatchsim.scenario.errors import ScenarioError
 from dispatchsim.scenario.run_settings import settings_of
 from dispatchsim.scenario.scenario import Scenario
@@ -128,3 +129,16 @@ def test_absurd_cpus_are_one_mistake() -> None:
 )
 def test_cpus_without_a_worker_are_one_sentence(asked: Scenario, sentence: str) -> None:
     assert unused_cpus(asked) == sentence
+
+
+def test_the_fullest_of_own_queues_has_the_expected_maximum_of_kept_connections() -> None:
+    def kept(n: int, **server: Any) -> Scenario:
+        return scenario(**server).with_values(load={"connections": n})
+
+    own = {"share": "nothing", "workers": 8}
+    drawn = np.random.default_rng(1).multinomial(5_000, [1 / 8] * 8, size=4_000).max(axis=1)
+    assert uneven_share(kept(5_000, **own)) == pytest.approx(drawn.mean() / 625 - 1, rel=0.05)
+    assert uneven_loops(kept(5_000, **own)).endswith("the busiest of 8 workers has some 6% more")
+    assert uneven_loops(kept(100_000, **own)) == ""
+    assert uneven_loops(kept(5_000, share="accept queue", workers=8)) == ""
+    assert uneven_loops(scenario(**own)) == ""

@@ -87,12 +87,8 @@ def without(profile: Profile, effect: str, fit_runs: Sequence[RunRecord]) -> Pro
     return with_requests(
         profile.model_copy(update={"cost": tables}),
         fit_rates_per_s(fit_runs),
-        displaces="interrupt.displaced_ns" not in _costs_of(effect),
+        displaces=effect != "displaced-caches",
     )
-
-
-def _costs_of(effect: str) -> tuple[str, ...]:
-    return PRICED[effect].costs if effect in PRICED else ()
 
 
 def errors_of(profile: Profile, runs: Sequence[RunRecord]) -> dict[str, NDArray[np.float64]]:

@@ -128,10 +128,7 @@ def regime_at(point: Point, share: float | None) -> str | None:
 
 
 def machine_errors(section: Mapping[str, Any]) -> MachineErrors:
-    """Return the published errors of a machine from its section in a report's scores.
-
-    Each is a `middle_error`.
-    """
+    """Return the published errors of a machine from its section in a report's scores."""
     of = {(row["figure"], row["regime"]): row["median"] for row in section["regimes"]}
     knee = {row["bound_ns"]: row["median"] for row in section["knees"]}
     return MachineErrors(

@@ -202,10 +202,10 @@ void bench_kept(const struct options *options)
     }
     peer_finish(&pair);
     if (kept.served.of[MORE].n == 0) {
-        fail(
-            "serve_kept --n %ld: no turn ended within %d ms, after which clients acknowledge: this "
-            "machine is too slow for as many connections",
-            options->n, TURN_NS_MAX / 1000000);
+        fail("no operation was completed: no turn of %ld connections ended within %d ms, after "
+             "which "
+             "clients acknowledge: try more --milliseconds, or fewer connections",
+             options->n, TURN_NS_MAX / 1000000);
     }
     part_print(&kept, &kept.received, "kept_received");
     part_print(&kept, &kept.served, "kept_served");

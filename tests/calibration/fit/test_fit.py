@@ -146,7 +146,8 @@ def test_handshakes_of_packet_clients_have_the_time_of_a_connection() -> None:
         for point in (FIT_POINT, KEPT_FIT_POINT)
     ]
     found = fit_profile({}, rows, runs, replicates=20, simulated_ns=50_000_000).cost
-    assert found["interrupt"]["displaced_ns"].value[0] == pytest.approx(20_000, abs=1_500)
+    # Where the time is spent changes how many packets share an interrupt: it is not found exactly.
+    assert found["interrupt"]["displaced_ns"].value[0] == pytest.approx(20_000, rel=0.1)
     assert found["application"]["request_ns"].value[0] == pytest.approx(3_000, abs=1_500)
     assert "connection_ns" not in found["application"]
 

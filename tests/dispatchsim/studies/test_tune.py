@@ -36,7 +36,7 @@ def test_options_that_change_nothing_are_equal(profile: ds.Profile) -> None:
 def test_what_differs_by_less_than_the_budget_can_show_is_not_told_apart(
     profile: ds.Profile,
 ) -> None:
-    vary = ["server.accept_limit=4,5"]
+    vary = ["server.accept_limit=6,7"]
     busy = scenario(load={"loop": "open", "rate": "20000/s"})
     answer = ds.tune(busy, vary, matters=1e-5, replications_max=12, profile=profile)
     assert not answer.is_certain

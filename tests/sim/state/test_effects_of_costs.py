@@ -155,6 +155,27 @@ def test_an_accept_takes_longer_if_the_handshake_interrupted_a_thread_else_the_c
     assert later(10_000) == ([0], 70)  # the CPU was idle: the close comes after the reply
     # The second interrupts the user code for the first: it waits for a close, then its accept.
     assert later(10_000, 40_000) == ([0, 2 * 70], 2 * 70)
+    # However they interleave, each connection pays once.
+    assert later(10_000, 40_000, 40_100, 300_000)[1] == 4 * 70
+
+
+def test_an_accept_that_fails_costs_no_more() -> None:
+    """Without descriptors accepts fail until a connection closes; each connection pays once."""
+    near = ALONE._replace(
+        network=NetworkSettings(),
+        client=ClientSettings(idle=2),
+        **on_server(request_cpu_ns=50_000, fd_limit=8),
+    )
+    usual, dear = (
+        on_both(arrivals(10_000, 40_000, 40_100), costs, near)
+        for costs in (
+            toy_costs("epoll_level"),
+            toy_costs("epoll_level", interrupt=INTERRUPT._replace(displaced_ns=70)),
+        )
+    )
+    assert usual.counts[Count.REPLIES] == dear.counts[Count.REPLIES] == 3
+    assert usual.counts[Count.ACCEPT_NO_FD] > 0
+    assert busy_ns(dear) - busy_ns(usual) == 3 * 70
 
 
 def test_an_interrupt_saves_no_more_than_its_entry() -> None:
