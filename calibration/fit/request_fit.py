@@ -128,7 +128,7 @@ def _divided(
 class FitSettings(NamedTuple):
     """Length of the simulation, resampling, and report functions; see `fit_profile`.
 
-    `displaces` is whether handshakes have the connection's cost.
+    With `displaces`, a connection's cost is interrupt.displaced_ns, not application.connection_ns.
     """
 
     simulated_ns: int

@@ -20,6 +20,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
+from scipy.stats import trim_mean
+
 from ...sim.files.tables import DASH, Column, Table
 from ..points.point import Point
 from ..records.noise import Series
@@ -112,8 +114,7 @@ def mean_us(durations: Sequence[float]) -> float:
     """Return the mean without the longest and the shortest tenth; NaN of fewer than 20."""
     if len(durations) < _LEAST:
         return float("nan")
-    n_cut = int(len(durations) * _CUT)
-    return statistics.fmean(sorted(durations)[n_cut : len(durations) - n_cut])
+    return float(trim_mean(durations, _CUT))
 
 
 def measure_packet_times(

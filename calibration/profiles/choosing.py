@@ -95,14 +95,16 @@ def chosen(
     for of, matches in (("model", _is_of_model), ("family", _is_of_family)):
         for name in usable:
             if matches(cpu, profiles[name]):
-                return Choice(name, f"the profile of your CPU's {of}{_but(cpu, profiles[name])}")
+                return Choice(
+                    name, f"the profile of your CPU's {of}{_other_model(cpu, profiles[name])}"
+                )
     return Choice(
         best_first[0],
         f"no profile matches this CPU, {cpu}: this one has the most measured mechanisms",
     )
 
 
-def _but(cpu: Cpu, profile: Profile) -> str:
+def _other_model(cpu: Cpu, profile: Profile) -> str:
     """Return which models differ, if *profile* is known to be of another one; else nothing."""
     number = str(profile.machine.get("cpu_model_number", ""))
     if not number or not cpu.model or number == cpu.model:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from ..calibration.points.point import Point
     from ..calibration.profiles.cost_profile import Profile
     from ..calibration.records.measured_runs import RunRecord
+    from ..calibration.testbed.c_build import Programs
+    from ..calibration.testbed.testbed import Testbed
     from ..sim.files.tables import Table
 
 REPEATS, QUICK_REPEATS = 4, 1
@@ -254,9 +257,6 @@ def client_machine(
     shows the highest load of each kind. The second shows the server's CPU time at equal loads: with
     sockets on this machine it includes a part of the clients' TCP work.
     """
-    from rich.console import Console
-
-    from ..calibration.measure.campaign import alone, interruptible
     from ..calibration.measure.far_end_series import (
         PAIRED_RATES_PER_S,
         RATES_PER_S,
@@ -265,30 +265,16 @@ def client_machine(
         pairs_table,
         series_table,
     )
-    from ..calibration.testbed.c_build import build
-    from ..calibration.testbed.processes import RunError
-    from ..calibration.testbed.testbed import open_testbed
-    from ..sim.files.tables import rich_table
 
-    def telling(text: str) -> None:
-        notes().print(text, markup=False)
-
-    programs = build()
     series, paired = (
         [rate for rate in rates if rate <= highest] for rates in (RATES_PER_S, PAIRED_RATES_PER_S)
     )
-    try:
-        with alone(), interruptible(), open_testbed("far_end") as testbed:
-            runs = measure_series(testbed, programs, rates_per_s=series, progress=telling)
-            pairs = measure_pairs(
-                testbed, programs, rounds=rounds, rates_per_s=paired, progress=telling
-            )
-    except RunError as error:
-        raise UserError(str(error)) from None
-    console = Console(width=FAR_END_WIDTH, highlight=False, markup=False)
-    for table in (series_table(runs), pairs_table(pairs)):
-        console.print(rich_table(table))
-        console.print()
+    with _packet_testbed() as (testbed, programs):
+        runs = measure_series(testbed, programs, rates_per_s=series, progress=_telling)
+        pairs = measure_pairs(
+            testbed, programs, rounds=rounds, rates_per_s=paired, progress=_telling
+        )
+    _print_wide(series_table(runs), pairs_table(pairs))
 
 
 def packet_times(
@@ -303,26 +289,43 @@ def packet_times(
     a microbenchmark, a server with 64 users, and one with 256. Where a step takes longer in the
     server, the microbenchmark's cost is too low for the server.
     """
-    from rich.console import Console
-
-    from ..calibration.measure.campaign import alone, interruptible
     from ..calibration.measure.packet_times import measure_packet_times, packet_times_table
+
+    with _packet_testbed() as (testbed, programs):
+        times = measure_packet_times(testbed, programs, rounds=rounds, progress=_telling)
+    _print_wide(packet_times_table(times))
+
+
+@contextlib.contextmanager
+def _packet_testbed() -> Iterator[tuple[Testbed, Programs]]:
+    """Yield a testbed with packet clients, and the programs; errors of runs are the user's."""
+    from ..calibration.measure.campaign import alone, interruptible
     from ..calibration.testbed.c_build import build
     from ..calibration.testbed.processes import RunError
     from ..calibration.testbed.testbed import open_testbed
-    from ..sim.files.tables import rich_table
-
-    def telling(text: str) -> None:
-        notes().print(text, markup=False)
 
     programs = build()
     try:
         with alone(), interruptible(), open_testbed("far_end") as testbed:
-            times = measure_packet_times(testbed, programs, rounds=rounds, progress=telling)
+            yield testbed, programs
     except RunError as error:
         raise UserError(str(error)) from None
+
+
+def _telling(text: str) -> None:
+    notes().print(text, markup=False)
+
+
+def _print_wide(*tables: Table) -> None:
+    """Print *tables* at a fixed width, each with an empty line behind it."""
+    from rich.console import Console
+
+    from ..sim.files.tables import rich_table
+
     console = Console(width=FAR_END_WIDTH, highlight=False, markup=False)
-    console.print(rich_table(packet_times_table(times)))
+    for table in tables:
+        console.print(rich_table(table))
+        console.print()
 
 
 def measure_servers(

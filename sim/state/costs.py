@@ -101,8 +101,8 @@ class InterruptCosts(NamedTuple):
     caches). idle_exit_since is the extra idle_exit_ns by the microseconds that the CPU was idle: a
     hypervisor waits before it gives the CPU to others.
     syn_cold_ns is the extra time of a SYN that finds the CPU idle, if threads have run there since
-    the last one: their code has displaced that of handshakes. On a busy CPU application costs that
-    are fitted at saturation presumably include it.
+    the last one: their code has displaced that of handshakes. On a busy CPU costs that are fitted
+    at saturation presumably include it.
     idle_saved_ns is the part of entry_ns that is latency instead of CPU time if the interrupt finds
     the CPU idle: the CPU then leaves idleness, and no thread waits.
     displaced_ns is the time of a connection that no bench shows: interrupts and threads presumably

@@ -136,19 +136,18 @@ def without(costs: Costs, names: Iterable[str]) -> Costs:
         for cost in effect.costs:
             table, field = cost.split(".")
             given = getattr(costs, table)
+            costs = _having(costs, cost, given._field_defaults[field])
             if effect.otherwise:
-                costs = _increased(costs, effect.otherwise, getattr(given, field))
-            default = given._field_defaults[field]
-            costs = costs._replace(**{table: given._replace(**{field: default})})
+                to_table, to_field = effect.otherwise.split(".")
+                whole_ns = getattr(getattr(costs, to_table), to_field) + getattr(given, field)
+                costs = _having(costs, effect.otherwise, whole_ns)
     return costs
 
 
-def _increased(costs: Costs, cost: str, more_ns: int) -> Costs:
-    """Return *costs* with *more_ns* more of one *cost*."""
+def _having(costs: Costs, cost: str, value: object) -> Costs:
+    """Return *costs* with *value* for one *cost* ("interrupt.way")."""
     table, field = cost.split(".")
-    given = getattr(costs, table)
-    more = {field: getattr(given, field) + more_ns}
-    return costs._replace(**{table: given._replace(**more)})
+    return costs._replace(**{table: getattr(costs, table)._replace(**{field: value})})
 
 
 def effect_names(text: str) -> list[str]:

@@ -237,6 +237,7 @@ class Connections:
     tries: Column = per_connection(0, I8)
     # Of a half-open one: 0 while no timer runs for it; otherwise how often that expired, plus 1.
     syn_acks: Column = per_connection(0, I8)
+    disturbs: Column = per_connection(0, I8)  # 1: a thread had the CPU when its SYN was handled
     left: Column = per_connection(0, I32, of="requests")  # without a reply at the client
     answered: Column = per_connection(0, I32)  # replies that the server has sent whole
     replies_by: Column = per_connection(0)  # replies on all connections when its last one left
@@ -288,7 +289,6 @@ class Flights:
     n_quick: Column = per_connection(NONE, I8)  # acknowledgements left that are not delayed
     owes_ack: Column = per_connection(0, I8)  # 1: its client has a SYN-ACK or reply to acknowledge
     answers: Column = per_connection(0, I8)  # 1: its client is interactive, and delays these
-    disturbs: Column = per_connection(0, I8)  # 1: a thread had the CPU when its SYN was handled
     unsent: Column = per_connection()  # bytes of the reply not yet in the send buffer
     unacked: Column = per_connection()  # bytes in the send buffer
     under_way: Column = per_connection()  # of these, sent and not yet acknowledged

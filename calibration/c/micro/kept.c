@@ -202,8 +202,7 @@ void bench_kept(const struct options *options)
     }
     peer_finish(&pair);
     if (kept.served.of[MORE].n == 0) {
-        fail("no operation was completed: no turn of %ld connections ended within %d ms, after "
-             "which "
+        fail("no operation was completed: no turn of %ld connections ended within %d ms, when "
              "clients acknowledge: try more --milliseconds, or fewer connections",
              options->n, TURN_NS_MAX / 1000000);
     }
