@@ -175,8 +175,8 @@ def packet_times_table(times: Sequence[StepTimes]) -> Table:
         "Time of a packet or call, traced: median of the rounds (least ... greatest), us",
         list(times),
         [
-            Column("step", lambda t: t.step, words=True, whole=True),
-            *(Column(place, _of_place(place), _range_text) for place in places),
+            Column("step", lambda t: t.step, words=True),
+            *(Column(place, _of_place(place), range_text) for place in places),
         ],
         "The events themselves take time, as much in each column.",
     )
@@ -186,7 +186,8 @@ def _of_place(place: str) -> Callable[[StepTimes], Sequence[float]]:
     return lambda times: times.by_place[place]
 
 
-def _range_text(values: Sequence[float]) -> str:
+def range_text(values: Sequence[float]) -> str:
+    """Return the median, with the least and the greatest; a dash without any."""
     known = sorted(value for value in values if not math.isnan(value))
     if not known:
         return DASH

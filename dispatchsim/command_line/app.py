@@ -85,6 +85,7 @@ FAMILIES = {
         "dispatchsim validate machine my-machine",
         {
             "machine": "validate.validate_machine",
+            "point": "validate.validate_point",
             "server": "validate.validate_server",
             "papers": "validate.validate_papers",
             "rules": "rules.validate_rules",

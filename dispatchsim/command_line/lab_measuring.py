@@ -285,15 +285,18 @@ def packet_times(
 
     dispatchsim lab packet-times
 
-    The command needs root and traces the kernel. Each round takes some 15 s and three measurements:
-    a microbenchmark, a server with 64 users, and one with 256. Where a step takes longer in the
-    server, the microbenchmark's cost is too low for the server.
+    The command needs root and traces the kernel. Each round takes some 20 s. The first table
+    compares a microbenchmark with servers of 64 and of 256 users. Where a step takes longer in a
+    server, the microbenchmark's cost is too low for the server. The second table needs no trace: it
+    compares packets and calls that alternate with the same packets and calls alone.
     """
+    from ..calibration.measure.displacement import displacement_table, measure_displacement
     from ..calibration.measure.packet_times import measure_packet_times, packet_times_table
 
     with _packet_testbed() as (testbed, programs):
+        beside = measure_displacement(testbed, programs, rounds=rounds, progress=_telling)
         times = measure_packet_times(testbed, programs, rounds=rounds, progress=_telling)
-    _print_wide(packet_times_table(times))
+    _print_wide(packet_times_table(times), displacement_table(beside))
 
 
 @contextlib.contextmanager

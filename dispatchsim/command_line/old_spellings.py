@@ -29,7 +29,7 @@ VALUES = {("--steering", "far_end"): "client_machine"}
 _SUBCOMMANDS = {
     "measure": ("machine", "server", "overload", "flood"),
     "calibrate": ("machine", "server"),
-    "validate": ("machine", "server", "papers", "rules"),
+    "validate": ("machine", "point", "server", "papers", "rules"),
 }
 _KINDS = ("all", "micro", "fit", "heldout")
 _FLAGS = {

@@ -17,7 +17,7 @@ from .old_spellings import OPTIONS
 
 WORDS = "dispatchsim.words"
 """The words after `dispatchsim`, in the `meta` of a context."""
-_OWNERS_MAX = 2
+_OWNERS_MAX = 3
 """Subcommands that are named as those that have an option; more would be no help."""
 
 
@@ -77,7 +77,8 @@ def _of_option(name: str, error: Any) -> str:
         )
     owners = _owners(name, context)
     if 0 < len(owners) <= _OWNERS_MAX:
-        listed = " and ".join(f"`{owner}`" for owner in owners)
+        *others, last = (f"`{owner}`" for owner in owners)
+        listed = f"{', '.join(others)} and {last}" if others else last
         return f"{name}: must be absent here; it belongs to {listed}"
     near = nearest(name, names) or f" (`{path} {ALL}` lists them)"
     return f"{name}: unknown option of `{path}`{near}"

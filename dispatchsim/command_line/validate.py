@@ -81,6 +81,77 @@ def validate_machine(
     report.print(people(), full=full)
 
 
+def validate_point(
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FOLDER",
+            help="Folder with a machine's results, written by `measure machine`.",
+        ),
+    ],
+    point: Annotated[
+        str,
+        typer.Argument(
+            metavar="POINT",
+            help="Words of a point's label, in order. Default: list all labels.",
+        ),
+    ] = "",
+    *,
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            help="A shipped profile or a file. Default: the one with the same name as FOLDER."
+        ),
+    ] = None,
+    draws: CostSamples = 20,
+    workers: Processes = None,
+) -> None:
+    """Compare the measured runs of one point with its forecast.
+
+    dispatchsim validate point my-machine "poll idle 0 closed 64"
+
+    A point is one server at one load. Print each metric of each run beside the forecast, and the
+    simulated CPU time of a request by activity. The first sentence names the metric to start from,
+    and the costs to suspect. Runs that were rejected are left out.
+    """
+    from ..calibration.profiles.cost_profile import Profile
+    from ..sim.files.tables import rich_table
+    from ..validation.forecast.forecast import unknown
+    from ..validation.report.one_point import (
+        COSTS_OF_ACTIVITIES,
+        find_point,
+        labels,
+        one_point,
+        point_tables,
+        where_to_start,
+    )
+    from ..validation.report.report import is_emulated
+
+    (machine,) = _machines([folder], [profile] if profile else [])
+    if is_emulated(machine):
+        raise UserError(f"{folder}: must hold runs on hardware, got the emulated target's")
+    runs, console = _runs_of(folder), people()
+    if not point:
+        console.print(*labels(runs), sep="\n", markup=False, soft_wrap=True)
+        return
+    try:
+        wanted = find_point({run.point: None for run in runs if run.accepted}, point)
+    except LookupError as error:
+        raise UserError(f"POINT: {error}") from error
+    source = Profile.read(machine.profile_path)
+    if why := unknown(source, wanted):
+        raise UserError(why)
+    compile_engines([wanted.server.mechanism], source, side=Side.of_testbed(), telling=compiling)
+    with progress_bar("forecasting") as progress:
+        found = one_point(
+            wanted, runs, source, draws=draws, workers=workers or cpu_count(), progress=progress
+        )
+    console.print(where_to_start(found.scored), markup=False)
+    for table in point_tables(found):
+        console.print(rich_table(table))
+    console.print(COSTS_OF_ACTIVITIES, markup=False)
+
+
 @grouped
 def validate_server(
     runs: Annotated[

@@ -44,6 +44,7 @@ from ..points.measured_points import MeasuredPoint, group
 from ..scoring.drift import Drift, drift_table, drifts, scatter_of
 from ..scoring.equal_cpu import equal_cpu
 from ..scoring.knee import PUBLISHED_BOUND_NS, KneeErrors, knee_errors, knees
+from ..scoring.last_run import AgainstFirst, against_first, cpu_within, pairs_of
 from ..scoring.regimes import (
     CAPACITY,
     CLOSED,
@@ -56,6 +57,7 @@ from ..scoring.scoring import LOAD_SHARE_MAX, PointScore, score
 from ..scoring.suspects import readings_of, suspicions
 from ..scoring.targets import OURS, Target, targets
 from ..scoring.value_verdicts import ErrorSummary, unsigned
+from .last_run_table import last_run_table
 from .page import DrawnFigure, Shown, facts_of, heading_of
 from .point_tables import (
     BY_SHARE,
@@ -136,6 +138,7 @@ class HardwareSection:
     stated: StatedForecasts | None = None
     drifts: list[Drift] = field(default_factory=list)
     scatter: Scatter | None = None
+    repeated: AgainstFirst = field(default_factory=lambda: AgainstFirst([], []))
 
     @property
     def kept_up(self) -> list[PointScore]:
@@ -208,6 +211,7 @@ def hardware_section(
         stated=_stated(machine.folder / FORECAST_FILE, measured),
         drifts=drifts(runs.held_out),
         scatter=scatter_of(runs.held_out),
+        repeated=against_first(runs.held_out, found),
     )
 
 
@@ -248,6 +252,8 @@ def show_hardware(section: HardwareSection) -> Shown:
     if section.stated:
         stated = regime_table(regime_errors(section.stated.scores))
         asked.append(replace(stated, title=stated.title + section.stated.title))
+    if repeated := pairs_of(section.repeated):
+        asked.append(last_run_table(repeated, list(map(cpu_within, section.repeated))))
     if with_gaps := errors_beside(section.scores, "with_own_gaps"):
         asked.append(own_gaps_table(with_gaps))
     if with_others := errors_beside(section.scores, "with_other_gaps", "with_own_gaps"):

@@ -14,6 +14,7 @@ from ...calibration.points.point import Point, stored
 from ..noise_free.scoring import RunScore
 from ..points.measured_points import MeasuredPoint
 from ..scoring.knee import knee_errors, knees, server_of
+from ..scoring.last_run import AgainstFirst, cpu_within, pairs_of
 from ..scoring.misses import stated_at, stated_share
 from ..scoring.regimes import SCORED, regime_errors, value_of
 from ..scoring.scoring import PointScore, verdicts_agree
@@ -42,6 +43,7 @@ def hardware_scores(section: HardwareSection) -> dict[str, Any]:
             **asked_scores(section.kept_up),
         },
         "stated": section.stated and {**section.stated.made, **asked_scores(section.stated.scores)},
+        "against_first": _against_first(section.repeated),
         "knee_loads": knee_loads(section.kept_up),
         "targets": [{**asdict(t), "verdict": t.verdict} for t in section.targets],
         "points": [point_score(entry) for entry in section.scores],
@@ -52,6 +54,14 @@ def hardware_scores(section: HardwareSection) -> dict[str, Any]:
 def asked_scores(scores: Sequence[PointScore]) -> dict[str, Any]:
     """Return the errors that a planner needs first: of the knee, and by regime."""
     return {"knees": knee_errors(knees(scores)), "regimes": regime_errors(scores)}
+
+
+def _against_first(repeated: AgainstFirst) -> dict[str, Any]:
+    """Return the errors of a second run and of the forecast, against the first run."""
+    return {
+        "pairs": pairs_of(repeated),
+        "cpu_within": [cpu_within(scores) for scores in repeated],
+    }
 
 
 def knee_loads(scores: Sequence[PointScore]) -> list[dict[str, Any]]:

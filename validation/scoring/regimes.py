@@ -6,7 +6,7 @@ Response times depend on queues, so their errors differ between these regimes.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeGuard
 
@@ -86,19 +86,30 @@ def errors_beside(
         for score in scores
         if None not in (getattr(score.forecast, one), getattr(score.forecast, other))
     ]
+    return errors_of_both(
+        [_with_central(score, one) for score in known],
+        [_with_central(score, other) for score in known],
+    )
+
+
+def errors_of_both(
+    scores: Sequence[PointScore], others: Sequence[PointScore]
+) -> list[tuple[RegimeErrors, RegimeErrors]]:
+    """Return the `regime_errors` of *scores* and of *others*, which are of the same points.
+
+    Both cover the points at which each has an error.
+    """
+    beside = {score.measured.point: score for score in others}
     rows = []
-    for figure, regime, own in _cells(known):
-        pairs = [
-            (value_of(_with_central(s, one), figure), value_of(_with_central(s, other), figure))
-            for s in own
-        ]
+    for figure, regime, own in _cells(scores):
+        pairs = [(value_of(s, figure), value_of(beside[s.measured.point], figure)) for s in own]
         both = [(a, b) for a, b in pairs if _has_error(a) and _has_error(b)]
         if both:
-            first, beside = (
+            first, second = (
                 RegimeErrors.of(found, figure=figure, regime=regime)
                 for found in zip(*both, strict=True)
             )
-            rows.append((first, beside))
+            rows.append((first, second))
     return rows
 
 

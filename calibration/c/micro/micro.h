@@ -295,6 +295,7 @@ void bench_block(const struct options *options);
 void bench_pingpong(const struct options *options);
 void bench_serve_calls(const struct options *options);
 void bench_crowded(const struct options *options);
+void bench_amid(const struct options *options);
 void bench_kept(const struct options *options);
 void bench_interrupt(const struct options *options);
 void bench_handshake(const struct options *options);

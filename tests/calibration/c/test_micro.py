@@ -34,6 +34,7 @@ OPTIONS = {
     "poll_block": "--n 10",
     "epoll_block": "--n 10",
     "serve_calls": "--n 3 --batch 4 --mechanism epoll",
+    "serve_amid": "--batch 4 --burst 2",
     "serve_kept": "--n 128",
     "interrupt_connect": "--burst 2",
     "interrupt_data": "--burst 2 --mechanism epoll",
@@ -77,6 +78,7 @@ BENCHES = [
         "epoll_block",
         "serve_calls",
         "serve_crowded",
+        "serve_amid",
         "serve_kept",
         "write_flights",
         "interrupt_way",
@@ -123,6 +125,7 @@ BLOCKING = {"cpu_ns", "busy_ns", "sleeps_per_operation"}
 # is a difference, and so is what a client's second SYN takes.
 MAY_BE_NOTHING = (
     *("interrupt_", "packets_leave", "wait_vain", "cache_", "client_again", "serve_kept"),
+    "serve_amid",
 )
 INTERRUPTS = {"interrupts_per_operation", "mean", "quiet_median", "quiet_mean"}
 
@@ -237,6 +240,10 @@ def test_the_parameters_are_those_given(micro: Path) -> None:
         ("accept_block", BLOCKING),
         ("spawn_thread", {"begin_ns"}),
         ("serve_crowded", {"few_ns", "many_ns"}),
+        (
+            "serve_amid",
+            {"computing_ns", "amid_ns", "quiet_ns", "by_kind_ns", "amid_interrupts"},
+        ),
         ("serve_kept --n 128", {"few_ns", "many_ns", "few_interrupts", "many_interrupts"}),
         ("interrupt_data", INTERRUPTS),
         ("write_flights", {"written_ns", "segments_out", "segments_in"}),

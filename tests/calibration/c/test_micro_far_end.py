@@ -25,7 +25,7 @@ from dispatchsim.calibration.testbed.testbed import Testbed
 BENCHES = (
     *("poll_scan", "select_first", "poll_ready", "epoll_recheck", "epoll_mod", "watch_calls"),
     *("wait_ready", "wait_told", "wait_vain", "epoll_block", "serve_calls", "write_flights"),
-    *("serve_crowded", "serve_kept"),
+    *("serve_crowded", "serve_kept", "serve_amid"),
     *("interrupt_way", "packets_leave", "cache_refill", "interrupt_connect", "interrupt_data"),
     *(
         "interrupt_later",

@@ -173,3 +173,32 @@ def test_ctrl_c_says_where_forecasts_are_kept(
     result = call("validate", "machine", *options)
     assert result.exit_code == 130
     assert result.stderr.splitlines()[-1] == "stopped; finished work is in report"
+
+
+@pytest.mark.parametrize(
+    ("words", "exit_code", "shown"),
+    [
+        ("", 0, "poll idle 200 closed 8   (1 run)"),
+        ("closed 8", 0, "CPU time of a request, µs"),
+        ("closed 9", 2, 'error: POINT: no label has the words "closed 9" in this order'),
+    ],
+)
+def test_a_point_is_listed_shown_or_not_found(
+    call: Call, tmp_path: Path, words: str, exit_code: int, shown: str
+) -> None:
+    append(tmp_path / "heldout.jsonl", synthetic_run(HELD_OUT, toy_profile()))
+    toy_profile().write(tmp_path / "toy.toml")
+    result = call(
+        *("validate", "point", tmp_path, *filter(None, [words])),
+        *("--profile", tmp_path / "toy.toml", "--cost-samples", 0),
+    )
+    assert result.exit_code == exit_code
+    assert shown in result.stdout + result.stderr
+
+
+def test_a_point_of_the_emulated_target_is_refused(call: Call, tmp_path: Path) -> None:
+    append(tmp_path / "heldout.jsonl", emulated_run(HELD_OUT, toy_profile()))
+    toy_profile().write(tmp_path / "toy.toml")
+    result = call("validate", "point", tmp_path, "8", "--profile", tmp_path / "toy.toml")
+    assert result.exit_code == 2
+    assert "must hold runs on hardware, got the emulated target's" in result.stderr

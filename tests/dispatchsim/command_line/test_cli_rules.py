@@ -147,7 +147,10 @@ def test_a_program_that_fails_is_said_in_a_sentence(
         (("rules", "--keep", "--quick"), "--keep: must be absent unless all rules are asked"),
         (("rules", "--emulated", "--quick"), "--quick: must be absent with --emulated"),
         (("rules", "--workers", "2"), "--workers: unknown option of"),
-        (("rules", "--profile", "x"), "it belongs to `dispatchsim validate machine` and"),
+        (
+            ("rules", "--profile", "x"),
+            "`dispatchsim validate machine`, `dispatchsim validate point` and",
+        ),
         (("server", "x", "--emulated"), "it belongs to `dispatchsim validate rules`"),
         (
             ("rules", "--only", "syn_times", "--quick"),

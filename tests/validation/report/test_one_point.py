@@ -1,0 +1,82 @@
+"""One measured point beside its forecast."""
+
+from __future__ import annotations
+
+import pytest
+from tests.validation.synthetic_runs import synthetic_run, toy_profile
+
+from dispatchsim.calibration.points.point import point_at
+from dispatchsim.calibration.profiles.cost_profile import Profile
+from dispatchsim.validation.report.one_point import (
+    find_point,
+    labels,
+    one_point,
+    point_tables,
+    where_to_start,
+)
+
+CLOSED = point_at(mechanism="poll", loop="closed", users=64)
+LOW = point_at(mechanism="poll", loop="open", rate_per_s=5_000)
+IDLE = point_at(mechanism="poll", loop="closed", users=64, idle=1000)
+POINTS = (CLOSED, LOW, IDLE)
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [("poll idle 0 closed 64", CLOSED), ("1000 64", IDLE), ("open", LOW), ("poll 5000/s", LOW)],
+)
+def test_words_in_order_find_a_point(words: str, found: object) -> None:
+    assert find_point(POINTS, words) == found
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("64 poll", 'no label has the words "64 poll" in this order'),
+        (
+            "poll 64",
+            '2 labels have the words "poll 64": poll idle 0 closed 64; poll idle 1000 closed 64',
+        ),
+    ],
+)
+def test_words_of_no_or_several_points_are_an_error(words: str, sentence: str) -> None:
+    with pytest.raises(LookupError) as raised:
+        find_point(POINTS, words)
+    assert str(raised.value) == sentence
+
+
+def test_labels_are_those_of_points_with_accepted_runs(profile: Profile) -> None:
+    runs = [synthetic_run(CLOSED, profile), synthetic_run(IDLE, profile, reason="steal_share ...")]
+    assert labels(runs) == ["poll idle 0 closed 64   (1 run)"]
+
+
+def test_every_run_stands_beside_the_forecast_and_the_cpu_adds_up(profile: Profile) -> None:
+    runs = [synthetic_run(point, profile, repeat=n) for point in (CLOSED, LOW) for n in (0, 1)]
+    found = one_point(LOW, runs, profile, draws=2, workers=1)
+    metrics, cpu = point_tables(found)
+    assert [column.heading for column in metrics.columns][1:] == [
+        *("run 1", "run 2", "forecast", "interval", "error")
+    ]
+    by_name = {row[0]: row for row in metrics.rows}
+    assert by_name["replies/s"][-1] == "+0.0%"
+    assert by_name["CPU busy"][-1] == "+0.0%"
+    # The forecast has the same costs and arrivals: its CPU time of a request is that of the runs.
+    simulated_us = sum(float(row[1]) for row in cpu.rows)
+    assert simulated_us == pytest.approx(float(by_name["CPU time of a request, µs"][3]), rel=0.05)
+    assert where_to_start(found.scored).startswith("No error is larger than its noise")
+
+
+def test_the_search_starts_at_the_first_wrong_metric(profile: Profile) -> None:
+    runs = [synthetic_run(point, profile, repeat=n) for point in (CLOSED, LOW) for n in (0, 1)]
+    dear = toy_profile(name="dear", scale=1.3)
+    found = one_point(LOW, runs, dear, draws=0, workers=1)
+    said = where_to_start(found.scored)
+    # Longer softirqs take more packets in one interrupt; interrupts come before CPU in a search.
+    assert said.startswith("Start from interrupts per request: -")
+    assert "interrupt.way, interrupt.entry_ns too high" in said
+    assert "interval" not in [column.heading for column in point_tables(found)[0].columns]
+
+
+def test_nothing_is_suspected_of_a_point_without_a_known_capacity(profile: Profile) -> None:
+    found = one_point(LOW, [synthetic_run(LOW, profile)], profile, draws=0, workers=1)
+    assert where_to_start(found.scored).startswith("The capacity of this server was not measured")

@@ -1,0 +1,233 @@
+"""One measured point beside its forecast: every run and metric, and the simulated CPU time.
+
+    runs of the point ──► each metric of each run ─┐
+    profile ──► forecast ──► the same metrics ─────┼─► errors ─► where to start the search
+            └─► one simulation ──► CPU time of a request, by activity
+
+A report has the medians of many points; this is where to look at one of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from ...calibration.points.point import Point
+from ...calibration.profiles.cost_profile import Profile
+from ...calibration.records.measured_runs import RunRecord
+from ...calibration.running.preparation import job_of, run_job
+from ...sim.engine.workers import workers_for
+from ...sim.files.tables import DASH, Column, Table
+from ...sim.state.units import MICROSECOND_NS, SECOND_NS
+from ..forecast.forecast import Forecast, Lengths, Request, forecasts
+from ..points.figures import Figures
+from ..points.measured_points import figures_of_run, group
+from ..scoring.regimes import CAPACITY, CPU, EVENTS, INTERRUPTS, noise_of, regime_of, value_of
+from ..scoring.scoring import PointScore, score
+from ..scoring.suspects import METRICS, SYMPTOMS, is_read
+from ..scoring.value_verdicts import signed
+from .page import microseconds, number, percent
+
+COSTS_OF_ACTIVITIES = (
+    "An activity has the costs of its name, such as call.read_ns. interrupt and interrupt_idle "
+    "have those of interrupt, user those of application, wait those of the mechanism."
+)
+SEEDS_MOST = 3
+"""The number of runs whose arrivals are simulated."""
+_LISTED = 12
+"""The number of labels in an error."""
+_BUSY, _IDLE = "busy_ns", "idle"
+_SHOWN: dict[str, tuple[str, Callable[[float], str]]] = {
+    CAPACITY: ("replies/s", number),
+    CPU: ("CPU busy", percent),
+    _BUSY: ("CPU time of a request, µs", microseconds),
+    "process_ns_per_request": ("of it billed to the process, µs", microseconds),
+    INTERRUPTS: ("interrupts per request", "{:.2f}".format),
+    EVENTS: ("events per wait", "{:.1f}".format),
+    "p50_ns": ("p50, µs", microseconds),
+    "p99_ns": ("p99, µs", microseconds),
+    "p999_ns": ("p99.9, µs", microseconds),
+}
+
+
+@dataclass(frozen=True)
+class OnePoint:
+    """A point, its accepted *runs*, and its forecast.
+
+    Attributes
+    ----------
+    scored:
+        The forecast beside the median of the runs.
+    cpu_ns:
+        The simulated CPU time of a request at the central costs, in ns by activity.
+    """
+
+    point: Point
+    runs: Sequence[RunRecord]
+    scored: PointScore
+    cpu_ns: Mapping[str, float]
+
+
+def find_point(points: Iterable[Point], words: str) -> Point:
+    """Return the only point whose label has these *words*, in this order; others may be between.
+
+    Raises
+    ------
+    LookupError
+        If there is none, or more than one; with their labels.
+
+    >>> from ...calibration.points.point import point_at
+    >>> points = [point_at(mechanism="poll", loop="closed", users=n) for n in (4, 64)]
+    >>> find_point(points, "poll 64").label
+    'poll idle 0 closed 64'
+    """
+    labels = {point.label: point for point in points}
+    if words in labels:
+        return labels[words]
+    found = [label for label in labels if _has(label.split(), words.split())]
+    if len(found) == 1:
+        return labels[found[0]]
+    if not found:
+        raise LookupError(f'no label has the words "{words}" in this order')
+    shown = "; ".join(sorted(found)[:_LISTED])
+    more = f"; and {len(found) - _LISTED} more" if len(found) > _LISTED else ""
+    raise LookupError(f'{len(found)} labels have the words "{words}": {shown}{more}')
+
+
+def _has(label: Sequence[str], words: Sequence[str]) -> bool:
+    rest = iter(label)
+    return all(word in rest for word in words)
+
+
+def labels(runs: Iterable[RunRecord]) -> list[str]:
+    """Return the labels of the points with accepted *runs*, each with the number of these runs."""
+    found = [entry for entry in group(runs) if entry.measured]
+    return sorted(
+        f"{entry.point.label}   ({entry.n_accepted} run{'s' * (entry.n_accepted > 1)})"
+        for entry in found
+    )
+
+
+def one_point(
+    point: Point,
+    runs: Sequence[RunRecord],
+    profile: Profile,
+    *,
+    draws: int,
+    workers: int,
+    progress: Callable[[int, int], None] | None = None,
+) -> OnePoint:
+    """Return *point*, of which one run at least was accepted, beside its forecast.
+
+    Parameters
+    ----------
+    runs:
+        All runs of the machine: they show its capacity.
+    draws, workers, progress:
+        As of `hardware_section`.
+    """
+    measured = group(runs)
+    entry = next(each for each in measured if each.point == point)
+    lengths = Lengths(entry.warm_up_ns, entry.window_ns)
+    request = Request(point, entry.seeds[:SEEDS_MOST], draws, lengths)
+    with workers_for("auto", workers) as executor:
+        ((_, made),) = forecasts([request], profile, executor=executor, progress=progress)
+    (scored,) = score(measured, {point: made}, {})
+    summary = run_job(job_of(point.lasting(*lengths), profile, entry.seeds[0])).summary
+    replies = max(1, summary.calls["replies"])
+    cpu_ns = {
+        name: spent_ns / replies
+        for name, spent_ns in summary.cpu.by_activity_ns.items()
+        if spent_ns > 0
+    }
+    own = [run for run in runs if run.accepted and run.point == point]
+    return OnePoint(point, own, scored, cpu_ns)
+
+
+def point_tables(found: OnePoint) -> list[Table]:
+    """Return the table of metrics, and that of the simulated CPU time by activity."""
+    return [_metrics_table(found), _cpu_table(found)]
+
+
+def _metrics_table(found: OnePoint) -> Table:
+    forecast = found.scored.forecast
+    columns: list[Column[str]] = [
+        Column("metric", lambda name: _SHOWN[name][0], words=True),
+        *(Column(f"run {number}", _of_run(run)) for number, run in enumerate(found.runs, start=1)),
+        Column("forecast", lambda name: _text(name, forecast.central)),
+    ]
+    note = "Error: forecast over the median of the runs, minus 1. Interrupts: those by packets."
+    if forecast.draws:
+        columns.append(Column("interval", lambda name: _interval(name, forecast)))
+        note += " Interval: 95% of the forecasts with costs drawn from their intervals."
+    columns.append(Column("error", lambda name: _error(name, found.scored)))
+    return Table.of(found.point.label, list(_SHOWN), columns, note)
+
+
+def _of_run(run: RunRecord) -> Callable[[str], str]:
+    return lambda name: _text(name, figures_of_run(run))
+
+
+def _value(name: str, figures: Figures) -> float:
+    """Return a metric of `_SHOWN`; NaN if unknown."""
+    if name != _BUSY:
+        return float(getattr(figures, name))
+    rate = figures.throughput_per_s
+    return figures.cpu_busy * SECOND_NS / rate if rate > 0 else math.nan
+
+
+def _text(name: str, figures: Figures) -> str:
+    value = _value(name, figures)
+    return DASH if math.isnan(value) else _SHOWN[name][1](value)
+
+
+def _interval(name: str, forecast: Forecast) -> str:
+    """Return the interval of a metric; a dash for one that is made of two others."""
+    if name == _BUSY or math.isnan(_value(name, forecast.low)):
+        return DASH
+    return f"{_text(name, forecast.low)} to {_text(name, forecast.high)}"
+
+
+def _error(name: str, scored: PointScore) -> str:
+    measured, forecast = (
+        _value(name, figures) for figures in (scored.measured.median, scored.forecast.central)
+    )
+    if math.isnan(measured) or math.isnan(forecast) or measured <= 0:
+        return DASH
+    return signed(forecast / measured - 1)
+
+
+def _cpu_table(found: OnePoint) -> Table:
+    whole_ns = sum(ns for name, ns in found.cpu_ns.items() if name != _IDLE)
+    columns: list[Column[str]] = [
+        Column("activity", str, words=True),
+        Column("µs", lambda name: f"{found.cpu_ns[name] / MICROSECOND_NS:.1f}"),
+        Column("share", lambda name: found.cpu_ns[name] / whole_ns, percent),
+    ]
+    busy = [name for name in found.cpu_ns if name != _IDLE]
+    return Table.of(
+        "Simulated CPU time of a request",
+        sorted(busy, key=found.cpu_ns.__getitem__, reverse=True),
+        columns,
+    )
+
+
+def where_to_start(scored: PointScore) -> str:
+    """Return the first wrong metric in the order of a search, with its suspects, in a sentence."""
+    regime = regime_of(scored)
+    if scored.role == "fit":
+        return "The fit used this point, so its errors are no evidence."
+    if regime is None:
+        return "The capacity of this server was not measured, so nothing is suspected."
+    for figure in METRICS:
+        judged = value_of(scored, figure) if is_read(figure, regime) else None
+        noise = noise_of(scored, figure)
+        if judged is None or math.isnan(judged.error) or abs(judged.error) <= noise:
+            continue
+        suspects = [s for s in SYMPTOMS if s.figure == figure and regime in s.regimes]
+        return (
+            f"Start from {METRICS[figure]}: {signed(judged.error)} (noise {noise:.1%}). "
+            f"Suspect: {suspects[-1].suspects(judged.error)}."
+        )
+    return "No error is larger than its noise: half the range of the runs, at least 3%."
