@@ -406,8 +406,8 @@ def what_measuring_buys(
         typer.Option(
             "--keep",
             help="Store the forecast errors of scaled and quick costs. `capacity` and `forecast` "
-            "then correct scaled profiles by the errors of scaled costs, and profiles of `measure "
-            "machine --quick` by those of quick costs.",
+            "then use them: errors of scaled costs for scaled profiles, errors of quick costs for "
+            "profiles of `measure machine --quick`.",
         ),
     ] = False,
 ) -> None:

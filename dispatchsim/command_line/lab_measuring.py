@@ -281,14 +281,14 @@ def packet_times(
     *,
     rounds: Annotated[int, typer.Option(min=1, max=100, help="Number of rounds.")] = 3,
 ) -> None:
-    """Compare packets and calls in a saturated server with microbenchmarks.
+    """Compare packet and call times of a saturated server and of microbenchmarks.
 
     dispatchsim lab packet-times
 
     The command needs root and traces the kernel. Each round takes some 20 s. The first table
     compares a microbenchmark with servers of 64 and of 256 users. Where a step takes longer in a
-    server, the microbenchmark's cost is too low for the server. The second table needs no trace: it
-    compares packets and calls that alternate with the same packets and calls alone.
+    server, the microbenchmark's cost is too low for the server. The second table needs no trace. It
+    has packets alone, calls alone, and both at once.
     """
     from ..calibration.measure.displacement import displacement_table, measure_displacement
     from ..calibration.measure.packet_times import measure_packet_times, packet_times_table

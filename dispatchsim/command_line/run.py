@@ -262,7 +262,7 @@ def _comparable(asked: Asked) -> list[str]:
     """Return the mechanisms to compare; print which are left out."""
     names, left_out = comparable(asked.scenario, asked.profile)
     for why, who in left_out.items():
-        notes().print(f"without {', '.join(who)}: {why}", markup=False)
+        notes().print(f"left out: {', '.join(who)}: {why}", markup=False)
     return names
 
 

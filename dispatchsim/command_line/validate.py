@@ -90,12 +90,12 @@ def validate_point(
         ),
     ],
     point: Annotated[
-        str,
+        str | None,
         typer.Argument(
             metavar="POINT",
             help="Words of a point's label, in order. Default: list all labels.",
         ),
-    ] = "",
+    ] = None,
     *,
     profile: Annotated[
         str | None,
@@ -131,7 +131,7 @@ def validate_point(
     if is_emulated(machine):
         raise UserError(f"{folder}: must hold runs on hardware, got the emulated target's")
     runs, console = _runs_of(folder), people()
-    if not point:
+    if point is None:
         console.print(*labels(runs), sep="\n", markup=False, soft_wrap=True)
         return
     try:

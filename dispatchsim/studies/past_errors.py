@@ -113,8 +113,8 @@ class PastErrors(NamedTuple):
         share, rest = share_text(self.stated), share_text(1 - self.stated)
         return [
             errors,
-            f"the correction is for {rest} of the CPU time, which is forecast; the other {share} "
-            "is your application's, as given in the scenario",
+            f"the correction changes the forecast CPU time ({rest} of it all), not that of your "
+            f"application ({share}), which the scenario gives",
         ]
 
 
@@ -147,9 +147,9 @@ def far_p99(scenario: Scenario, profile: CostSource, busiest: float) -> list[str
     machines = _OF_OTHERS if known.is_of_others else ""
     low, high = map(_error_text, (allowed.low, allowed.high))
     return [
-        f"p99 is unreliable with a CPU at least {BUSY:.0%} busy: {LEVEL:.0%} of {allowed.n} past "
-        f"forecasts of such runs{machines} were between {low} and {high}; `dispatchsim capacity` "
-        "finds the load that keeps p99 below a bound"
+        f"p99 is unreliable with a CPU at least {BUSY:.0%} busy: {LEVEL:.0%} of the {allowed.n} "
+        f"past forecasts of such runs{machines} were between {high} and {low}; "
+        "`dispatchsim capacity` finds the load that keeps p99 below a bound"
     ]
 
 

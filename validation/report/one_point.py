@@ -30,8 +30,9 @@ from ..scoring.value_verdicts import signed
 from .page import microseconds, number, percent
 
 COSTS_OF_ACTIVITIES = (
-    "An activity has the costs of its name, such as call.read_ns. interrupt and interrupt_idle "
-    "have those of interrupt, user those of application, wait those of the mechanism."
+    "An activity has the costs of its name, such as call.read_ns. Costs of interrupt and "
+    "interrupt_idle begin with interrupt, costs of user with application, and costs of wait with "
+    "the mechanism, such as poll.scan."
 )
 SEEDS_MOST = 3
 """The number of runs whose arrivals are simulated."""
@@ -157,10 +158,10 @@ def _metrics_table(found: OnePoint) -> Table:
         *(Column(f"run {number}", _of_run(run)) for number, run in enumerate(found.runs, start=1)),
         Column("forecast", lambda name: _text(name, forecast.central)),
     ]
-    note = "Error: forecast over the median of the runs, minus 1. Interrupts: those by packets."
+    note = "Error: forecast over the median of the runs, minus 1. Interrupts: by packets only."
     if forecast.draws:
         columns.append(Column("interval", lambda name: _interval(name, forecast)))
-        note += " Interval: 95% of the forecasts with costs drawn from their intervals."
+        note += " Interval: of 95% of the forecasts whose costs are random within their intervals."
     columns.append(Column("error", lambda name: _error(name, found.scored)))
     return Table.of(found.point.label, list(_SHOWN), columns, note)
 
@@ -186,7 +187,8 @@ def _interval(name: str, forecast: Forecast) -> str:
     """Return the interval of a metric; a dash for one that is made of two others."""
     if name == _BUSY or math.isnan(_value(name, forecast.low)):
         return DASH
-    return f"{_text(name, forecast.low)} to {_text(name, forecast.high)}"
+    low = forecast.low._replace(**{name: max(0.0, _value(name, forecast.low))})
+    return f"{_text(name, low)} to {_text(name, forecast.high)}"
 
 
 def _error(name: str, scored: PointScore) -> str:

@@ -170,7 +170,7 @@ _FLIGHTS = ("call.write_kib_ns", "interrupt.acked_ns")
 _LEDGER = ("call.*", "interrupt.entry_ns", "application.request_ns")
 _LARGEST = "begin with the activity that takes the most CPU time"
 _NO_COST = "no cost: the model of the mechanism, or settings that differ from the server's"
-_AT_EQUAL_CPU = "if the error is gone at equal CPU; otherwise the queues of the model"
+_AT_EQUAL_CPU = "if `lab equal-cpu` shows no error at equal CPU; otherwise the queues of the model"
 _COSTS_HIGH = f"the costs of CPU time too high, {_AT_EQUAL_CPU}"
 _COSTS_LOW = f"the costs of CPU time too low, {_AT_EQUAL_CPU}"
 # Twice client.connect_ns or client.send_ns: up to twice the interrupts on EPYCs of families 25 and
