@@ -127,13 +127,14 @@ def validate_point(
     )
     from ..validation.report.report import is_emulated
 
-    (machine,) = _machines([folder], [profile] if profile else [])
-    if is_emulated(machine):
-        raise UserError(f"{folder}: must hold runs on hardware, got the emulated target's")
+    check_measured(folder, "heldout.jsonl")
     runs, console = _runs_of(folder), people()
     if point is None:
         console.print(*labels(runs), sep="\n", markup=False, soft_wrap=True)
         return
+    (machine,) = _machines([folder], [profile] if profile else [])
+    if is_emulated(machine):
+        raise UserError(f"{folder}: must hold runs on hardware, got the emulated target's")
     try:
         wanted = find_point({run.point: None for run in runs if run.accepted}, point)
     except LookupError as error:
@@ -146,7 +147,7 @@ def validate_point(
         found = one_point(
             wanted, runs, source, draws=draws, workers=workers or cpu_count(), progress=progress
         )
-    console.print(where_to_start(found.scored), markup=False)
+    console.print(where_to_start(found), markup=False)
     for table in point_tables(found):
         console.print(rich_table(table))
     console.print(COSTS_OF_ACTIVITIES, markup=False)

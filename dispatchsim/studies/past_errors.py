@@ -54,6 +54,8 @@ _MISSED_AS = {
     BUSIEST: _BUSY,
 }
 """Metrics of objectives, and the metric that past forecasts were scored by."""
+_FEW = 10
+"""Fewer past forecasts make an interval that is itself uncertain."""
 _MOSTLY = 0.5
 """Share of application work above which the costs, whose errors are known, are the lesser part."""
 
@@ -104,8 +106,9 @@ class PastErrors(NamedTuple):
             runs, missed = "servers", f"the load at which p99 exceeds {bound}"
         machines = _OF_OTHERS if self.is_of_others else ""
         least = f"; {self.n_least} of these errors may be larger" if self.n_least else ""
+        few = "only " if self.allowed.n < _FEW else ""
         errors = (
-            f"in past forecasts of {self.allowed.n} {runs}{machines}, {missed} was forecast "
+            f"in past forecasts of {few}{self.allowed.n} {runs}{machines}, {missed} was forecast "
             f"{middle} in the median ({LEVEL:.0%} interval: {' to '.join(ends)}){least}"
         )
         if not self.stated:

@@ -89,7 +89,7 @@ def asked_of(section: Section) -> list[Table]:
         knows_lateness=kept_up.get("lateness_recorded", False),
     )
     if section["against_first"]["pairs"]:
-        tables.append(repeated_table(section))
+        tables.append(other_run_table(section))
     name = section["name"]
     titles = [f"{name}: {table.title[0].lower()}{table.title[1:]}" for table in tables]
     return [
@@ -106,13 +106,13 @@ def asked(section: Section) -> Asked:
     )
 
 
-def repeated_table(section: Section) -> Table:
-    """Return the errors of a second run and of the forecast of one machine."""
+def other_run_table(section: Section) -> Table:
+    """Return the errors of another run and of the forecast of one machine."""
     return last_run_table(pairs_in(section), section["against_first"]["cpu_within"])
 
 
 def pairs_in(section: Section) -> list[Pair]:
-    """Return the errors of a second run and of the forecast, as a file of scores has them."""
+    """Return the errors of another run and of the forecast, as a file of scores has them."""
     return [
         (KneeErrors(**last), KneeErrors(**model))
         if "bound_ns" in last
@@ -131,12 +131,14 @@ def _row(figure: str, regime: str) -> tuple[str, str]:
     return FIGURE_NAMES[figure], REGIME_NAMES[regime]
 
 
+_SATURATED = "throughput of a saturated server"
+_P50, _P99 = "p50, up to 80% of capacity", "p99, up to 80% of capacity"
 TRUST = {
     _KNEE.format("20 ms"): (_KNEE.format("20 ms"), ""),
-    "throughput of a saturated server": _row(CAPACITY, CLOSED),
+    _SATURATED: _row(CAPACITY, CLOSED),
     "CPU busy, up to 80% of capacity": _row(CPU, QUIET),
-    "p50, up to 80% of capacity": _row("p50_ns", QUIET),
-    "p99, up to 80% of capacity": _row("p99_ns", QUIET),
+    _P50: _row("p50_ns", QUIET),
+    _P99: _row("p99_ns", QUIET),
     "p99, 80% to 100% of capacity": _row("p99_ns", NEAR),
 }
 """The rows of the table in the README: their names, metrics and regimes."""
@@ -148,7 +150,7 @@ TRUSTED = (
 )
 """The machines of the table in the README."""
 REPEATED = "epyc-family25-model17-2cpu-linux-6.18"
-"""The machine whose second runs the table in the README has, too."""
+"""The machine whose repeated runs the README compares."""
 
 
 def errors_table() -> Table:
@@ -190,13 +192,8 @@ def _place(errors: KneeErrors | RegimeErrors) -> tuple[str, str]:
 
 
 def trust_table() -> Table:
-    """Return the table of the README: median errors of four machines, and points within 15%.
-
-    The last column has those of a second run that stands for a forecast of the first.
-    """
-    sections = {s["name"]: s for s in scores()["hardware"]}
-    errors = {name: errors_of(sections[name]) for name in TRUSTED}
-    last = {_place(pair[0]): pair[0] for pair in pairs_in(sections[REPEATED])}
+    """Return the table of the README: median errors of four machines, and points within 15%."""
+    errors = {s["name"]: errors_of(s) for s in scores()["hardware"] if s["name"] in TRUSTED}
 
     def of(name: str) -> Column[str]:
         return Column(
@@ -205,12 +202,25 @@ def trust_table() -> Table:
             words=True,
         )
 
-    columns: list[Column[str]] = [
-        Column("forecast of", lambda row: row, words=True),
-        *map(of, TRUSTED),
-        Column("a second run", lambda row: _summary(last[TRUST[row]]), words=True),
-    ]
+    columns = [Column[str]("forecast of", lambda row: row, words=True), *map(of, TRUSTED)]
     return Table.of("", list(TRUST), columns)
+
+
+def runs_text() -> str:
+    """Return how far two runs of the same load differ, and the forecast from one of them."""
+    section = next(s for s in scores()["hardware"] if s["name"] == REPEATED)
+    pairs = {_place(pair[0]): pair for pair in pairs_in(section)}
+
+    def both(row: str, words: str = "") -> str:
+        last, model = (unsigned(errors.median) for errors in pairs[TRUST[row]])
+        return f"{last} ({words}{model})"
+
+    name = REPEATED.split("-2cpu", maxsplit=1)[0]
+    return (
+        f"Two runs of the same load differ, too: on `{name}`, up to 80% of the capacity, p50 by "
+        f"{both(_P50, 'the forecast from one of them by ')}\n"
+        f"and p99 by {both(_P99)}; the throughput of a saturated server by {both(_SATURATED)}."
+    )
 
 
 def order_text() -> str:
@@ -240,7 +250,7 @@ def _summary(errors: ErrorSummary | None) -> str:
 def readme_block() -> str:
     """Return the table of errors as the README has it, with its marks."""
     table = markdown(trust_table()).strip()
-    return f"{BEGIN}\n{table}\n\n{order_text()}\n{END}"
+    return f"{BEGIN}\n{table}\n\n{runs_text()}\n{order_text()}\n{END}"
 
 
 def write_readme(path: Path) -> None:

@@ -138,7 +138,7 @@ class HardwareSection:
     stated: StatedForecasts | None = None
     drifts: list[Drift] = field(default_factory=list)
     scatter: Scatter | None = None
-    repeated: AgainstFirst = field(default_factory=lambda: AgainstFirst([], []))
+    against_first: AgainstFirst = field(default_factory=lambda: AgainstFirst([], []))
 
     @property
     def kept_up(self) -> list[PointScore]:
@@ -211,7 +211,7 @@ def hardware_section(
         stated=_stated(machine.folder / FORECAST_FILE, measured),
         drifts=drifts(runs.held_out),
         scatter=scatter_of(runs.held_out),
-        repeated=against_first(runs.held_out, found),
+        against_first=against_first(runs.held_out, scores),
     )
 
 
@@ -252,8 +252,8 @@ def show_hardware(section: HardwareSection) -> Shown:
     if section.stated:
         stated = regime_table(regime_errors(section.stated.scores))
         asked.append(replace(stated, title=stated.title + section.stated.title))
-    if repeated := pairs_of(section.repeated):
-        asked.append(last_run_table(repeated, list(map(cpu_within, section.repeated))))
+    if pairs := pairs_of(section.against_first):
+        asked.append(last_run_table(pairs, list(map(cpu_within, section.against_first))))
     if with_gaps := errors_beside(section.scores, "with_own_gaps"):
         asked.append(own_gaps_table(with_gaps))
     if with_others := errors_beside(section.scores, "with_other_gaps", "with_own_gaps"):

@@ -12,32 +12,47 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ...calibration.points.point import Point
 from ...calibration.profiles.cost_profile import Profile
 from ...calibration.records.measured_runs import RunRecord
+from ...calibration.records.precision import WITHIN
 from ...calibration.running.preparation import job_of, run_job
+from ...scenario.errors import nearest
 from ...sim.engine.workers import workers_for
 from ...sim.files.tables import DASH, Column, Table
 from ...sim.state.units import MICROSECOND_NS, SECOND_NS
 from ..forecast.forecast import Forecast, Lengths, Request, forecasts
 from ..points.figures import Figures
 from ..points.measured_points import figures_of_run, group
-from ..scoring.regimes import CAPACITY, CPU, EVENTS, INTERRUPTS, noise_of, regime_of, value_of
+from ..scoring.regimes import (
+    CAPACITY,
+    CPU,
+    EVENTS,
+    INTERRUPTS,
+    NEAR,
+    PAST,
+    QUIET,
+    noise_of,
+    regime_of,
+    value_of,
+)
 from ..scoring.scoring import PointScore, score
-from ..scoring.suspects import METRICS, SYMPTOMS, is_read
+from ..scoring.suspects import METRICS, P50, SYMPTOMS, Symptom, is_read
 from ..scoring.value_verdicts import signed
+from .hardware_section import SEEDS_MAX
 from .page import microseconds, number, percent
+from .point_tables import REGIME_NAMES
 
 COSTS_OF_ACTIVITIES = (
     "An activity has the costs of its name, such as call.read_ns. Costs of interrupt and "
     "interrupt_idle begin with interrupt, costs of user with application, and costs of wait with "
-    "the mechanism, such as poll.scan."
+    "the mechanism, such as poll.scan. accept and close include interrupt.displaced_ns."
 )
-SEEDS_MOST = 3
-"""The number of runs whose arrivals are simulated."""
 _LISTED = 12
 """The number of labels in an error."""
+_CONTRADICTORY = 0.5
 _BUSY, _IDLE = "busy_ns", "idle"
 _SHOWN: dict[str, tuple[str, Callable[[float], str]]] = {
     CAPACITY: ("replies/s", number),
@@ -84,13 +99,17 @@ def find_point(points: Iterable[Point], words: str) -> Point:
     'poll idle 0 closed 64'
     """
     labels = {point.label: point for point in points}
+    words = words.partition("   (")[0]  # of a line that `labels` returned
     if words in labels:
         return labels[words]
     found = [label for label in labels if _has(label.split(), words.split())]
     if len(found) == 1:
         return labels[found[0]]
     if not found:
-        raise LookupError(f'no label has the words "{words}" in this order')
+        raise LookupError(
+            f'no label has the words "{words}" in this order{nearest(words, labels)}; '
+            "without POINT, all labels are listed"
+        )
     shown = "; ".join(sorted(found)[:_LISTED])
     more = f"; and {len(found) - _LISTED} more" if len(found) > _LISTED else ""
     raise LookupError(f'{len(found)} labels have the words "{words}": {shown}{more}')
@@ -104,10 +123,11 @@ def _has(label: Sequence[str], words: Sequence[str]) -> bool:
 def labels(runs: Iterable[RunRecord]) -> list[str]:
     """Return the labels of the points with accepted *runs*, each with the number of these runs."""
     found = [entry for entry in group(runs) if entry.measured]
-    return sorted(
+    found.sort(key=lambda entry: [(word.zfill(20)) for word in entry.point.label.split()])
+    return [
         f"{entry.point.label}   ({entry.n_accepted} run{'s' * (entry.n_accepted > 1)})"
         for entry in found
-    )
+    ]
 
 
 def one_point(
@@ -131,7 +151,7 @@ def one_point(
     measured = group(runs)
     entry = next(each for each in measured if each.point == point)
     lengths = Lengths(entry.warm_up_ns, entry.window_ns)
-    request = Request(point, entry.seeds[:SEEDS_MOST], draws, lengths)
+    request = Request(point, entry.seeds[:SEEDS_MAX], draws, lengths)
     with workers_for("auto", workers) as executor:
         ((_, made),) = forecasts([request], profile, executor=executor, progress=progress)
     (scored,) = score(measured, {point: made}, {})
@@ -155,7 +175,7 @@ def _metrics_table(found: OnePoint) -> Table:
     forecast = found.scored.forecast
     columns: list[Column[str]] = [
         Column("metric", lambda name: _SHOWN[name][0], words=True),
-        *(Column(f"run {number}", _of_run(run)) for number, run in enumerate(found.runs, start=1)),
+        *(Column(f"run {index}", _of_run(run)) for index, run in enumerate(found.runs, start=1)),
         Column("forecast", lambda name: _text(name, forecast.central)),
     ]
     note = "Error: forecast over the median of the runs, minus 1. Interrupts: by packets only."
@@ -209,27 +229,92 @@ def _cpu_table(found: OnePoint) -> Table:
     ]
     busy = [name for name in found.cpu_ns if name != _IDLE]
     return Table.of(
-        "Simulated CPU time of a request",
+        "Simulated CPU time of a request, arrivals of the first run",
         sorted(busy, key=found.cpu_ns.__getitem__, reverse=True),
         columns,
     )
 
 
-def where_to_start(scored: PointScore) -> str:
-    """Return the first wrong metric in the order of a search, with its suspects, in a sentence."""
+def where_to_start(found: OnePoint) -> str:
+    """Return the metric to start the search from, with its suspects, and what the runs leave open.
+
+    The CPU time of a request comes first, as it changes all others, unless interrupts are farther
+    beyond their noise. A metric whose symptom needs others to be right comes after these.
+    """
+    scored = found.scored
     regime = regime_of(scored)
     if scored.role == "fit":
         return "The fit used this point, so its errors are no evidence."
     if regime is None:
         return "The capacity of this server was not measured, so nothing is suspected."
+    return " ".join(filter(None, [_start(found, regime), _doubt(scored)]))
+
+
+class _Wrong(NamedTuple):
+    error: float
+    noise: float
+
+    @property
+    def excess(self) -> float:
+        return abs(self.error) / self.noise
+
+    def text(self, name: str) -> str:
+        return f"Start from {name}: {signed(self.error)} (noise {self.noise:.1%})."
+
+
+def _start(found: OnePoint, regime: str) -> str:
+    wrong, spent = _wrong_metrics(found.scored, regime), _wrong_cpu(found)
+    if spent and (INTERRUPTS not in wrong or spent.excess >= wrong[INTERRUPTS].excess):
+        said = f"{spent.text('the CPU time of a request')} Suspect: "
+        said += _general(CPU, QUIET).suspects(spent.error)
+        if regime in (NEAR, PAST):
+            others = _general(CPU, regime).suspects(spent.error)
+            said += f". If CPU is right {REGIME_NAMES[QUIET]}: {others}"
+        return f"{said}."
+    if not wrong:
+        return "No error is larger than its noise: half the range of the runs, at least 3%."
+    figure = INTERRUPTS if spent else next(iter(wrong))
+    symptom = _general(figure, regime)
+    while first := next((f for f, r in symptom.needed(regime) if r == regime and f in wrong), ""):
+        figure, symptom = first, _general(first, regime)
+    elsewhere = [METRICS[f] for f, r in symptom.needed(regime) if r != regime]
+    check = f"If {elsewhere[0]} is right {REGIME_NAMES[QUIET]}, suspect" if elsewhere else "Suspect"
+    error = wrong[figure].error
+    return f"{wrong[figure].text(METRICS[figure])} {check}: {symptom.suspects(error)}."
+
+
+def _wrong_cpu(found: OnePoint) -> _Wrong | None:
+    """Return error and noise of the CPU time of a request if it is wrong."""
+    values = [_value(_BUSY, figures_of_run(run)) for run in found.runs]
+    measured = _value(_BUSY, found.scored.measured.median)
+    noise = max(WITHIN, (max(values) - min(values)) / 2 / measured)
+    spent = _Wrong(_value(_BUSY, found.scored.forecast.central) / measured - 1, noise)
+    return spent if spent.excess > 1 else None  # nor if NaN
+
+
+def _wrong_metrics(scored: PointScore, regime: str) -> dict[str, _Wrong]:
+    """Return the metrics that are wrong and have suspects, in the order of a search."""
+    found = {}
     for figure in METRICS:
         judged = value_of(scored, figure) if is_read(figure, regime) else None
-        noise = noise_of(scored, figure)
-        if judged is None or math.isnan(judged.error) or abs(judged.error) <= noise:
-            continue
-        suspects = [s for s in SYMPTOMS if s.figure == figure and regime in s.regimes]
-        return (
-            f"Start from {METRICS[figure]}: {signed(judged.error)} (noise {noise:.1%}). "
-            f"Suspect: {suspects[-1].suspects(judged.error)}."
-        )
-    return "No error is larger than its noise: half the range of the runs, at least 3%."
+        has_suspects = any(s.figure == figure and regime in s.regimes for s in SYMPTOMS)
+        if judged is not None and has_suspects:
+            each = _Wrong(judged.error, noise_of(scored, figure))
+            if each.excess > 1:  # not if NaN
+                found[figure] = each
+    return found
+
+
+def _general(figure: str, regime: str) -> Symptom:
+    """Return the most general symptom of a metric at a load: the last one."""
+    return [s for s in SYMPTOMS if s.figure == figure and regime in s.regimes][-1]
+
+
+def _doubt(scored: PointScore) -> str:
+    """Return why the runs of a point show little; empty if they do not."""
+    if scored.measured.n_accepted == 1:
+        return "This point has one run, so its noise is unknown."
+    noise = noise_of(scored, P50)
+    if noise > _CONTRADICTORY:
+        return f"The runs contradict each other: the noise of p50 is {noise:.0%}. Measure it again."
+    return ""

@@ -43,7 +43,7 @@ def hardware_scores(section: HardwareSection) -> dict[str, Any]:
             **asked_scores(section.kept_up),
         },
         "stated": section.stated and {**section.stated.made, **asked_scores(section.stated.scores)},
-        "against_first": _against_first(section.repeated),
+        "against_first": _against_first(section.against_first),
         "knee_loads": knee_loads(section.kept_up),
         "targets": [{**asdict(t), "verdict": t.verdict} for t in section.targets],
         "points": [point_score(entry) for entry in section.scores],
@@ -56,12 +56,9 @@ def asked_scores(scores: Sequence[PointScore]) -> dict[str, Any]:
     return {"knees": knee_errors(knees(scores)), "regimes": regime_errors(scores)}
 
 
-def _against_first(repeated: AgainstFirst) -> dict[str, Any]:
-    """Return the errors of a second run and of the forecast, against the first run."""
-    return {
-        "pairs": pairs_of(repeated),
-        "cpu_within": [cpu_within(scores) for scores in repeated],
-    }
+def _against_first(found: AgainstFirst) -> dict[str, Any]:
+    """Return the errors of the last run and of the forecast, against the first run."""
+    return {"pairs": pairs_of(found), "cpu_within": [cpu_within(scores) for scores in found]}
 
 
 def knee_loads(scores: Sequence[PointScore]) -> list[dict[str, Any]]:

@@ -4,12 +4,13 @@
  *     server   reads the clock ..GAP..   | serves n ..GAP.. reads ..  | serves n
  *              |<---- computing ------->|<------- amid packets ----->|<- quiet ->|
  *
- * To serve is to accept and watch all, and then to read from each, stop watching it and close it.
- * The close resets the connection, so that no client sends a packet because of it. In the middle
- * part the server serves the connections of the first part, and then reads the clock until the last
- * packet has come. Where this part takes longer than the other two together, packets and calls have
- * displaced each other's code and data from the caches. In every other round the quiet part makes
- * each kind of call for all connections before the next kind: calls displace each other, too.
+ * To serve is to accept and watch one after the other, and then to read from each, stop watching it
+ * and close it. The close resets the connection, so that no client sends a packet because of it. In
+ * the middle part the server serves the connections of the first part, and then reads the clock
+ * until the last packet has come. Where this part takes longer than the other two together, packets
+ * and calls have displaced each other's code and data from the caches. They overlap in part only, so
+ * the difference is the least. In every other round the quiet part makes each kind of call for all
+ * connections before the next kind: calls displace each other, too.
  */
 #include "clients.h"
 
@@ -23,8 +24,7 @@
 enum {
     SPARE_DESCRIPTORS = 100,
     GAP_NS_MIN = 400, /* a reading takes some 20 ns, an interrupt 1 us and more */
-    SETTLE_NS = 60000, /* until the last packet has been processed ... */
-    SETTLE_NS_PER_CONNECTION = 20000,
+    SETTLE_NS = 60000, /* until the softirq of the last packet has ended */
 };
 
 enum part { COMPUTING, AMID, QUIET, BY_KIND, N_PARTS };
@@ -41,42 +41,40 @@ struct amid {
 };
 
 /* Begin all connections of a batch and ask on each, --burst of them at once. */
-static void make(const struct amid *amid)
+static void make(const struct amid *amid, int *clients)
 {
     long n = amid->options->batch, at_once = amid->options->burst;
     for (long first = 0; first < n; first += at_once) {
-        clients_ask(amid->pair, &amid->clients[first], n - first < at_once ? n - first : at_once);
+        clients_ask(amid->pair, &clients[first], n - first < at_once ? n - first : at_once);
     }
+    for (long i = 0; i < n; i++) {
+        client_await_acknowledged(amid->pair, clients[i]);
+    }
+    clients_spin(amid->pair, SETTLE_NS);
 }
 
-/* Those of the batch before, which the server has reset meanwhile. */
-static void forget(const struct amid *amid)
+/* Those that the server has reset. */
+static void forget(const struct amid *amid, const int *clients)
 {
     clients_catch_up(amid->pair);
     for (long i = 0; i < amid->options->batch; i++) {
-        client_close(amid->pair, amid->clients[i]);
+        client_close(amid->pair, clients[i]);
     }
 }
 
 static void make_batches(void *context)
 {
     struct amid *amid = context;
-    int *first = amid->clients, *second = &amid->clients[amid->options->batch];
+    int *batches[] = {amid->clients, &amid->clients[amid->options->batch]};
     while (meet_again(amid->pair, PEER, 0)) {
         for (int part = COMPUTING; part <= AMID; part++) {
-            amid->clients = part == COMPUTING ? first : second;
             meet(amid->pair, PEER);
-            make(amid);
-            clients_spin(amid->pair,
-                         SETTLE_NS + (double)amid->options->burst * SETTLE_NS_PER_CONNECTION);
+            make(amid, batches[part]);
             atomic_store(&amid->over, true);
         }
         meet(amid->pair, PEER); /* all are served */
-        amid->clients = first;
-        forget(amid);
-        amid->clients = second;
-        forget(amid);
-        amid->clients = first;
+        forget(amid, batches[COMPUTING]);
+        forget(amid, batches[AMID]);
         meet(amid->pair, PEER);
     }
 }
@@ -122,51 +120,74 @@ static void end(const struct amid *amid, long i)
     close_fd(amid->server_fds[i]);
 }
 
+typedef void (*step)(const struct amid *amid, long i);
+
+/* Make these calls for one connection after the other. */
+static void make_calls(const struct amid *amid, const step *calls, int n_calls)
+{
+    for (long i = 0; i < amid->options->batch; i++) {
+        for (int call = 0; call < n_calls; call++) {
+            calls[call](amid, i);
+        }
+    }
+}
+
 /* Serve the connections that wait; return the time. */
 static double served_ns(const struct amid *amid, bool by_kind)
 {
-    static void (*const calls[])(const struct amid *, long) = {take, watch_one, read_one,
-                                                               unwatch_one, end};
+    static const step calls[] = {take, watch_one, read_one, unwatch_one, end};
     enum { N_CALLS = sizeof calls / sizeof calls[0], N_FIRST = 2 };
-    long n = amid->options->batch;
     uint64_t first = ticks_now();
     if (by_kind) {
         for (int call = 0; call < N_CALLS; call++) {
-            for (long i = 0; i < n; i++) {
-                calls[call](amid, i);
-            }
+            make_calls(amid, &calls[call], 1);
         }
-        return ticks_to_ns(ticks_now() - first);
-    }
-    for (int from = 0; from < N_CALLS; from = from == 0 ? N_FIRST : N_CALLS) {
-        for (long i = 0; i < n; i++) {
-            for (int call = from; call < (from == 0 ? N_FIRST : N_CALLS); call++) {
-                calls[call](amid, i);
-            }
-        }
+    } else {
+        make_calls(amid, calls, N_FIRST);
+        make_calls(amid, &calls[N_FIRST], N_CALLS - N_FIRST);
     }
     return ticks_to_ns(ticks_now() - first);
+}
+
+/* The column of a CPU: /proc/interrupts has those online only. */
+static long column_of(const char *header, long cpu)
+{
+    char name[32];
+    (void)snprintf(name, sizeof name, "CPU%ld", cpu);
+    long column = 0;
+    for (const char *at = header; *(at += strspn(at, " ")) != '\0' && *at != '\n'; column++) {
+        size_t length = strcspn(at, " \n");
+        if (length == strlen(name) && strncmp(at, name, length) == 0) {
+            return column;
+        }
+        at += length;
+    }
+    fail("/proc/interrupts has no column %s", name);
 }
 
 /* Function calls that other CPUs sent to the server's CPU: of packets, mostly. */
 static double calls_received(const struct options *options)
 {
     FILE *file = fopen("/proc/interrupts", "r");
-    if (file == NULL) {
+    char *line = NULL;
+    size_t size = 0;
+    if (file == NULL || getline(&line, &size, file) < 0) {
         fail_errno("/proc/interrupts");
     }
-    char line[4096];
-    uint64_t n = 0;
-    while (fgets(line, sizeof line, file) != NULL) {
-        char *at = line + strspn(line, " ");
-        if (strncmp(at, "CAL:", 4) != 0) {
-            continue;
-        }
-        at += 4;
-        for (long cpu = 0; cpu <= options->server_cpu; cpu++) {
-            n = strtoull(at, &at, 10);
-        }
+    long column = column_of(line, options->server_cpu);
+    bool found = false;
+    while (!found && getline(&line, &size, file) >= 0) {
+        found = strncmp(line + strspn(line, " "), "CAL:", 4) == 0;
     }
+    if (!found) {
+        fail("/proc/interrupts has no line CAL: these calls are counted on x86 only");
+    }
+    char *at = strchr(line, ':') + 1;
+    uint64_t n = 0;
+    for (long i = 0; i <= column; i++) {
+        n = strtoull(at, &at, 10);
+    }
+    free(line);
     if (fclose(file) != 0) {
         fail_errno("/proc/interrupts");
     }

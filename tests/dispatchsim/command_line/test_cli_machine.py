@@ -105,7 +105,7 @@ def test_a_round_that_is_not_whole_is_no_profile_and_says_what_to_do(
     ("command", "message"),
     [
         (("flood", "--target", "emulated"), "it belongs to `dispatchsim measure machine`"),
-        (("flood", "--steering", "namespaces"), "--steering: unknown option of"),
+        (("flood", "--steering", "namespaces"), "--steering: must be absent here; it belongs to"),
         (("flood", "--mechanisms", "poll"), "it belongs to `dispatchsim measure machine`"),
         (("overload", "--steering", "loopback"), "must be one of namespaces, client_machine"),
     ],

@@ -33,7 +33,7 @@ SERVER = ("nginx", "--port", "80")
         ((*SERVER, "--rate", "fast"), "--rate: must be a rate"),
         ((*SERVER, "--environment", "EVENT"), '--environment: must be NAME=VALUE, got "EVENT"'),
         ((*SERVER, "--mechanism", "epol"), "--mechanism: "),
-        ((*SERVER, "--quick"), "--quick: unknown option of `dispatchsim measure server`"),
+        ((*SERVER, "--quick"), "--quick: must be absent here; it belongs to"),
         (
             (*SERVER, "--steering", "client_machine"),
             '--steering: must be one of namespaces, loopback, got "client_machine"',

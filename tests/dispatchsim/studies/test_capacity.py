@@ -310,7 +310,7 @@ def test_where_p99_breaks_past_errors_are_of_the_load_at_which_it_did(
     assert answer.past.middle == pytest.approx(1.2 * answer.searches[0].middle)
     assert answer.past.low < answer.past.middle < answer.past.high
     assert answer.reckoning[1].startswith(
-        "in past forecasts of 5 servers, the load at which p99 exceeds 1 ms was forecast 16."
+        "in past forecasts of only 5 servers, the load at which p99 exceeds 1 ms was forecast 16."
     )
     assert answer.reckoning[1].endswith("; 1 of these errors may be larger")
     (least,) = (w for w in answer.warnings if w.startswith("in 1 of 5 past comparisons "))
