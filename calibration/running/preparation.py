@@ -481,5 +481,8 @@ def _hindrance(scenario: Scenario, profile: CostSource, name: str) -> str | None
     except ScenarioError as error:
         return rule_of(error)
     if profile.not_measured(name):
-        return f"profile {profile.name} has only borrowed costs for them; use --mechanisms"
+        return (
+            f"profile {profile.name} has costs for them that were measured on another machine; "
+            "--mechanisms includes them"
+        )
     return None

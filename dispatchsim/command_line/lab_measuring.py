@@ -288,7 +288,7 @@ def packet_times(
     The command needs root and traces the kernel. Each round takes some 20 s. The first table
     compares a microbenchmark with servers of 64 and of 256 users. Where a step takes longer in a
     server, the microbenchmark's cost is too low for the server. The second table needs no trace. It
-    has packets alone, calls alone, and both at once.
+    shows the time of packets alone, of calls alone, and of both at once.
     """
     from ..calibration.measure.displacement import displacement_table, measure_displacement
     from ..calibration.measure.packet_times import measure_packet_times, packet_times_table

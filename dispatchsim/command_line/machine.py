@@ -114,7 +114,7 @@ def measure_machine(
         typer.Option(
             "--quick",
             help="A shorter measurement. On hardware, 'all' then means micro and fit only: two to "
-            "five minutes, enough for a profile. If you ask for 'heldout' itself, every eighth "
+            "five minutes, enough for a profile. KIND heldout then means that every eighth "
             "load is measured. On the emulated target, every tenth load is measured.",
         ),
     ] = False,

@@ -31,7 +31,7 @@ _WRITTEN_BY = (
 
 
 def results(
-    folder: Annotated[Path, typer.Argument(help="Folder of a --store.")] = STORE,
+    folder: Annotated[Path, typer.Argument(help="Folder that runs were stored in.")] = STORE,
     *,
     where: Annotated[
         list[str] | None,

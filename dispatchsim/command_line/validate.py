@@ -71,9 +71,9 @@ def validate_machine(
 
     Print which metrics are wrong, what to suspect, errors by load, and the points (a point is one
     server at one load) with the largest errors. The report has one section per folder. On
-    hardware, a forecast is compared with the median of repeated runs. On the emulated target, where
-    runs have no noise, it is compared with every single run. Forecasts that `lab forecast-grid`
-    wrote into FOLDER are compared, too.
+    hardware, a forecast is compared with the median of repeated runs. On the emulated target
+    (QEMU), where runs have no noise, it is compared with every single run. Forecasts that `lab
+    forecast-grid` wrote into FOLDER are compared, too.
     """
     report = _validate_machines(
         folders, profile or [], output, draws=draws, workers=workers or cpu_count()

@@ -116,8 +116,8 @@ class PastErrors(NamedTuple):
         share, rest = share_text(self.stated), share_text(1 - self.stated)
         return [
             errors,
-            f"the correction changes the forecast CPU time ({rest} of it all), not that of your "
-            f"application ({share}), which the scenario gives",
+            f"the correction applies to the CPU time of the system ({rest}), not to that of your "
+            f"application ({share})",
         ]
 
 
@@ -125,12 +125,12 @@ def _error_text(error: float) -> str:
     """Return how far a forecast was off; *error* is the logarithm of measured over forecast.
 
     >>> _error_text(math.log(1.25)), _error_text(math.log(1 / 3))
-    ('20.0% too low', 'too high by a factor of 3.00')
+    ('20.0% too low', '3.00 times too high')
     """
     share = math.exp(-error) - 1
     direction = "low" if share < 0 else "high"
     if _is_far(error):
-        return f"too {direction} by a factor of {number_text(math.exp(abs(error)))}"
+        return f"{number_text(math.exp(abs(error)))} times too {direction}"
     return f"{share_text(abs(share))} too {direction}"
 
 
@@ -151,7 +151,7 @@ def far_p99(scenario: Scenario, profile: CostSource, busiest: float) -> list[str
     low, high = map(_error_text, (allowed.low, allowed.high))
     return [
         f"p99 is unreliable with a CPU at least {BUSY:.0%} busy: {LEVEL:.0%} of the {allowed.n} "
-        f"past forecasts of such runs{machines} were between {high} and {low}; "
+        f"past forecasts of such runs{machines} had errors from {high} to {low}; "
         "`dispatchsim capacity` finds the load that keeps p99 below a bound"
     ]
 

@@ -211,15 +211,15 @@ def runs_text() -> str:
     section = next(s for s in scores()["hardware"] if s["name"] == REPEATED)
     pairs = {_place(pair[0]): pair for pair in pairs_in(section)}
 
-    def both(row: str, words: str = "") -> str:
+    def both(row: str) -> str:
         last, model = (unsigned(errors.median) for errors in pairs[TRUST[row]])
-        return f"{last} ({words}{model})"
+        return f"{last} and {model}"
 
     name = REPEATED.split("-2cpu", maxsplit=1)[0]
     return (
-        f"Two runs of the same load differ, too: on `{name}`, up to 80% of the capacity, p50 by "
-        f"{both(_P50, 'the forecast from one of them by ')}\n"
-        f"and p99 by {both(_P99)}; the throughput of a saturated server by {both(_SATURATED)}."
+        f"Two runs of the same load differ, too. Median differences on `{name}` between two runs, "
+        f"and between forecast and\none run: p50 {both(_P50)}, p99 {both(_P99)} (both up to 80% of "
+        f"the capacity), throughput of a saturated server {both(_SATURATED)}."
     )
 
 

@@ -46,9 +46,10 @@ from .page import microseconds, number, percent
 from .point_tables import REGIME_NAMES
 
 COSTS_OF_ACTIVITIES = (
-    "An activity has the costs of its name, such as call.read_ns. Costs of interrupt and "
-    "interrupt_idle begin with interrupt, costs of user with application, and costs of wait with "
-    "the mechanism, such as poll.scan. accept and close include interrupt.displaced_ns."
+    "The CPU times are of one simulation, with the arrivals of the first run. The cost of read is "
+    "call.read_ns, and so on. The costs of interrupt and interrupt_idle begin with interrupt, "
+    "those of user with application, those of wait with the mechanism, such as poll.scan. accept "
+    "and close include interrupt.displaced_ns."
 )
 _LISTED = 12
 """The number of labels in an error."""
@@ -181,7 +182,7 @@ def _metrics_table(found: OnePoint) -> Table:
     note = "Error: forecast over the median of the runs, minus 1. Interrupts: by packets only."
     if forecast.draws:
         columns.append(Column("interval", lambda name: _interval(name, forecast)))
-        note += " Interval: of 95% of the forecasts whose costs are random within their intervals."
+        note += " Interval: 95% of the forecasts with random costs, each within its own interval."
     columns.append(Column("error", lambda name: _error(name, found.scored)))
     return Table.of(found.point.label, list(_SHOWN), columns, note)
 
@@ -229,7 +230,7 @@ def _cpu_table(found: OnePoint) -> Table:
     ]
     busy = [name for name in found.cpu_ns if name != _IDLE]
     return Table.of(
-        "Simulated CPU time of a request, arrivals of the first run",
+        "Simulated CPU time of a request",
         sorted(busy, key=found.cpu_ns.__getitem__, reverse=True),
         columns,
     )
@@ -278,9 +279,9 @@ def _start(found: OnePoint, regime: str) -> str:
     while first := next((f for f, r in symptom.needed(regime) if r == regime and f in wrong), ""):
         figure, symptom = first, _general(first, regime)
     elsewhere = [METRICS[f] for f, r in symptom.needed(regime) if r != regime]
-    check = f"If {elsewhere[0]} is right {REGIME_NAMES[QUIET]}, suspect" if elsewhere else "Suspect"
+    check = f"First check {elsewhere[0]} {REGIME_NAMES[QUIET]}. " if elsewhere else ""
     error = wrong[figure].error
-    return f"{wrong[figure].text(METRICS[figure])} {check}: {symptom.suspects(error)}."
+    return f"{wrong[figure].text(METRICS[figure])} {check}Suspect: {symptom.suspects(error)}."
 
 
 def _wrong_cpu(found: OnePoint) -> _Wrong | None:

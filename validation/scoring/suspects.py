@@ -170,9 +170,9 @@ _FLIGHTS = ("call.write_kib_ns", "interrupt.acked_ns")
 _LEDGER = ("call.*", "interrupt.entry_ns", "application.request_ns")
 _LARGEST = "begin with the activity that takes the most CPU time"
 _NO_COST = "no cost: the model of the mechanism, or settings that differ from the server's"
-_AT_EQUAL_CPU = "if `lab equal-cpu` shows no error at equal CPU; otherwise the queues of the model"
-_COSTS_HIGH = f"the costs of CPU time too high, {_AT_EQUAL_CPU}"
-_COSTS_LOW = f"the costs of CPU time too low, {_AT_EQUAL_CPU}"
+_OR_QUEUES = "(`lab equal-cpu` then shows no error), or the queues of the model"
+_COSTS_HIGH = f"costs of CPU time too high {_OR_QUEUES}"
+_COSTS_LOW = f"costs of CPU time too low {_OR_QUEUES}"
 # Twice client.connect_ns or client.send_ns: up to twice the interrupts on EPYCs of families 25 and
 # 26, at most 1% more or less on one of family 25 model 17 (connect) and on a Xeon (send).
 _ON_SOME = "costs of the client matter on some machines only"

@@ -231,6 +231,13 @@ def test_the_parameters_are_those_given(micro: Path) -> None:
     assert json.loads(done.stdout)["parameters"] == {"n": 7, "first": 6}
 
 
+def test_calls_of_the_bench_amid_take_time(micro: Path) -> None:
+    done = measured(micro, "serve_amid", "--batch", "4", "--burst", "1024")
+    (result,) = map(json.loads, done.stdout.splitlines())
+    assert min(result["quiet_ns"], result["by_kind_ns"], result["amid_ns"]) > 0
+    assert min(result["computing_interrupts"], result["amid_interrupts"]) >= 0
+
+
 @pytest.mark.parametrize(
     ("bench", "fields"),
     [

@@ -123,7 +123,7 @@ def test_a_metric_that_is_not_known_to_be_right_is_to_be_checked_first() -> None
     for cpu in ([], readings("cpu_busy", 0.0, n=4)):
         assert suspected(late, cpu)["p50_ns"].startswith(f"first check CPU, {unknown}{delays}")
     found = suspected(readings("p50_ns", 0.2, NEAR))["p50_ns"]
-    assert found.startswith(f"first check p50 at other loads, {unknown}the costs of CPU time")
+    assert found.startswith(f"first check p50 at other loads, {unknown}costs of CPU time")
 
 
 def test_a_search_begins_with_events_per_wait() -> None:
