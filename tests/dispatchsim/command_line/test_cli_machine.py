@@ -202,3 +202,12 @@ def test_a_point_of_the_emulated_target_is_refused(call: Call, tmp_path: Path) -
     result = call("validate", "point", tmp_path, "8", "--profile", tmp_path / "toy.toml")
     assert result.exit_code == 2
     assert "must hold runs on hardware, got the emulated target's" in result.stderr
+
+
+def test_the_folder_above_those_with_results_names_them(call: Call, tmp_path: Path) -> None:
+    for name in ("mine", "another"):
+        (tmp_path / name).mkdir()
+        append(tmp_path / name / "heldout.jsonl", synthetic_run(HELD_OUT, toy_profile()))
+    result = call("validate", "point", tmp_path)
+    assert result.exit_code == 2
+    assert f"{tmp_path} has them in its folders: another, mine" in " ".join(result.stderr.split())
