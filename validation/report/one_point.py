@@ -54,6 +54,7 @@ COSTS_OF_ACTIVITIES = (
 _LISTED = 12
 """The number of labels in an error."""
 _CONTRADICTORY = 0.5
+"""The noise of p50 from which on runs contradict each other."""
 _BUSY, _IDLE = "busy_ns", "idle"
 _SHOWN: dict[str, tuple[str, Callable[[float], str]]] = {
     CAPACITY: ("replies/s", number),
@@ -124,7 +125,7 @@ def _has(label: Sequence[str], words: Sequence[str]) -> bool:
 def labels(runs: Iterable[RunRecord]) -> list[str]:
     """Return the labels of the points with accepted *runs*, each with the number of these runs."""
     found = [entry for entry in group(runs) if entry.measured]
-    found.sort(key=lambda entry: [(word.zfill(20)) for word in entry.point.label.split()])
+    found.sort(key=lambda entry: [word.zfill(20) for word in entry.point.label.split()])
     return [
         f"{entry.point.label}   ({entry.n_accepted} run{'s' * (entry.n_accepted > 1)})"
         for entry in found
@@ -252,6 +253,8 @@ def where_to_start(found: OnePoint) -> str:
 
 
 class _Wrong(NamedTuple):
+    """A relative error, and the size up to which it may be noise."""
+
     error: float
     noise: float
 
