@@ -108,8 +108,9 @@ class PastErrors(NamedTuple):
         least = f"; {self.n_least} of these errors may be larger" if self.n_least else ""
         few = "only " if self.allowed.n < _FEW else ""
         errors = (
-            f"in past forecasts of {few}{self.allowed.n} {runs}{machines}, {missed} was forecast "
-            f"{middle} in the median ({LEVEL:.0%} interval: {' to '.join(ends)}){least}"
+            f"in past forecasts of {few}{self.allowed.n} {runs} without application work{machines}"
+            f", {missed} was forecast {middle} in the median "
+            f"({LEVEL:.0%} interval: {' to '.join(ends)}){least}"
         )
         if not self.stated:
             return [errors]

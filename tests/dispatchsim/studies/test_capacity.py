@@ -177,8 +177,8 @@ def test_past_errors_move_a_capacity_and_widen_it(profile: ds.Profile) -> None:
     assert answer.simulated == (answer.searches[0].low, answer.searches[0].high)
     assert "; corrected by past forecast errors: " in answer.reckoning[0]
     assert answer.reckoning[1:] == [
-        "in past forecasts of 41 runs, throughput was forecast 16.7% too low in the median "
-        "(90% interval: 9.1% too low to 25.0% too low)"
+        "in past forecasts of 41 runs without application work, throughput was forecast 16.7% too "
+        "low in the median (90% interval: 9.1% too low to 25.0% too low)"
     ]
     content = answer.to_dict()
     assert content["low"] < content["centre"] < content["high"]
@@ -310,7 +310,8 @@ def test_where_p99_breaks_past_errors_are_of_the_load_at_which_it_did(
     assert answer.past.middle == pytest.approx(1.2 * answer.searches[0].middle)
     assert answer.past.low < answer.past.middle < answer.past.high
     assert answer.reckoning[1].startswith(
-        "in past forecasts of only 5 servers, the load at which p99 exceeds 1 ms was forecast 16."
+        "in past forecasts of only 5 servers without application work, the load at which p99 "
+        "exceeds 1 ms was forecast 16."
     )
     assert answer.reckoning[1].endswith("; 1 of these errors may be larger")
     (least,) = (w for w in answer.warnings if w.startswith("in 1 of 5 past comparisons "))
