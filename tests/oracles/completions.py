@@ -7,6 +7,7 @@ out, and read without a call; io_getevents() sleeps while it is empty, read_even
 
 from __future__ import annotations
 
+from hypothesis import reject
 from tests.oracles.machine import IN, Oracle
 from tests.oracles.remembering import Changes
 
@@ -36,7 +37,14 @@ class AioPoll(Oracle):
         self.interest[fd] = bits
         self.changes.note(fd)
 
-    change = add
+    def change(self, fd: int, bits: int) -> None:
+        """Do the same. A server changes its interest only once the last poll is over.
+
+        A poll that is under way keeps its events: it would have to be cancelled.
+        """
+        if fd in self.changes.told:
+            reject()
+        self.add(fd, bits)
 
     def remove(self, fd: int) -> None:
         """Leave it to close()."""
