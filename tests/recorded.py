@@ -61,9 +61,18 @@ def lasting(value: Any) -> Any:
     return [lasting(item) for item in value] if isinstance(value, list) else value
 
 
+def rounded(value: Any) -> Any:
+    """Return *value* with floats of 12 digits: sums differ in the last ones by the kind of CPU."""
+    if isinstance(value, dict):
+        return {key: rounded(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [rounded(item) for item in value]
+    return float(f"{value:.12g}") if isinstance(value, float) else value
+
+
 def json_digest(text: str) -> str:
     """Return the hash of JSON, whatever the order of its keys."""
-    return digest(json.dumps(lasting(json.loads(text)), sort_keys=True))
+    return digest(json.dumps(rounded(lasting(json.loads(text))), sort_keys=True))
 
 
 def examples() -> list[str]:
