@@ -98,7 +98,9 @@ def wait_quantile(queue: Queue, rho: float, q: float) -> float:
         return 0.0
     if queue is Queue.M_M_1:
         return math.log(rho / (1 - q)) / (1 - rho)
-    most = wait_quantile(Queue.M_M_1, rho, q)
+    most = mean_wait(queue, rho)
+    while wait_probability(queue, rho, most) < q:  # not much beyond it, where digits are lost
+        most *= 1.5
     return float(brentq(lambda wait: wait_probability(queue, rho, wait) - q, 0.0, most))
 
 
