@@ -87,6 +87,10 @@ class Range(NamedTuple):
         return with_unit(f"{Decimal(repr(number)):f}".removesuffix(".0"), self.unit)
 
 
+_LISTS = {"machine.without"}
+"""Fields whose one value may be names with commas between them."""
+
+
 class Factor(NamedTuple):
     """A field of a scenario and its values: a list, or a range to sample."""
 
@@ -150,7 +154,9 @@ def read_factor(text: str, option: str = "--vary") -> Factor:
     if ".." in said:
         low, high = said.split("..", 1)
         return Factor(field, range=_range(low, high, f"{option} {field}", kinds))
-    values = {_value(each.strip(), kinds): None for each in said.split(",")}
+    is_one = option == "--set" and field in _LISTS
+    words = [said] if is_one else said.split(",")
+    values = {_value(each.strip(), kinds): None for each in words}
     if field == MECHANISM:
         values = {named(str(each)): None for each in values}
     if "" in values:

@@ -388,3 +388,11 @@ def test_an_unreachable_scheduler_is_named(
     options = ("--profile", profile_path, "--cluster", "tcp://127.0.0.1:9")
     result = call("sweep", scenario_path, "--vary", "load.rate=1000/s", *options)
     assert "tcp://127.0.0.1:9" in sentence(result)
+
+
+def test_a_list_of_effects_is_one_value_of_a_setting(call: Call) -> None:
+    effects = "machine.without=interrupt-way, own-replies"
+    told = call("run", "poll_10k_idle", "--set", effects, "--set", "run.duration=600 ms", "--json")
+    assert told.exit_code == 0, told.stderr
+    scenario = json.loads(told.stdout)["scenario"]
+    assert scenario["machine"]["without"] == "interrupt-way, own-replies"
