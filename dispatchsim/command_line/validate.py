@@ -38,16 +38,16 @@ Processes = Annotated[
     int | None,
     typer.Option("--workers", min=1, max=1024, help="Number of processes. Default: all CPUs."),
 ]
+_OF_MACHINE = typer.Argument(
+    metavar="FOLDER", help="Folder with a machine's results, written by `measure machine`."
+)
 ReportFolder = Annotated[Path, typer.Option("--output", help="Folder for the report.")]
 
 
 def validate_machine(
     folders: Annotated[
         list[Path],
-        typer.Argument(
-            metavar="FOLDER",
-            help="Folder with a machine's results, written by `measure machine`.",
-        ),
+        _OF_MACHINE,
     ],
     *,
     profile: Annotated[
@@ -84,10 +84,7 @@ def validate_machine(
 def validate_point(
     folder: Annotated[
         Path,
-        typer.Argument(
-            metavar="FOLDER",
-            help="Folder with a machine's results, written by `measure machine`.",
-        ),
+        _OF_MACHINE,
     ],
     point: Annotated[
         str | None,

@@ -17,7 +17,6 @@ from typing import NamedTuple
 from ...calibration.points.point import Point
 from ...calibration.profiles.cost_profile import Profile
 from ...calibration.records.measured_runs import RunRecord
-from ...calibration.records.precision import WITHIN
 from ...calibration.running.preparation import job_of, run_job
 from ...scenario.errors import nearest
 from ...sim.engine.workers import workers_for
@@ -25,7 +24,7 @@ from ...sim.files.tables import DASH, Column, Table
 from ...sim.state.units import MICROSECOND_NS, SECOND_NS
 from ..forecast.forecast import Forecast, Lengths, Request, forecasts
 from ..points.figures import Figures
-from ..points.measured_points import figures_of_run, group
+from ..points.measured_points import figures_of_run, group, spread
 from ..scoring.regimes import (
     CAPACITY,
     CPU,
@@ -35,11 +34,12 @@ from ..scoring.regimes import (
     PAST,
     QUIET,
     noise_of,
+    noise_size,
     regime_of,
     value_of,
 )
-from ..scoring.scoring import PointScore, score
-from ..scoring.suspects import METRICS, P50, SYMPTOMS, Symptom, is_read
+from ..scoring.scoring import PointScore, relative, score
+from ..scoring.suspects import METRICS, P50, Symptom, general_symptom, is_read
 from ..scoring.value_verdicts import signed
 from .hardware_section import SEEDS_MAX
 from .page import microseconds, number, percent
@@ -214,12 +214,12 @@ def _interval(name: str, forecast: Forecast) -> str:
 
 
 def _error(name: str, scored: PointScore) -> str:
-    measured, forecast = (
-        _value(name, figures) for figures in (scored.measured.median, scored.forecast.central)
-    )
-    if math.isnan(measured) or math.isnan(forecast) or measured <= 0:
-        return DASH
-    return signed(forecast / measured - 1)
+    error = _relative(name, scored)
+    return DASH if error is None else signed(error)
+
+
+def _relative(name: str, scored: PointScore) -> float | None:
+    return relative(_value(name, scored.forecast.central), _value(name, scored.measured.median))
 
 
 def _cpu_table(found: OnePoint) -> Table:
@@ -290,10 +290,12 @@ def _start(found: OnePoint, regime: str) -> str:
 def _wrong_cpu(found: OnePoint) -> _Wrong | None:
     """Return error and noise of the CPU time of a request if it is wrong."""
     values = [_value(_BUSY, figures_of_run(run)) for run in found.runs]
-    measured = _value(_BUSY, found.scored.measured.median)
-    noise = max(WITHIN, (max(values) - min(values)) / 2 / measured)
-    spent = _Wrong(_value(_BUSY, found.scored.forecast.central) / measured - 1, noise)
-    return spent if spent.excess > 1 else None  # nor if NaN
+    error = _relative(_BUSY, found.scored)
+    if error is None:
+        return None
+    noise = noise_size(spread(values), _value(_BUSY, found.scored.measured.median))
+    spent = _Wrong(error, noise)
+    return spent if spent.excess > 1 else None
 
 
 def _wrong_metrics(scored: PointScore, regime: str) -> dict[str, _Wrong]:
@@ -301,8 +303,7 @@ def _wrong_metrics(scored: PointScore, regime: str) -> dict[str, _Wrong]:
     found = {}
     for figure in METRICS:
         judged = value_of(scored, figure) if is_read(figure, regime) else None
-        has_suspects = any(s.figure == figure and regime in s.regimes for s in SYMPTOMS)
-        if judged is not None and has_suspects:
+        if judged is not None and general_symptom(figure, regime):
             each = _Wrong(judged.error, noise_of(scored, figure))
             if each.excess > 1:  # not if NaN
                 found[figure] = each
@@ -310,8 +311,10 @@ def _wrong_metrics(scored: PointScore, regime: str) -> dict[str, _Wrong]:
 
 
 def _general(figure: str, regime: str) -> Symptom:
-    """Return the most general symptom of a metric at a load: the last one."""
-    return [s for s in SYMPTOMS if s.figure == figure and regime in s.regimes][-1]
+    """Return the `general_symptom` of a metric that has one at this load."""
+    found = general_symptom(figure, regime)
+    assert found is not None
+    return found
 
 
 def _doubt(scored: PointScore) -> str:

@@ -172,9 +172,17 @@ def value_of(score: PointScore, figure: str) -> Judged | None:
 def noise_of(score: PointScore, figure: str) -> float:
     """Return the size up to which an error of one metric of a point may be noise.
 
-    It is half the range of the repeats, over the measured value, and at least `precision.WITHIN`,
-    the limit for a precisely known point. A point with one run has this least value.
+    A point with one run has the least value.
     """
-    spread: Spread = getattr(score.measured.spread, figure)
-    half = (spread.high - spread.low) / 2 / getattr(score.measured.median, figure)
+    return noise_size(
+        getattr(score.measured.spread, figure), getattr(score.measured.median, figure)
+    )
+
+
+def noise_size(spread: Spread, measured: float) -> float:
+    """Return half the range of the repeats over the *measured* value, at least `precision.WITHIN`.
+
+    That is the limit for a precisely known point. It is the result without repeats.
+    """
+    half = (spread.high - spread.low) / 2 / measured
     return precision.WITHIN if math.isnan(half) else max(precision.WITHIN, half)

@@ -268,6 +268,12 @@ def is_read(figure: str, regime: str) -> bool:
     return regime != CLOSED or figure not in IN_OPEN_LOOPS
 
 
+def general_symptom(figure: str, regime: str) -> Symptom | None:
+    """Return the most general symptom of a metric at a load, the last one; None without any."""
+    found = [s for s in SYMPTOMS if s.figure == figure and regime in s.regimes]
+    return found[-1] if found else None
+
+
 def suspicions(readings: Sequence[Reading]) -> list[Suspicion]:
     """Return what to suspect for each metric that is wrong, in the order of a search."""
     known = medians(readings)
@@ -275,7 +281,7 @@ def suspicions(readings: Sequence[Reading]) -> list[Suspicion]:
     for figure in METRICS:
         own = [symptom for symptom in SYMPTOMS if symptom.figure == figure]
         fitting = (_fitting(symptom, readings, known) for symptom in own)
-        suspicion = next(filter(None, fitting), None) or _unexplained(own, known)
+        suspicion = next(filter(None, fitting), None) or _unexplained(figure, known)
         found += [suspicion] if suspicion else []
     return found
 
@@ -324,22 +330,21 @@ def _confined(
     return None
 
 
-def _unexplained(symptoms: Sequence[Symptom], known: Medians) -> Suspicion | None:
-    """Return the first wrong median of a metric, if none of its *symptoms* fits.
+def _unexplained(figure: str, known: Medians) -> Suspicion | None:
+    """Return the first wrong median of a metric, if none of its symptoms fits.
 
-    The last of them at that load is the most general. If a metric that it needs is wrong, that
-    metric comes first. Otherwise the symptom may be right.
+    If a metric that the most general symptom needs is wrong, that metric comes first. Otherwise the
+    symptom may be right.
     """
     for regime in _ALL:
-        found = _wrong(known, (symptoms[0].figure, regime))
-        general = [symptom for symptom in symptoms if regime in symptom.regimes]
+        found, general = _wrong(known, (figure, regime)), general_symptom(figure, regime)
         if found and general:
-            needed = general[-1].needed(regime)
+            needed = general.needed(regime)
             first = tuple(dict.fromkeys(cell[0] for cell in needed if _wrong(known, cell)))
             if first:
                 return Suspicion(found, None, first)
             unknown = tuple(cell for cell in needed if not _is_right(known, cell))
-            return Suspicion(found, general[-1], unknown=unknown)
+            return Suspicion(found, general, unknown=unknown)
     return None
 
 

@@ -9,12 +9,11 @@
  * the middle part the server serves the connections of the first part, and then reads the clock
  * until the last packet has come. Where this part takes longer than the other two together, packets
  * and calls have displaced each other's code and data from the caches. They overlap in part only, so
- * the difference is the least. In every other round the quiet part makes each kind of call for all
+ * the difference is a lower bound. In every other round the quiet part makes each kind of call for all
  * connections before the next kind: calls displace each other, too.
  */
 #include "clients.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,12 +22,14 @@
 
 enum {
     SPARE_DESCRIPTORS = 100,
-    GAP_NS_MIN = 400, /* a reading takes some 20 ns, an interrupt 1 us and more */
     SETTLE_NS = 60000, /* until the softirq of the last packet has ended */
 };
 
 enum part { COMPUTING, AMID, QUIET, BY_KIND, N_PARTS };
-enum { N_SPANS = 3 }; /* of a round: its last part is quiet, or by kind */
+enum {
+    N_SPANS = 3, /* of a round: its last part is quiet, or by kind */
+    N_ENTRIES = 2, /* parts in which packets come, the first ones */
+};
 
 struct amid {
     struct pair *pair;
@@ -36,7 +37,7 @@ struct amid {
     int *server_fds, *clients;
     int epoll;
     uint64_t deadline_ns;
-    struct samples more, parts[N_PARTS], entries[N_PARTS];
+    struct samples more, parts[N_PARTS], entries[N_ENTRIES];
     _Alignas(CACHE_LINE) atomic_bool over; /* all packets have come */
 };
 
@@ -77,17 +78,6 @@ static void make_batches(void *context)
         forget(amid, batches[AMID]);
         meet(amid->pair, PEER);
     }
-}
-
-/* The time that interrupts take until all packets have come, and their number. */
-static double stolen_ns(const struct amid *amid)
-{
-    uint64_t gap_min = ns_to_ticks(GAP_NS_MIN), stolen = 0;
-    for (uint64_t last = ticks_now(), now; !atomic_load(&amid->over); last = now) {
-        now = ticks_now();
-        stolen += now - last >= gap_min ? now - last : 0;
-    }
-    return ticks_to_ns(stolen);
 }
 
 static void take(const struct amid *amid, long i)
@@ -196,25 +186,26 @@ static double calls_received(const struct options *options)
 
 static void take_round(struct amid *amid, enum part last)
 {
-    double ns[N_SPANS], begun[N_SPANS + 1];
+    double ns[N_SPANS], begun[N_ENTRIES + 1];
+    long n_gaps;
     begun[COMPUTING] = calls_received(amid->options);
     meet(amid->pair, SERVER);
-    ns[COMPUTING] = stolen_ns(amid);
+    ns[COMPUTING] = stolen_ns(&amid->over, &n_gaps);
     atomic_store(&amid->over, false);
     begun[AMID] = calls_received(amid->options);
     meet(amid->pair, SERVER);
     ns[AMID] = served_ns(amid, false);
-    ns[AMID] += stolen_ns(amid);
+    ns[AMID] += stolen_ns(&amid->over, &n_gaps);
     atomic_store(&amid->over, false);
-    begun[QUIET] = calls_received(amid->options);
+    begun[N_ENTRIES] = calls_received(amid->options);
     ns[QUIET] = served_ns(amid, last == BY_KIND);
-    begun[N_SPANS] = calls_received(amid->options);
     meet(amid->pair, SERVER);
     double n = (double)amid->options->batch;
     for (int i = 0; i < N_SPANS; i++) {
-        enum part part = i == QUIET ? last : (enum part)i;
-        samples_add(&amid->parts[part], ns[i] / n, (uint64_t)n);
-        samples_add(&amid->entries[part], (begun[i + 1] - begun[i]) / n, (uint64_t)n);
+        samples_add(&amid->parts[i == QUIET ? last : (enum part)i], ns[i] / n, (uint64_t)n);
+    }
+    for (int i = 0; i < N_ENTRIES; i++) {
+        samples_add(&amid->entries[i], (begun[i + 1] - begun[i]) / n, (uint64_t)n);
     }
     if (last == QUIET) {
         samples_add(&amid->more, (ns[AMID] - ns[QUIET] - ns[COMPUTING]) / n, (uint64_t)n);
@@ -242,6 +233,8 @@ void bench_amid(const struct options *options)
     samples_open(&amid.more);
     for (int part = 0; part < N_PARTS; part++) {
         samples_open(&amid.parts[part]);
+    }
+    for (int part = 0; part < N_ENTRIES; part++) {
         samples_open(&amid.entries[part]);
     }
     peer_start(&pair, make_batches, &amid);
@@ -263,6 +256,8 @@ void bench_amid(const struct options *options)
     samples_close(&amid.more);
     for (int part = 0; part < N_PARTS; part++) {
         samples_close(&amid.parts[part]);
+    }
+    for (int part = 0; part < N_ENTRIES; part++) {
         samples_close(&amid.entries[part]);
     }
     close_fd(amid.epoll);

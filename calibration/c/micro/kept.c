@@ -18,7 +18,6 @@
 
 enum {
     SPARE_DESCRIPTORS = 100,
-    GAP_NS_MIN = 400, /* a reading takes some 20 ns, an interrupt 1 us and more */
     PAUSE_NS = 20000,
     SETTLE_NS = 350000,
     CHUNK = 64,
@@ -79,21 +78,6 @@ static void ask_chunks(void *context)
             }
         }
     }
-}
-
-/* The time that interrupts take until the chunk has come, and their number. */
-static double received_ns(const struct kept *kept, long *n_entries)
-{
-    uint64_t gap_min = ns_to_ticks(GAP_NS_MIN), stolen = 0;
-    *n_entries = 0;
-    for (uint64_t last = ticks_now(), now; !atomic_load(&kept->over); last = now) {
-        now = ticks_now();
-        if (now - last >= gap_min) {
-            stolen += now - last;
-            ++*n_entries;
-        }
-    }
-    return ticks_to_ns(stolen);
 }
 
 /* The time of a chunk; 0 if a request came too late for the first wait. */
@@ -183,13 +167,13 @@ void bench_kept(const struct options *options)
         if (position == 0) {
             turn_began_ns = now_ns();
         }
-        double stolen_ns = received_ns(&kept, &n_entries);
+        double received_ns = stolen_ns(&kept.over, &n_entries);
         meet(&pair, SERVER);
         double ns = served_ns(&kept);
         atomic_store(&kept.over, false);
         meet(&pair, SERVER);
         if (ns > 0) {
-            part_add(&kept.received, position, stolen_ns);
+            part_add(&kept.received, position, received_ns);
             part_add(&kept.served, position, ns);
             part_add(&kept.entries, position, (double)n_entries);
         }

@@ -137,6 +137,8 @@ uint64_t thread_cpu_ns(void);
 /* What reading the CPU time twice adds to what is between: about one of the two calls. */
 double thread_cpu_overhead_ns(void);
 void spin_ns(double ns);
+/* Read the clock until it is over; return the time that interrupts took, in ns, and their number. */
+double stolen_ns(const atomic_bool *over, long *n_interrupts);
 
 /* ---- account.c ---- */
 

@@ -75,3 +75,19 @@ void spin_ns(double ns)
         relax();
     }
 }
+
+enum { GAP_NS_MIN = 400 }; /* a reading takes some 20 ns, an interrupt 1 us and more */
+
+double stolen_ns(const atomic_bool *over, long *n_interrupts)
+{
+    uint64_t gap_min = ns_to_ticks(GAP_NS_MIN), stolen = 0;
+    *n_interrupts = 0;
+    for (uint64_t last = ticks_now(), now; !atomic_load(over); last = now) {
+        now = ticks_now();
+        if (now - last >= gap_min) {
+            stolen += now - last;
+            ++*n_interrupts;
+        }
+    }
+    return ticks_to_ns(stolen);
+}
