@@ -14,9 +14,10 @@ from .point_tables import FIGURE_NAMES, REGIME_NAMES
 
 _NOTE = (
     "At points with two runs or more, the last run is compared with the first, and so is the "
-    "forecast. Two runs of a load differ: their arrivals differ, and the machine changes. A run "
-    "and another have the noise of both, a forecast that of one: without an error of its own it "
-    "would have 0.7 to 0.8 times the median error of the other run."
+    "forecast. Two runs of a load differ: their arrivals differ, and the machine changes. The "
+    "difference of two runs has the noise of both, the error of a forecast has the noise of one. "
+    "So a forecast without an error of its own would have 0.7 to 0.8 times the median error of the "
+    "other run."
 )
 
 
