@@ -29,6 +29,7 @@ from ..records.measured_runs import MicroResult, RunRecord
 from ..records.noise import NoiseLimits
 from .counted_costs import counted_connections_max, counted_costs
 from .curve_fit import bootstrap, ends, tenths
+from .fit_interrupts import interrupt_warnings
 from .medians import FitError, Fitted, Medians, MicroTable
 from .micro_costs import micro_costs, open_connections_max
 from .packets import SINCE, datagram_costs
@@ -110,7 +111,7 @@ def fit_profile(
     rates_per_s = fit_rates_per_s(fit_runs, mechanisms=profile.cost)
     if KEPT_FIT_POINT not in rates_per_s and table.steering != "emulated":
         say(f"no accepted runs of {KEPT_FIT_POINT.label}: all other CPU time counts per request")
-    return with_requests(
+    profile = with_requests(
         profile,
         rates_per_s,
         simulated_ns=simulated_ns,
@@ -119,6 +120,9 @@ def fit_profile(
         say=say,
         step=step,
     )
+    for sentence in interrupt_warnings(profile, fit_runs, simulated_ns=simulated_ns):
+        say(sentence)
+    return profile
 
 
 def mixture_of_clients(steering: str, runs: Sequence[RunRecord]) -> list[str]:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...models.simulate import simulate
-from ...sim.figures.summary import summarise
+from ...sim.figures.summary import Summary, summarise
 from ...sim.load.streams import generator
 from ...sim.state.costs import ApplicationCosts, Costs
 from ...sim.state.units import SECOND_NS, round_ns
@@ -327,6 +327,16 @@ def simulated_rate_per_s(
     point: Point, costs: Costs, machine: CostSource, expected_per_s: float, simulated_ns: int
 ) -> float:
     """Return the simulated replies/s of a closed-loop *point* on a profile's *machine*."""
+    summary = simulated_summary(point, costs, machine, expected_per_s, simulated_ns)
+    if point.load.requests == 1:
+        return summary.throughput_per_s  # counted by clients
+    return summary.calls["replies"] * SECOND_NS / summary.window_ns  # counted by the server
+
+
+def simulated_summary(
+    point: Point, costs: Costs, machine: CostSource, expected_per_s: float, simulated_ns: int
+) -> Summary:
+    """Return the summary of a closed-loop *point*, simulated on a profile's *machine*."""
     duration_ns = _WARM_UP_NS + simulated_ns
     asked = point.lasting(_WARM_UP_NS, simulated_ns)
     settings = settings_at(asked, machine.network_delay_ns, kernel=machine.kernel)
@@ -336,10 +346,7 @@ def simulated_rate_per_s(
         trace = point.trace(0, duration_ns / SECOND_NS, rows=n)
         outcome = simulate(point.server.mechanism, trace, costs, settings)
         if outcome.intended_ns.size < n:
-            summary = summarise(outcome)
-            if point.load.requests == 1:
-                return summary.throughput_per_s  # counted by clients
-            return summary.calls["replies"] * SECOND_NS / summary.window_ns  # counted by the server
+            return summarise(outcome)
         n *= 2  # the trace ended before the run
 
 

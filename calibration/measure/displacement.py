@@ -3,8 +3,8 @@
     packets alone + calls alone  <  both at once     they displace each other from the caches
     calls by kind  <  calls connection by connection     so do calls of different kinds
 
-Connections come one by one, with an interrupt each, or several at once, with few interrupts. If
-each interrupt displaced much, the first would take longer.
+Connections come one by one, with an interrupt each, or several at once, with fewer interrupts. The
+difference between both is what an interrupt displaces.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ..testbed.testbed import Testbed
 from .microbenchmarks import run_bench
 from .packet_times import range_text
 
-AT_ONCE = (1, 16)
+AT_ONCE = (1, 2, 16)
 """How many connections begin at once."""
 STEPS = {
     "packets of a connection, the server computes": "computing_ns",

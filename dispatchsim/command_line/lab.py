@@ -113,7 +113,7 @@ def interrupt_load(
         Path | None, typer.Option(help="Plot measured and forecast to this file, such as FILE.png.")
     ] = None,
 ) -> None:
-    """Compare the CPU time of a process in a flood of datagrams with its forecast.
+    """Compare measured and forecast CPU time of a process in a flood of datagrams.
 
     dispatchsim lab interrupt-load my-machine --profile my-machine.toml
 
@@ -138,7 +138,7 @@ def interrupt_load(
 
 
 def overflow_onset(folder: Folder, *, profile: ProfileFile) -> None:
-    """Compare the load that overflows the RT signal queue with its forecast.
+    """Compare measured and forecast load at which the RT signal queue overflows.
 
     dispatchsim lab overflow-onset my-machine --profile my-machine.toml
     """
@@ -231,8 +231,8 @@ def forecast_grid(
 
     dispatchsim lab forecast-grid my.toml --capacity 42000/s --output f.json
 
-    A point is one server at one load. `dispatchsim validate machine FOLDER` compares a
-    forecast.json in FOLDER with its runs.
+    A point is one server at one load. Forecasts in FOLDER/forecast.json are compared
+    with the runs in FOLDER by `dispatchsim validate machine FOLDER`.
     """
     from ..calibration.points.points import STOCK_MECHANISMS
     from ..calibration.profiles.choosing import find_profile_path
@@ -406,12 +406,12 @@ def what_measuring_buys(
         typer.Option(
             "--keep",
             help="Store the forecast errors of scaled and quick costs. `capacity` and `forecast` "
-            "then use them: errors of scaled costs for scaled profiles, errors of quick costs for "
-            "profiles of `measure machine --quick`.",
+            "use them later: those of quick costs with a profile of `measure machine --quick`, "
+            "those of scaled costs with a profile that was scaled from another machine.",
         ),
     ] = False,
 ) -> None:
-    """Compare three sources of costs: another machine, a quick and a full measurement.
+    """Compare costs of another machine, of a quick measurement and of a full one.
 
     dispatchsim lab what-measuring-buys mine --quick quick.toml --borrow MACHINE
 

@@ -253,9 +253,9 @@ def client_machine(
 
     Clients of the first kind ("load" in the tables) are sockets on this machine. Those of the
     second kind ("far_end") are imitated by a program that sends raw packets, as if from another
-    machine. The command needs root. It loads one C server with each kind in turn. The first table
-    shows the highest load of each kind. The second shows the server's CPU time at equal loads: with
-    sockets on this machine it includes a part of the clients' TCP work.
+    machine. The command needs root. Each kind in turn sends requests to the same C server. The
+    first table shows the highest load of each kind. The second shows the server's CPU time at equal
+    loads: with sockets on this machine it includes a part of the clients' TCP work.
     """
     from ..calibration.measure.far_end_series import (
         PAIRED_RATES_PER_S,
@@ -281,7 +281,7 @@ def packet_times(
     *,
     rounds: Annotated[int, typer.Option(min=1, max=100, help="Number of rounds.")] = 3,
 ) -> None:
-    """Compare packet and call times of a saturated server and of microbenchmarks.
+    """Compare the times of packets and calls in a saturated server and in benches.
 
     dispatchsim lab packet-times
 

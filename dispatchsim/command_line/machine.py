@@ -113,9 +113,9 @@ def measure_machine(
         bool,
         typer.Option(
             "--quick",
-            help="A shorter measurement. On hardware, 'all' then means micro and fit only: two to "
-            "five minutes, enough for a profile. KIND heldout then means that every eighth "
-            "load is measured. On the emulated target, every tenth load is measured.",
+            help="A shorter measurement. On hardware, 'all' then leaves out the held-out runs: two "
+            "to five minutes, enough for a profile; 'heldout' measures every eighth load. On the "
+            "emulated target, every tenth load is measured.",
         ),
     ] = False,
     minutes: Annotated[

@@ -69,9 +69,9 @@ class OfRuns:
             metavar="TEXT", help="Take only runs of servers with this text in name or command."
         ),
     ] = None
-    anyway: Annotated[
-        bool, typer.Option("--anyway", help="Take runs of other machines than the profile's, too.")
-    ] = False
+    anyway: Annotated[bool, typer.Option("--anyway", help="Use runs of other machines, too.")] = (
+        False
+    )
 
 
 def observed_runs(paths: Sequence[Path], server: str | None) -> tuple[list[ObservedRun], list[str]]:

@@ -128,7 +128,9 @@ Samples = Annotated[
 ]
 StoreFolder = Annotated[
     Path,
-    typer.Option("--store", help="Folder for stored runs, which are not repeated."),
+    typer.Option(
+        "--store", help="Folder for stored runs. A run that it holds is not simulated again."
+    ),
 ]
 NoStore = Annotated[bool, typer.Option("--no-store", help="Keep no runs.", rich_help_panel=RARE)]
 ClusterAddress = Annotated[

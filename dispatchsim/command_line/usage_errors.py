@@ -80,8 +80,21 @@ def _of_option(name: str, error: Any) -> str:
         *others, last = (f"`{owner}`" for owner in owners)
         listed = f"{', '.join(others)} and {last}" if others else last
         return f"{name}: must be absent here; it belongs to {listed}"
-    near = nearest(name, names) or f" (`{path} {ALL}` lists them)"
+    near = nearest(name, names) or _as_key(name, names) or f" (`{path} {ALL}` lists them)"
     return f"{name}: unknown option of `{path}`{near}"
+
+
+def _as_key(name: str, names: list[str]) -> str:
+    """Return how to set the key of a scenario that the option *name* may mean; empty if none."""
+    if "--set" not in names:
+        return ""
+    from ..scenario.scenario import Scenario  # takes longer than all other errors need
+    from ..scenario.sentences import keys_of_other_sections
+
+    word = name.removeprefix("--").replace("-", "_")
+    keys = keys_of_other_sections(word, (), Scenario)
+    ways = [f"--set {section}.{key}=VALUE" for section, key in keys[:_OWNERS_MAX]]
+    return f"; to set a key of the scenario: {' or '.join(ways)}" if ways else ""
 
 
 def _names(parameter: Any) -> list[str]:

@@ -30,8 +30,8 @@ CostSamples = Annotated[
         "--cost-samples",
         min=0,
         max=1000,
-        help="Each measured run is forecast this many times with costs drawn from their intervals. "
-        "0: with the fitted costs only.",
+        help="Number of forecasts of each measured run with costs drawn from their intervals. "
+        "0: one forecast, with the fitted costs.",
     ),
 ]
 Processes = Annotated[
@@ -108,7 +108,7 @@ def validate_point(
     dispatchsim validate point my-machine "poll idle 0 closed 64"
 
     A point is one server at one load. Print each metric of each run beside the forecast, and the
-    simulated CPU time of a request by activity. The first sentence names the metric to start from,
+    simulated CPU time of a request by activity. The output begins with the metric to start from,
     and the costs to suspect. Runs that were rejected are left out.
     """
     from ..calibration.profiles.cost_profile import Profile

@@ -231,7 +231,9 @@ def with_settings(
             mistakes += error.mistakes
             continue
         if len(factor.values) != 1:
-            mistakes.append(f"--set {factor.field}: must be one value, got {len(factor.values)}")
+            mistakes.append(
+                f"--set {factor.field}: must be one value, got {len(factor.values)} values"
+            )
             continue
         sections.setdefault(factor.section, {})[factor.key] = factor.values[0]
         note_aliases(_mechanisms_in(text))

@@ -107,18 +107,18 @@ class PastErrors(NamedTuple):
         machines = _OF_OTHERS if self.is_of_others else ""
         least = f"; {self.n_least} of these errors may be larger" if self.n_least else ""
         few = "only " if self.allowed.n < _FEW else ""
-        errors = (
-            f"in past forecasts of {few}{self.allowed.n} {runs} without application work{machines}"
-            f", {missed} was forecast {middle} in the median "
-            f"({LEVEL:.0%} interval: {' to '.join(ends)}){least}"
-        )
+        errors = [
+            f"past forecasts of {missed} were {middle} in the median "
+            f"({LEVEL:.0%} interval: {' to '.join(ends)}){least}",
+            f"they cover {few}{self.allowed.n} {runs}{machines}, without application work",
+        ]
         if not self.stated:
-            return [errors]
+            return errors
         share, rest = share_text(self.stated), share_text(1 - self.stated)
         return [
-            errors,
-            f"the correction applies to the CPU time of the system ({rest}), not to that of your "
-            f"application ({share})",
+            *errors,
+            f"the correction applies only to the system's share of the CPU time ({rest}), not to "
+            f"your application's ({share})",
         ]
 
 
@@ -167,8 +167,8 @@ def unlike_past(scenario: Scenario) -> list[str]:
     if not here:
         return []
     return [
-        "the interval may be too narrow: past errors come from one CPU and new connections, "
-        f"but this scenario has {' and '.join(here)}"
+        "the interval may be too narrow: past errors were measured with one CPU and new "
+        f"connections, but this scenario has {' and '.join(here)}"
     ]
 
 

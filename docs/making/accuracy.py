@@ -10,6 +10,7 @@ symptoms and suspects (validation/scoring/suspects.py) ──► the table of fi
 from __future__ import annotations
 
 import json
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import replace
@@ -37,7 +38,13 @@ from dispatchsim.validation.scoring.regimes import (
     RegimeErrors,
 )
 from dispatchsim.validation.scoring.targets import OURS
-from dispatchsim.validation.scoring.value_verdicts import ErrorSummary, signed, unsigned
+from dispatchsim.validation.scoring.value_verdicts import (
+    ErrorSummary,
+    factor_of,
+    in_words,
+    signed,
+    unsigned,
+)
 
 Section = dict[str, Any]
 """A part of a report, as its file of scores has it."""
@@ -192,13 +199,13 @@ def _place(errors: KneeErrors | RegimeErrors) -> tuple[str, str]:
 
 
 def trust_table() -> Table:
-    """Return the table of the README: median errors of four machines, and points within 15%."""
+    """Return the table of the README: median errors of four machines, and their direction."""
     errors = {s["name"]: errors_of(s) for s in scores()["hardware"] if s["name"] in TRUSTED}
 
     def of(name: str) -> Column[str]:
         return Column(
             name.split("-2cpu", maxsplit=1)[0],
-            lambda row: _summary(errors[name][TRUST[row]]),
+            lambda row: _with_direction(errors[name][TRUST[row]]),
             words=True,
         )
 
@@ -211,15 +218,15 @@ def runs_text() -> str:
     section = next(s for s in scores()["hardware"] if s["name"] == REPEATED)
     pairs = {_place(pair[0]): pair for pair in pairs_in(section)}
 
-    def both(row: str) -> str:
-        last, model = (unsigned(errors.median) for errors in pairs[TRUST[row]])
-        return f"{last} and {model}"
-
+    rows = _P50, _P99, _SATURATED
+    last, model = ([unsigned(pairs[TRUST[row]][k].median) for row in rows] for k in (0, 1))
     name = REPEATED.split("-2cpu", maxsplit=1)[0]
     return (
-        f"Two runs of the same load differ, too. Median differences on `{name}` between two runs, "
-        f"and between forecast and\none run: p50 {both(_P50)}, p99 {both(_P99)} (both up to 80% of "
-        f"the capacity), throughput of a saturated server {both(_SATURATED)}."
+        f"Two measured runs of the same load differ, too. On `{name}` the second differs from the "
+        f"first\nby {last[0]} in p50, {last[1]} in p99 and {last[2]} in the throughput of a "
+        f"saturated server (medians). For the same loads, the forecast\ndiffers from the first run "
+        f"by {model[0]}, {model[1]} and {model[2]}. The numbers for p50 and p99 are of loads up to "
+        f"80% of capacity."
     )
 
 
@@ -229,8 +236,9 @@ def order_text() -> str:
     return (
         f"Capacities of nginx, memcached, Redis and Transmission: median error "
         f"{unsigned(summary['median'])} over {summary['n_cases']} measured cases.\n"
-        f"In {summary['pairs']} comparisons of two settings of a server, the measured capacities "
-        f"clearly differ; the forecast finds the better setting in {summary['ordered']} of them."
+        f"Each server was measured with several settings. In {summary['pairs']} pairs of settings "
+        f"the capacities clearly differ.\nThe forecast finds the better setting of "
+        f"{summary['ordered']} pairs."
     )
 
 
@@ -245,6 +253,13 @@ def _summary(errors: ErrorSummary | None) -> str:
         return "-"
     median = f"{unsigned(errors.median)} ({signed(errors.signed)})"
     return f"{median}, {errors.n_within} of {errors.n}"
+
+
+def _with_direction(errors: ErrorSummary) -> str:
+    """Return the median error in words: too high or too low, if most forecasts are."""
+    size, of_both_signs = (math.log(factor_of(e)) for e in (errors.median, errors.signed))
+    text = in_words(errors.median)
+    return text if of_both_signs >= size / 2 else text.partition(" too ")[0]
 
 
 def readme_block() -> str:

@@ -40,16 +40,16 @@ from ..scoring.regimes import (
 )
 from ..scoring.scoring import PointScore, relative, score
 from ..scoring.suspects import METRICS, P50, Symptom, general_symptom, is_read
-from ..scoring.value_verdicts import signed
+from ..scoring.value_verdicts import in_words, signed
 from .hardware_section import SEEDS_MAX
 from .page import microseconds, number, percent
 from .point_tables import REGIME_NAMES
 
 COSTS_OF_ACTIVITIES = (
-    "The CPU times are of one simulation, with the arrivals of the first run. The cost of read is "
-    "call.read_ns, and so on. The costs of interrupt and interrupt_idle begin with interrupt, "
-    "those of user with application, those of wait with the mechanism, such as poll.scan. accept "
-    "and close include interrupt.displaced_ns."
+    "The CPU times are of one simulation, with the arrivals of the first run. Their costs are: for "
+    "read, call.read_ns; likewise for other calls; for interrupts, interrupt.*; for user, "
+    "application.*; for wait, those of the mechanism, such as poll.scan. accept and close have "
+    "interrupt.displaced_ns, too."
 )
 _LISTED = 12
 """The number of labels in an error."""
@@ -60,7 +60,7 @@ _SHOWN: dict[str, tuple[str, Callable[[float], str]]] = {
     CAPACITY: ("replies/s", number),
     CPU: ("CPU busy", percent),
     _BUSY: ("CPU time of a request, µs", microseconds),
-    "process_ns_per_request": ("of it billed to the process, µs", microseconds),
+    "process_ns_per_request": ("charged to the process, µs", microseconds),
     INTERRUPTS: ("interrupts per request", "{:.2f}".format),
     EVENTS: ("events per wait", "{:.1f}".format),
     "p50_ns": ("p50, µs", microseconds),
@@ -180,10 +180,16 @@ def _metrics_table(found: OnePoint) -> Table:
         *(Column(f"run {index}", _of_run(run)) for index, run in enumerate(found.runs, start=1)),
         Column("forecast", lambda name: _text(name, forecast.central)),
     ]
-    note = "Error: forecast over the median of the runs, minus 1. Interrupts: by packets only."
+    note = (
+        "Error: forecast divided by the median of the runs, minus 1. /4: a quarter of the median. "
+        "Only interrupts by packets are counted."
+    )
     if forecast.draws:
         columns.append(Column("interval", lambda name: _interval(name, forecast)))
-        note += " Interval: 95% of the forecasts with random costs, each within its own interval."
+        note += (
+            " Interval: it holds 95% of the forecasts with random costs. Each cost is drawn from "
+            "its measured interval."
+        )
     columns.append(Column("error", lambda name: _error(name, found.scored)))
     return Table.of(found.point.label, list(_SHOWN), columns, note)
 
@@ -263,7 +269,7 @@ class _Wrong(NamedTuple):
         return abs(self.error) / self.noise
 
     def text(self, name: str) -> str:
-        return f"Start from {name}: {signed(self.error)} (noise {self.noise:.1%})."
+        return f"Start from {name}: {in_words(self.error)} (noise of the runs: {self.noise:.1%})."
 
 
 def _start(found: OnePoint, regime: str) -> str:

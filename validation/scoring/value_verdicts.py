@@ -102,6 +102,17 @@ def unsigned(error: float | None) -> str:
     return signed(error).removeprefix("+").removeprefix("-")
 
 
+def in_words(error: float) -> str:
+    """Return a relative error and its direction in words; beyond a factor of two as that factor.
+
+    >>> [in_words(error) for error in (0.012, -0.4, 2.1, -0.75)]
+    ['1.2% too high', '40% too low', '3.1 times too high', '4 times too low']
+    """
+    text = signed(error)
+    size = f"{text[1:]} times" if text[0] in "x/" else text[1:]
+    return f"{size} too {'high' if error > 0 else 'low'}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class ErrorSummary:
     """Relative errors of several values.

@@ -10,8 +10,13 @@ from dispatchsim.calibration.fit.fit import (
     machine_table,
     mixture_of_clients,
 )
+from dispatchsim.calibration.fit.fit_interrupts import interrupt_warnings
 from dispatchsim.calibration.fit.medians import FitError
-from dispatchsim.calibration.fit.request_fit import simulated_rate_per_s, solve_request_ns
+from dispatchsim.calibration.fit.request_fit import (
+    simulated_rate_per_s,
+    simulated_summary,
+    solve_request_ns,
+)
 from dispatchsim.calibration.points.point import Point, Steering, point_at
 from dispatchsim.calibration.points.points import (
     FIT_POINT,
@@ -39,17 +44,19 @@ def fit_run(
     accepted: bool = True,
     point: Point = FIT_POINT,
     steering: Steering = "namespaces",
+    replied: int = 1,
+    interrupts: int = 0,
 ) -> RunRecord:
     rate = ReplyRate(min=rate_per_s, mean=rate_per_s, max=rate_per_s, sd=0)
     result = RunResult(
         offered=1,
         accepted=1,
-        replied=1,
+        replied=replied,
         errors=ErrorCounts(),
         latency_ns=None,
         reply_rate_per_s=rate,
         calls={},
-        cpu=CpuTimes(process_ns=1, busy_ns=1, softirq_ns=0),
+        cpu=CpuTimes(process_ns=1, busy_ns=1, softirq_ns=0, n_calls=interrupts),
         client=ClientTimes(cpu_ns=1, lag_p50_ns=0, lag_max_ns=0),
     )
     return RunRecord(
@@ -337,3 +344,20 @@ def test_facts_of_a_machine_are_plain() -> None:
         "cpu_count": 2,
         "odd": "[1]",
     }
+
+
+@pytest.mark.parametrize(("factor", "n_warnings"), [(1.0, 0), (1.2, 0), (1.5, 1), (0.6, 1)])
+def test_interrupts_that_disagree_at_a_fit_point_are_said(factor: float, n_warnings: int) -> None:
+    profile = profile_of([1e6])
+    costs = profile.costs("epoll_level", open_connections=64)
+    calls = simulated_summary(FIT_POINT, costs, profile, 30_000, 50_000_000).calls
+    replied, interrupts = calls["replies"], calls["interrupts"]
+    assert interrupts > 0
+    run = fit_run(30_000, replied=replied, interrupts=round(interrupts * factor))
+    uncounted = fit_run(30_000, replied=replied)
+    rejected = fit_run(30_000, replied=replied, interrupts=100 * interrupts, accepted=False)
+    found = list(interrupt_warnings(profile, [run, uncounted, rejected], simulated_ns=50_000_000))
+    assert len(found) == n_warnings
+    if found:
+        simulated, counted = interrupts / replied, round(interrupts * factor) / replied
+        assert f"{simulated:.2f} interrupts a reply are simulated, {counted:.2f} were" in found[0]

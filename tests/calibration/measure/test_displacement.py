@@ -18,13 +18,13 @@ from dispatchsim.calibration.measure.displacement import (
 def test_a_row_has_the_median_of_the_rounds_for_each_number_at_once() -> None:
     table = displacement_table(
         [
-            Displacement("packets", {1: [7.0, 6.0, 8.0], 16: [5.0]}),
-            Displacement("less", {1: [-0.5], 16: [0.25]}),
+            Displacement("packets", {1: [7.0, 6.0, 8.0], 2: [6.0], 16: [5.0]}),
+            Displacement("less", {1: [-0.5], 2: [0.0], 16: [0.25]}),
         ]
     )
     assert table.rows == [
-        ("packets", "7.0 (6.0 ... 8.0)", "5.0 (5.0 ... 5.0)"),
-        ("less", "-0.5 (-0.5 ... -0.5)", "0.2 (0.2 ... 0.2)"),
+        ("packets", "7.0 (6.0 ... 8.0)", "6.0 (6.0 ... 6.0)", "5.0 (5.0 ... 5.0)"),
+        ("less", "-0.5 (-0.5 ... -0.5)", "0.0 (0.0 ... 0.0)", "0.2 (0.2 ... 0.2)"),
     ]
 
 
@@ -40,7 +40,7 @@ def test_each_step_takes_its_field_of_each_bench(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(displacement, "run_bench", run_bench)
     nothing: Any = None
     found = measure_displacement(nothing, nothing, rounds=2)
-    bursts = ("serve_amid --burst 1", "serve_amid --burst 16")
+    bursts = [f"serve_amid --burst {n}" for n in (1, 2, 16)]
     assert commands == [(command, number) for number in (0, 1) for command in bursts]
     of_each = [each.found[16] for each in found]
     assert of_each[:-1] == [[float(i), i + 0.001] for i in range(1, 6)]

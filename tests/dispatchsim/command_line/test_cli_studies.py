@@ -184,7 +184,7 @@ def test_all_wrong_settings_are_named_at_once(
     assert result.exit_code == 2
     assert result.stderr.splitlines() == [
         'error: --set server.backlogg: unknown key (did you mean "server.backlog"?)',
-        "error: --set idle.connections: must be one value, got 2",
+        "error: --set idle.connections: must be one value, got 2 values",
         "error: --set server.backlog: must be at least 1, got 0",
         'error: --set load.rate: must be a rate such as "2000/s" (units: /h, /min, /s), got "20k"',
         'error: --set load.reply_size: must be either "8 kB" (powers of 1000) or "8 KiB" (powers '

@@ -34,8 +34,8 @@ _NOT_RESULTS = {
     "86": "x86-64",
     "90": "minutes of a campaign at most",
     "24": "mechanisms in the catalogue, counted below",
-    "3": "x3 and /3, in words on how errors are written",
-    "15": "percent: the bound of the table",
+    "3": "3 times too low, in words on how errors are written",
+    "9": "percent, the end of a range of errors: compared below",
     "1,000": "idle connections of the picture, compared below",
     "2": "ms of the picture, compared below",
 }
@@ -118,11 +118,6 @@ def test_the_numbers_that_no_command_prints_are_true() -> None:
     )
     ranges = [f"{100 * low:.0f} to {100 * high:.0f}%" for low, *_, high in (throughput, knee)]
     words = " ".join(_README.split())
-    (model_17,) = (each for each in scores()["hardware"] if "model17" in each["name"])
-    (at_20_ms,) = (k for k in model_17["knees"] if k["bound_ns"] == 20_000_000)
-    n_least, n_servers = at_20_ms["only_measured"], at_20_ms["n"]
-    assert f"For {n_least} of the {n_servers} servers of `epyc-family25-model17`, the" in words
-    assert at_20_ms["only_forecast"] == 0
     knee_error = f"{ranges[1]} for the load at which p99 exceeds a bound;"
     assert f"{ranges[0]} for throughput, {knee_error}" in words
 

@@ -28,6 +28,15 @@ from tests.made_up_profile import Call
             '--replication: unknown option of `dispatchsim run` (did you mean "--replications"?)',
         ),
         (
+            ("forecast", "x", "--rate", "9/s"),
+            "--rate: unknown option of `dispatchsim forecast`; to set a key of the scenario: --set "
+            "load.rate=VALUE or --set flood.rate=VALUE",
+        ),
+        (
+            ("run", "x", "--idle-connections", "9"),
+            "; to set a key of the scenario: --set idle.connections=VALUE",
+        ),
+        (
             ("run",),
             "SCENARIO: must be given, as in `dispatchsim run poll_10k_idle --set load.rate=",
         ),

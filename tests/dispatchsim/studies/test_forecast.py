@@ -151,8 +151,8 @@ def test_no_past_errors_are_in_the_response_times_of_a_backend(profile: ds.Profi
 def test_a_forecast_unlike_all_that_was_measured_says_so(profile: ds.Profile) -> None:
     load = {"loop": "open", "rate": "1000/s"}
     narrow = (
-        "the interval may be too narrow: past errors come from one CPU and new connections, "
-        "but this scenario has "
+        "the interval may be too narrow: past errors were measured with one CPU and new "
+        "connections, but this scenario has "
     )
     kept, several = {"load": {**load, "connections": 50}}, {"machine": {"cpus": 2}}
     for sections, expected in (
