@@ -120,7 +120,8 @@ def fit_profile(
         say=say,
         step=step,
     )
-    for sentence in interrupt_warnings(profile, fit_runs, simulated_ns=simulated_ns):
+    used = [run for run in fit_runs if run.point in rates_per_s and _is_quiet(run)]
+    for sentence in interrupt_warnings(profile, used, simulated_ns=simulated_ns):
         say(sentence)
     return profile
 
@@ -169,9 +170,6 @@ def fit_rates_per_s(
                 f"fit.jsonl: point: must be {labels}, got {run.point.label}: "
                 "other points serve to validate the profile"
             )
-    # The microbenchmarks are medians on a quiet machine, so the fit runs must be quiet, too. With a
-    # busy shared cache the server serves some 4% less, which request_ns would count as user code.
-    quiet = NoiseLimits().memory_ratio_max
     first, *others = FIT_POINTS_OF[runs[0].steering if runs else "namespaces"]
     if mechanisms is None:
         mechanisms = {run.point.server.mechanism for run in runs}
@@ -181,7 +179,7 @@ def fit_rates_per_s(
         if point == first or point.server.mechanism in mechanisms
     }
     for run in runs:
-        if run.point in rates_per_s and run.accepted and run.noise.memory_ratio < quiet:
+        if run.point in rates_per_s and _is_quiet(run):
             rates_per_s[run.point].append(run.result.reply_rate_per_s.mean)
     if rates_per_s.get(KEPT_FIT_POINT) == []:
         del rates_per_s[KEPT_FIT_POINT]  # all other CPU time then counts per request
@@ -192,6 +190,15 @@ def fit_rates_per_s(
                 f"got {sum(rate > 0 for rate in rates)} of {len(runs)}"
             )
     return rates_per_s
+
+
+def _is_quiet(run: RunRecord) -> bool:
+    """Return whether a fit uses *run*, which must be as quiet as the microbenchmarks.
+
+    They are medians on a quiet machine. With a busy shared cache the server serves some 4% less,
+    which request_ns would count as user code.
+    """
+    return run.accepted and run.noise.memory_ratio < NoiseLimits().memory_ratio_max
 
 
 def with_intervals(

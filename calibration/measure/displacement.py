@@ -4,7 +4,7 @@
     calls by kind  <  calls connection by connection     so do calls of different kinds
 
 Connections come one by one, with an interrupt each, or several at once, with fewer interrupts. The
-difference between both is what an interrupt displaces.
+difference between both depends on interrupts.
 """
 
 from __future__ import annotations

@@ -73,11 +73,11 @@ def import_runs(
 
     dispatchsim import wrk2.txt --rate 2000/s --output runs.jsonl
 
-    It prints which values the tool did not record, and the state of the server in each run. stable:
-    it replied to all requests. overloaded: over 5% of the requests failed or still waited at the
-    end, or there was no reply. backlogged: in between. A run of a closed loop has no state, as its
-    clients wait for the server. The command reports if the tool stalled or ran out of
-    descriptors: the load was then lower than intended.
+    The command prints which values the tool did not record. It also prints the state of the server
+    in each run. stable: the server replied to all requests. overloaded: over 5% of the requests
+    failed or still waited at the end, or there was no reply. backlogged: in between. A run of a
+    closed loop has no state, as its clients wait for the server. The command reports if the tool
+    stalled or ran out of descriptors: the load was then lower than intended.
     """
     from ..calibration.observed.importing import Told, parse_columns, read_any
 

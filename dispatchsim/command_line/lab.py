@@ -219,7 +219,7 @@ def forecast_grid(
             "--cost-samples",
             min=0,
             max=1000,
-            help="Number of forecasts of each point with costs drawn from their intervals.",
+            help="Number of forecasts of each point with random costs, from their intervals.",
         ),
     ] = 5,
     workers: Annotated[
@@ -231,8 +231,9 @@ def forecast_grid(
 
     dispatchsim lab forecast-grid my.toml --capacity 42000/s --output f.json
 
-    A point is one server at one load. Forecasts in FOLDER/forecast.json are compared
-    with the runs in FOLDER by `dispatchsim validate machine FOLDER`.
+    A point is one server at one load. To compare the forecasts with measured runs, write them to
+    forecast.json in the folder of these runs. Then run `dispatchsim validate machine` with that
+    folder.
     """
     from ..calibration.points.points import STOCK_MECHANISMS
     from ..calibration.profiles.choosing import find_profile_path
@@ -406,12 +407,13 @@ def what_measuring_buys(
         typer.Option(
             "--keep",
             help="Store the forecast errors of scaled and quick costs. `capacity` and `forecast` "
-            "use them later: those of quick costs with a profile of `measure machine --quick`, "
-            "those of scaled costs with a profile that was scaled from another machine.",
+            "use these errors later. If a profile comes from `measure machine --quick`, they use "
+            "the errors of quick costs. If it was scaled from another machine, they use the errors "
+            "of scaled costs.",
         ),
     ] = False,
 ) -> None:
-    """Compare costs of another machine, of a quick measurement and of a full one.
+    """Compare forecasts from three sources of costs.
 
     dispatchsim lab what-measuring-buys mine --quick quick.toml --borrow MACHINE
 

@@ -281,7 +281,7 @@ def packet_times(
     *,
     rounds: Annotated[int, typer.Option(min=1, max=100, help="Number of rounds.")] = 3,
 ) -> None:
-    """Compare the times of packets and calls in a saturated server and in benches.
+    """Compare packets and calls in a saturated server with those in microbenchmarks.
 
     dispatchsim lab packet-times
 
@@ -569,8 +569,8 @@ def memory_costs(
 
     dispatchsim lab memory-costs
 
-    The output ends with a section for a scenario file. It takes about a minute, and needs root to
-    exclude the memory of other programs.
+    The output ends with a section for a scenario file. The command takes about a minute. It needs
+    root to exclude the memory of other programs.
     """
     from ..calibration.memory import prices as memory
     from ..calibration.records.kernel_files import is_checkout

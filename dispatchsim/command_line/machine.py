@@ -113,9 +113,9 @@ def measure_machine(
         bool,
         typer.Option(
             "--quick",
-            help="A shorter measurement. On hardware, 'all' then leaves out the held-out runs: two "
-            "to five minutes, enough for a profile; 'heldout' measures every eighth load. On the "
-            "emulated target, every tenth load is measured.",
+            help="A shorter measurement. On hardware, KIND 'all' then skips 'heldout' and takes "
+            "two to five minutes, which is enough for a profile. KIND 'heldout' then measures "
+            "every eighth load. On the emulated target, every tenth load is measured.",
         ),
     ] = False,
     minutes: Annotated[

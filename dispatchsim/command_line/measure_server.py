@@ -279,8 +279,8 @@ def measure_server(
         str | None,
         typer.Argument(
             metavar="CMD",
-            help="Command that starts the server in the foreground; {address} in it stands for "
-            "the address it must listen on.",
+            help="Command that starts the server in the foreground. Write {address} where it needs "
+            "the address on which the server must listen.",
         ),
     ] = None,
     *,

@@ -30,8 +30,8 @@ CostSamples = Annotated[
         "--cost-samples",
         min=0,
         max=1000,
-        help="Number of forecasts of each measured run with costs drawn from their intervals. "
-        "0: one forecast, with the fitted costs.",
+        help="Number of forecasts of each measured run with random costs, from their intervals. "
+        "0: only the forecast with the fitted costs.",
     ),
 ]
 Processes = Annotated[
@@ -115,7 +115,6 @@ def validate_point(
     from ..sim.files.tables import rich_table
     from ..validation.forecast.forecast import unknown
     from ..validation.report.one_point import (
-        COSTS_OF_ACTIVITIES,
         find_point,
         labels,
         one_point,
@@ -147,7 +146,6 @@ def validate_point(
     console.print(where_to_start(found), markup=False)
     for table in point_tables(found):
         console.print(rich_table(table))
-    console.print(COSTS_OF_ACTIVITIES, markup=False)
 
 
 @grouped
@@ -201,7 +199,7 @@ def validate_papers(
             "--cost-samples",
             min=1,
             max=1000,
-            help="Number of simulations of each point (one server at one load) with costs drawn "
+            help="Number of simulations of each point (one server at one load) with random costs, "
             "from their intervals. Default: 40, or 10 with --fast.",
         ),
     ] = None,

@@ -20,7 +20,7 @@ from ..calibration.profiles.cost import CostSource
 from ..calibration.profiles.cost_profile import Profile
 from ..scenario.cpus import threads_of
 from ..scenario.errors import ScenarioError
-from ..scenario.formats import number_text, share_text
+from ..scenario.formats import share_text
 from ..scenario.metric import Kind
 from ..scenario.metrics import METRICS
 from ..scenario.quantities import DURATION, RATE
@@ -35,6 +35,7 @@ from ..validation.scoring.misses import (
     allowance,
     knee_allowance,
 )
+from ..validation.scoring.value_verdicts import in_words
 from .axis import RATE_FIELD
 from .objective import Clause, Objective
 from .rows import Found, Search
@@ -110,15 +111,15 @@ class PastErrors(NamedTuple):
         errors = [
             f"past forecasts of {missed} were {middle} in the median "
             f"({LEVEL:.0%} interval: {' to '.join(ends)}){least}",
-            f"they cover {few}{self.allowed.n} {runs}{machines}, without application work",
+            f"these past forecasts cover {few}{self.allowed.n} {runs}{machines}, without "
+            "application work",
         ]
         if not self.stated:
             return errors
         share, rest = share_text(self.stated), share_text(1 - self.stated)
         return [
             *errors,
-            f"the correction applies only to the system's share of the CPU time ({rest}), not to "
-            f"your application's ({share})",
+            f"your application takes {share} of the CPU time: only the rest ({rest}) is corrected",
         ]
 
 
@@ -126,13 +127,9 @@ def _error_text(error: float) -> str:
     """Return how far a forecast was off; *error* is the logarithm of measured over forecast.
 
     >>> _error_text(math.log(1.25)), _error_text(math.log(1 / 3))
-    ('20.0% too low', '3.00 times too high')
+    ('20% too low', '3 times too high')
     """
-    share = math.exp(-error) - 1
-    direction = "low" if share < 0 else "high"
-    if _is_far(error):
-        return f"{number_text(math.exp(abs(error)))} times too {direction}"
-    return f"{share_text(abs(share))} too {direction}"
+    return in_words(math.expm1(-error))
 
 
 def _is_far(error: float) -> bool:

@@ -138,11 +138,10 @@ def _row(figure: str, regime: str) -> tuple[str, str]:
     return FIGURE_NAMES[figure], REGIME_NAMES[regime]
 
 
-_SATURATED = "throughput of a saturated server"
 _P50, _P99 = "p50, up to 80% of capacity", "p99, up to 80% of capacity"
 TRUST = {
     _KNEE.format("20 ms"): (_KNEE.format("20 ms"), ""),
-    _SATURATED: _row(CAPACITY, CLOSED),
+    "throughput of a saturated server": _row(CAPACITY, CLOSED),
     "CPU busy, up to 80% of capacity": _row(CPU, QUIET),
     _P50: _row("p50_ns", QUIET),
     _P99: _row("p99_ns", QUIET),
@@ -205,7 +204,7 @@ def trust_table() -> Table:
     def of(name: str) -> Column[str]:
         return Column(
             name.split("-2cpu", maxsplit=1)[0],
-            lambda row: _with_direction(errors[name][TRUST[row]]),
+            lambda row: _with_direction(*_medians(errors[name][TRUST[row]])),
             words=True,
         )
 
@@ -214,19 +213,14 @@ def trust_table() -> Table:
 
 
 def runs_text() -> str:
-    """Return how far two runs of the same load differ, and the forecast from one of them."""
+    """Return how far two runs of the same load differ."""
     section = next(s for s in scores()["hardware"] if s["name"] == REPEATED)
     pairs = {_place(pair[0]): pair for pair in pairs_in(section)}
-
-    rows = _P50, _P99, _SATURATED
-    last, model = ([unsigned(pairs[TRUST[row]][k].median) for row in rows] for k in (0, 1))
+    p50, p99 = (unsigned(pairs[TRUST[row]][0].median) for row in (_P50, _P99))
     name = REPEATED.split("-2cpu", maxsplit=1)[0]
     return (
-        f"Two measured runs of the same load differ, too. On `{name}` the second differs from the "
-        f"first\nby {last[0]} in p50, {last[1]} in p99 and {last[2]} in the throughput of a "
-        f"saturated server (medians). For the same loads, the forecast\ndiffers from the first run "
-        f"by {model[0]}, {model[1]} and {model[2]}. The numbers for p50 and p99 are of loads up to "
-        f"80% of capacity."
+        f"Two measured runs of the same load differ, too: on `{name}`, up to 80% of capacity, by "
+        f"{p50} in p50\nand {p99} in p99 (medians)."
     )
 
 
@@ -236,9 +230,9 @@ def order_text() -> str:
     return (
         f"Capacities of nginx, memcached, Redis and Transmission: median error "
         f"{unsigned(summary['median'])} over {summary['n_cases']} measured cases.\n"
-        f"Each server was measured with several settings. In {summary['pairs']} pairs of settings "
-        f"the capacities clearly differ.\nThe forecast finds the better setting of "
-        f"{summary['ordered']} pairs."
+        f"In {summary['pairs']} pairs of cases of one server (with another setting or number of "
+        f"idle connections) the capacities clearly differ.\nIn {summary['ordered']} of these pairs "
+        f"the forecast finds the higher one."
     )
 
 
@@ -255,11 +249,21 @@ def _summary(errors: ErrorSummary | None) -> str:
     return f"{median}, {errors.n_within} of {errors.n}"
 
 
-def _with_direction(errors: ErrorSummary) -> str:
-    """Return the median error in words: too high or too low, if most forecasts are."""
-    size, of_both_signs = (math.log(factor_of(e)) for e in (errors.median, errors.signed))
-    text = in_words(errors.median)
-    return text if of_both_signs >= size / 2 else text.partition(" too ")[0]
+def _medians(errors: ErrorSummary) -> tuple[float, float]:
+    return errors.median, errors.signed
+
+
+def _with_direction(median: float, of_signed: float) -> str:
+    """Return the *median* size of errors in words, with its direction unless errors nearly cancel.
+
+    They do if the median of the signed errors is less than half as large, in logarithms.
+
+    >>> _with_direction(0.1, 0.06), _with_direction(0.1, 0.03), _with_direction(-0.75, -0.7)
+    ('10% too high', '10%', '4 times too low')
+    """
+    size, left = (math.log(factor_of(error)) for error in (median, of_signed))
+    text = in_words(median)
+    return text if left >= size / 2 else text.partition(" too ")[0]
 
 
 def readme_block() -> str:

@@ -45,17 +45,25 @@ from .hardware_section import SEEDS_MAX
 from .page import microseconds, number, percent
 from .point_tables import REGIME_NAMES
 
-COSTS_OF_ACTIVITIES = (
-    "The CPU times are of one simulation, with the arrivals of the first run. Their costs are: for "
-    "read, call.read_ns; likewise for other calls; for interrupts, interrupt.*; for user, "
-    "application.*; for wait, those of the mechanism, such as poll.scan. accept and close have "
-    "interrupt.displaced_ns, too."
-)
 _LISTED = 12
 """The number of labels in an error."""
 _CONTRADICTORY = 0.5
 """The noise of p50 from which on runs contradict each other."""
 _BUSY, _IDLE = "busy_ns", "idle"
+_COSTS_OF = {
+    "user": "application.*",
+    "accept": "call.accept_*, interrupt.displaced_ns",
+    "read": "call.read_*",
+    "write": "call.write_*",
+    "close": "call.close_ns, interrupt.displaced_ns",
+    "connect": "call.connect_ns",
+    "sleep": "interrupt.sleep_ns",
+    "wake": "interrupt.wake_ns",
+    "interrupt": "interrupt.*",
+    "interrupt_idle": "interrupt.*",
+    "ksoftirqd": "interrupt.*",
+}
+"""The costs on which the time of an activity depends; of all others, those of the mechanism."""
 _SHOWN: dict[str, tuple[str, Callable[[float], str]]] = {
     CAPACITY: ("replies/s", number),
     CPU: ("CPU busy", percent),
@@ -182,7 +190,7 @@ def _metrics_table(found: OnePoint) -> Table:
     ]
     note = (
         "Error: forecast divided by the median of the runs, minus 1. /4: a quarter of the median. "
-        "Only interrupts by packets are counted."
+        "Only interrupts that packets cause are counted."
     )
     if forecast.draws:
         columns.append(Column("interval", lambda name: _interval(name, forecast)))
@@ -230,16 +238,19 @@ def _relative(name: str, scored: PointScore) -> float | None:
 
 def _cpu_table(found: OnePoint) -> Table:
     whole_ns = sum(ns for name, ns in found.cpu_ns.items() if name != _IDLE)
+    mechanism = found.point.server.mechanism
     columns: list[Column[str]] = [
         Column("activity", str, words=True),
         Column("µs", lambda name: f"{found.cpu_ns[name] / MICROSECOND_NS:.1f}"),
         Column("share", lambda name: found.cpu_ns[name] / whole_ns, percent),
+        Column("costs", lambda name: _COSTS_OF.get(name, f"{mechanism}.*"), words=True),
     ]
     busy = [name for name in found.cpu_ns if name != _IDLE]
     return Table.of(
         "Simulated CPU time of a request",
         sorted(busy, key=found.cpu_ns.__getitem__, reverse=True),
         columns,
+        "Of one simulation, with the arrivals of the first run.",
     )
 
 
@@ -252,7 +263,7 @@ def where_to_start(found: OnePoint) -> str:
     scored = found.scored
     regime = regime_of(scored)
     if scored.role == "fit":
-        return "The fit used this point, so its errors are no evidence."
+        return "The fit used the throughput of this point, so that error is no evidence."
     if regime is None:
         return "The capacity of this server was not measured, so nothing is suspected."
     return " ".join(filter(None, [_start(found, regime), _doubt(scored)]))
@@ -269,7 +280,10 @@ class _Wrong(NamedTuple):
         return abs(self.error) / self.noise
 
     def text(self, name: str) -> str:
-        return f"Start from {name}: {in_words(self.error)} (noise of the runs: {self.noise:.1%})."
+        error = in_words(self.error)
+        return (
+            f"Look first at {name}: the forecast is {error} (noise of the runs: {self.noise:.1%})."
+        )
 
 
 def _start(found: OnePoint, regime: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from docs.making.commands import check_command, commands_in
 from tests.made_up_profile import Call
 
 import dispatchsim as ds
+from dispatchsim.calibration.records.measured_runs import RunRecord, read_rows
 from dispatchsim.scenario.examples import scenario_path
 
 _REPOSITORY = Path(__file__).parents[3]
@@ -36,6 +38,11 @@ _NOT_RESULTS = {
     "24": "mechanisms in the catalogue, counted below",
     "3": "3 times too low, in words on how errors are written",
     "9": "percent, the end of a range of errors: compared below",
+    "6": "servers of family 26: compared below",
+    "5": "loads of family 26: compared below",
+    "36": "percent of the Xeon's runs: compared below",
+    "122": "points of the Xeon with one run or none: compared below",
+    "223": "points of the Xeon: compared below",
     "1,000": "idle connections of the picture, compared below",
     "2": "ms of the picture, compared below",
 }
@@ -96,8 +103,10 @@ def test_each_number_in_a_sentence_is_printed_or_named() -> None:
     """Numbers in sentences stand in a block that is compared, in the table, or in a list here."""
     checked = " ".join([*blocks("toml"), *blocks("text"), *re.findall(r"^    .*$", _README, re.M)])
     table = _README[_README.index("<!-- errors") : _README.index("<!-- end of errors -->")]
-    text = re.sub(r"^```.*?^```|^    .*$|`[^`]*`|\([^)\s]*\)", "", _README, flags=re.M | re.S)
-    numbers = re.findall(r"\d[\d,.]*(?<![,.])", text.replace(table, ""))
+    without = r"(?s:^```.*?^```)|^    .*$|`[^`\n]*`|\([^)\s]*\)"
+    text = re.sub(without, "", _README.replace(table, ""), flags=re.M)
+    assert "Only servers on one CPU were validated" in text  # the whole page is checked
+    numbers = re.findall(r"\d[\d,.]*(?<![,.])", text)
     known = set(re.findall(r"\d[\d,.]*(?<![,.])", checked.replace("_", ",") + table))
     assert [n for n in numbers if n not in known and n not in _NOT_RESULTS] == []
 
@@ -118,6 +127,17 @@ def test_the_numbers_that_no_command_prints_are_true() -> None:
     )
     ranges = [f"{100 * low:.0f} to {100 * high:.0f}%" for low, *_, high in (throughput, knee)]
     words = " ".join(_README.split())
+    (family_26,) = (errors_of(each) for each in scores()["hardware"] if "family26" in each["name"])
+    n_servers, *_, n_loads = (family_26[row].n for row in TRUST.values())
+    assert f"the first row has {n_servers} servers, the last one {n_loads} loads" in words
+    runs = read_rows(
+        _REPOSITORY / "calibration" / "measured" / TRUSTED[-1] / "heldout.jsonl", RunRecord
+    ).rows
+    shared = sum("floor_ratio" in run.reason for run in runs) / len(runs)
+    points = {run.point for run in runs}
+    accepted = Counter(run.point for run in runs if run.accepted)
+    n_few = sum(accepted[point] < 2 for point in points)
+    assert f"{shared:.0%} of its runs were rejected for that; {n_few} of its {len(points)}" in words
     knee_error = f"{ranges[1]} for the load at which p99 exceeds a bound;"
     assert f"{ranges[0]} for throughput, {knee_error}" in words
 

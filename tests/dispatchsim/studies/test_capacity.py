@@ -177,9 +177,9 @@ def test_past_errors_move_a_capacity_and_widen_it(profile: ds.Profile) -> None:
     assert answer.simulated == (answer.searches[0].low, answer.searches[0].high)
     assert "; corrected by past forecast errors: " in answer.reckoning[0]
     assert answer.reckoning[1:] == [
-        "past forecasts of throughput were 16.7% too low in the median (90% interval: 9.1% too low "
-        "to 25.0% too low)",
-        "they cover 41 runs, without application work",
+        "past forecasts of throughput were 17% too low in the median (90% interval: 9.1% too low "
+        "to 25% too low)",
+        "these past forecasts cover 41 runs, without application work",
     ]
     content = answer.to_dict()
     assert content["low"] < content["centre"] < content["high"]
@@ -199,7 +199,7 @@ def test_what_the_scenario_states_of_its_application_was_never_missed(profile: d
     assert answer.centre == pytest.approx(found.middle * busy_s / faster_s)
     assert found.middle < answer.centre < 1.1 * found.middle
     assert answer.centre * 100e-6 < 1
-    assert "applies only to the system's share of the CPU time (" in answer.reckoning[-1]
+    assert "your application takes " in answer.reckoning[-1]
     assert any("the rule for the interval rests on" in each for each in answer.warnings)
 
 
@@ -311,9 +311,11 @@ def test_where_p99_breaks_past_errors_are_of_the_load_at_which_it_did(
     assert answer.past.middle == pytest.approx(1.2 * answer.searches[0].middle)
     assert answer.past.low < answer.past.middle < answer.past.high
     assert answer.reckoning[1].startswith(
-        "past forecasts of the load at which p99 exceeds 1 ms were 16."
+        "past forecasts of the load at which p99 exceeds 1 ms were 17%"
     )
-    assert answer.reckoning[2] == "they cover only 5 servers, without application work"
+    assert (
+        answer.reckoning[2] == "these past forecasts cover only 5 servers, without application work"
+    )
     assert answer.reckoning[1].endswith("; 1 of these errors may be larger")
     (least,) = (w for w in answer.warnings if w.startswith("in 1 of 5 past comparisons "))
     assert least.endswith("so the interval may be too narrow")

@@ -73,7 +73,7 @@ def test_past_errors_of_p99_are_those_of_servers_as_busy(monkeypatch: pytest.Mon
 
     known(busy=0.25, idle=1.0)
     said = warned({"rate": "60000/s"})
-    far = "4.00 times too high"
+    far = "4 times too high"
     errors = f"the 20 past forecasts of such runs had errors from {far} to {far}"
     assert f"{P99_IS_UNRELIABLE}{errors}" in said
     known(busy=0.75, idle=0.25)

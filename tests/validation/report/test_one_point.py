@@ -96,7 +96,9 @@ def test_the_search_starts_at_the_first_wrong_metric(profile: Profile) -> None:
     found = one_point(LOW, runs, dear, draws=0, workers=1)
     said = where_to_start(found)
     # Longer softirqs take more packets in one interrupt, but that is the smaller error.
-    assert re.match(r"Start from the CPU time of a request: \d+% too high \(noise", said)
+    assert re.match(
+        r"Look first at the CPU time of a request: the forecast is \d+% too high \(noise", said
+    )
     assert "call.*, interrupt.entry_ns, application.request_ns too high" in said
     assert "interval" not in [column.heading for column in point_tables(found)[0].columns]
 
@@ -105,12 +107,12 @@ def test_cpu_comes_before_the_events_that_it_changes(near: OnePoint) -> None:
     measured = near.scored.measured.median
     events = measured.events_per_wait * 1.7
     said = where_to_start(changed(near, events_per_wait=events, cpu_busy=measured.cpu_busy * 1.06))
-    assert said.startswith("Start from the CPU time of a request: 6.0% too high")
+    assert said.startswith("Look first at the CPU time of a request: the forecast is 6.0% too high")
     assert "Suspect: call.*, interrupt.entry_ns, application.request_ns too high" in said
     assert "If CPU is right up to 80% of capacity: call.crowding" in said
     said = where_to_start(changed(near, events_per_wait=events))
-    assert said.startswith("Start from events per wait: 70% too high")
-    assert "Suspect: the model of the mechanism, or settings" in said
+    assert said.startswith("Look first at events per wait: the forecast is 70% too high")
+    assert "Suspect: the model of the mechanism, or simulated settings" in said
 
 
 def test_a_metric_without_suspects_at_this_load_is_passed_over(profile: Profile) -> None:
@@ -128,7 +130,9 @@ def test_interrupts_come_first_if_they_are_farther_beyond_their_noise(near: OneP
     measured = near.scored.measured.median
     interrupts = measured.interrupts_per_request * 1.5
     more = changed(near, interrupts_per_request=interrupts, cpu_busy=measured.cpu_busy * 1.06)
-    assert where_to_start(more).startswith("Start from interrupts per request: 50% too high")
+    assert where_to_start(more).startswith(
+        "Look first at interrupts per request: the forecast is 50% too high"
+    )
 
 
 def test_runs_that_contradict_each_other_are_named(profile: Profile) -> None:
