@@ -113,7 +113,7 @@ def interrupt_load(
         Path | None, typer.Option(help="Plot measured and forecast to this file, such as FILE.png.")
     ] = None,
 ) -> None:
-    """Compare measured and forecast CPU time of a process in a flood of datagrams.
+    """Compare the measured and the forecast CPU time of a process in a flood.
 
     dispatchsim lab interrupt-load my-machine --profile my-machine.toml
 
@@ -138,7 +138,7 @@ def interrupt_load(
 
 
 def overflow_onset(folder: Folder, *, profile: ProfileFile) -> None:
-    """Compare measured and forecast load at which the RT signal queue overflows.
+    """Compare the measured and the forecast load that overflows the RT signal queue.
 
     dispatchsim lab overflow-onset my-machine --profile my-machine.toml
     """
@@ -148,7 +148,7 @@ def overflow_onset(folder: Folder, *, profile: ProfileFile) -> None:
 
 
 def call_counts(folder: Folder, *, profile: ProfileFile) -> None:
-    """Compare forecast and measured system calls per request.
+    """Compare the measured and the forecast number of system calls per request.
 
     dispatchsim lab call-counts counted --profile counted-linux-6.1
     """
@@ -165,7 +165,8 @@ def ablation(
         list[str] | None,
         typer.Option(
             metavar="EFFECT",
-            help="Only this effect, such as interrupt-way. A wrong name lists all. Repeatable.",
+            help="Only this effect, such as interrupt-way. The error for an unknown name lists all "
+            "effects. Repeatable.",
         ),
     ] = None,
     every: Annotated[
@@ -219,7 +220,8 @@ def forecast_grid(
             "--cost-samples",
             min=0,
             max=1000,
-            help="Number of forecasts of each point with random costs, from their intervals.",
+            help="Each point is forecast this many times. Each forecast takes its costs at random "
+            "from their measured intervals.",
         ),
     ] = 5,
     workers: Annotated[
@@ -350,8 +352,8 @@ def equal_cpu(
 
     Two forecasts of p50 are compared with the measured one. Forecast 1 is for the measured load.
     Forecast 2 is for the load at which the simulated CPU is as busy as the measured one was. If
-    only forecast 1 is wrong, the CPU costs are wrong. If both are wrong, CPU costs alone do not
-    explain it: a delay (such as the network's) or the model is wrong, too.
+    only forecast 1 is wrong, the CPU costs are wrong. If both are wrong, wrong CPU costs are
+    not the only cause: a delay (such as the network's) or the model is wrong.
     """
     from rich.console import Console
 

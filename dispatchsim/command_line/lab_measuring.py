@@ -451,7 +451,8 @@ def measure_unmerged(
 
     dispatchsim lab measure-unmerged micro --quick
 
-    A kernel that has them is built first, once (minutes). Existing runs are not repeated.
+    The first call builds a kernel with these mechanisms, which takes minutes. Existing runs are not
+    repeated.
     """
     from ..calibration.emulated.kernel_mechanisms.unmerged_target import ID, unmerged_target
     from ..calibration.measure.campaign import check_machine
@@ -689,7 +690,10 @@ def viewers(
     viewers: Annotated[int, typer.Option(min=1, help="Number of simultaneous viewers.")] = 10,
     moves: Annotated[int, typer.Option(min=0, help="Slider moves per viewer.")] = 5,
     address: Annotated[
-        str | None, typer.Option(help="Address of a served page. Default: serve one.")
+        str | None,
+        typer.Option(
+            help="Address of a page that is already served. Default: the command serves a page."
+        ),
     ] = None,
 ) -> None:
     """Measure the response time of the what-if page.

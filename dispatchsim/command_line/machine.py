@@ -113,9 +113,9 @@ def measure_machine(
         bool,
         typer.Option(
             "--quick",
-            help="A shorter measurement. On hardware, KIND 'all' then skips 'heldout' and takes "
-            "two to five minutes, which is enough for a profile. KIND 'heldout' then measures "
-            "every eighth load. On the emulated target, every tenth load is measured.",
+            help="A shorter measurement. On hardware, KIND 'all' skips 'heldout' and takes two to "
+            "five minutes. Its results are enough for a profile. If KIND is 'heldout', every "
+            "eighth load is measured. On the emulated target, every tenth load is measured.",
         ),
     ] = False,
     minutes: Annotated[

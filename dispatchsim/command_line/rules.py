@@ -54,7 +54,7 @@ class OfRules:
         bool,
         typer.Option(
             "--keep",
-            help="Store the results in the --output folder, where --kept finds them. Without "
+            help="Store the results in the --output folder. --kept reads them later. Without "
             "--output, they are stored beside the catalogue of rules; this needs a git checkout.",
         ),
     ] = False

@@ -114,7 +114,7 @@ def run(
     how far a metric varies because costs are uncertain: a 95% range, estimated from 10 runs. Each
     of these runs takes its costs at random from their measured intervals.
 
-    The first run of a mechanism compiles its engine (about 2 seconds) into the folder of
+    The first run of a mechanism compiles a simulator of it (about 2 seconds) into the folder of
     DISPATCHSIM_CACHE_DIR, or into the user's cache folder. Ctrl-C keeps the finished runs in
     --output.
     """

@@ -80,7 +80,7 @@ def _of_option(name: str, error: Any) -> str:
         *others, last = (f"`{owner}`" for owner in owners)
         listed = f"{', '.join(others)} and {last}" if others else last
         return f"{name}: must be absent here; it belongs to {listed}"
-    near = nearest(name, names) or _as_key(name, names) or f" (`{path} {ALL}` lists them)"
+    near = nearest(name, names) or _as_key(name, names) or f" (`{path} {ALL}` lists its options)"
     return f"{name}: unknown option of `{path}`{near}"
 
 

@@ -30,8 +30,8 @@ CostSamples = Annotated[
         "--cost-samples",
         min=0,
         max=1000,
-        help="Number of forecasts of each measured run with random costs, from their intervals. "
-        "0: only the forecast with the fitted costs.",
+        help="Each measured run is forecast this many times. Each forecast takes its costs at "
+        "random from their measured intervals. 0: one forecast, with the fitted costs.",
     ),
 ]
 Processes = Annotated[
@@ -199,8 +199,9 @@ def validate_papers(
             "--cost-samples",
             min=1,
             max=1000,
-            help="Number of simulations of each point (one server at one load) with random costs, "
-            "from their intervals. Default: 40, or 10 with --fast.",
+            help="Each point (one server at one load) is simulated this many times. Each "
+            "simulation takes its costs at random from their intervals. Default: 40, or 10 with "
+            "--fast.",
         ),
     ] = None,
     workers: Processes = None,

@@ -119,7 +119,8 @@ class PastErrors(NamedTuple):
         share, rest = share_text(self.stated), share_text(1 - self.stated)
         return [
             *errors,
-            f"your application takes {share} of the CPU time: only the rest ({rest}) is corrected",
+            f"your application takes {share} of the CPU time; past forecast errors correct only "
+            f"the other {rest}",
         ]
 
 

@@ -230,9 +230,9 @@ def order_text() -> str:
     return (
         f"Capacities of nginx, memcached, Redis and Transmission: median error "
         f"{unsigned(summary['median'])} over {summary['n_cases']} measured cases.\n"
-        f"In {summary['pairs']} pairs of cases of one server (with another setting or number of "
-        f"idle connections) the capacities clearly differ.\nIn {summary['ordered']} of these pairs "
-        f"the forecast finds the higher one."
+        f"Both cases of a pair have the same server, but not the same settings or number of idle "
+        f"connections. In {summary['pairs']} pairs\nthe measured capacities clearly differ. In "
+        f"{summary['ordered']} of these the forecast finds the case with the higher capacity."
     )
 
 

@@ -250,7 +250,7 @@ def _cpu_table(found: OnePoint) -> Table:
         "Simulated CPU time of a request",
         sorted(busy, key=found.cpu_ns.__getitem__, reverse=True),
         columns,
-        "Of one simulation, with the arrivals of the first run.",
+        "This table comes from one simulation, with the same arrivals as run 1.",
     )
 
 

@@ -169,10 +169,7 @@ _SCANS = ("MECHANISM.scan", "MECHANISM.register")
 _FLIGHTS = ("call.write_kib_ns", "interrupt.acked_ns")
 _LEDGER = ("call.*", "interrupt.entry_ns", "application.request_ns")
 _LARGEST = "begin with the activity that takes the most CPU time"
-_NO_COST = (
-    "the model of the mechanism, or simulated settings that differ from the server's (no cost "
-    "explains it)"
-)
+_NO_COST = "the model of the mechanism, or simulated settings that differ from the server's"
 _OR_QUEUES = "(`lab equal-cpu` then shows no error), or the queues of the model"
 _COSTS_HIGH = f"costs of CPU time too high {_OR_QUEUES}"
 _COSTS_LOW = f"costs of CPU time too low {_OR_QUEUES}"

@@ -41,8 +41,8 @@ _NOT_RESULTS = {
     "6": "servers of family 26: compared below",
     "5": "loads of family 26: compared below",
     "36": "percent of the Xeon's runs: compared below",
-    "122": "points of the Xeon with one run or none: compared below",
-    "223": "points of the Xeon: compared below",
+    "122": "loads of the Xeon with at most one run: compared below",
+    "223": "loads of the Xeon: compared below",
     "1,000": "idle connections of the picture, compared below",
     "2": "ms of the picture, compared below",
 }
@@ -129,7 +129,9 @@ def test_the_numbers_that_no_command_prints_are_true() -> None:
     words = " ".join(_README.split())
     (family_26,) = (errors_of(each) for each in scores()["hardware"] if "family26" in each["name"])
     n_servers, *_, n_loads = (family_26[row].n for row in TRUST.values())
-    assert f"the first row has {n_servers} servers, the last one {n_loads} loads" in words
+    assert (
+        f"first row is based on {n_servers} servers, and the last row on {n_loads} loads" in words
+    )
     runs = read_rows(
         _REPOSITORY / "calibration" / "measured" / TRUSTED[-1] / "heldout.jsonl", RunRecord
     ).rows
@@ -137,7 +139,8 @@ def test_the_numbers_that_no_command_prints_are_true() -> None:
     points = {run.point for run in runs}
     accepted = Counter(run.point for run in runs if run.accepted)
     n_few = sum(accepted[point] < 2 for point in points)
-    assert f"{shared:.0%} of its runs were rejected for that; {n_few} of its {len(points)}" in words
+    assert f"{shared:.0%} of its runs were rejected for that. Of its {len(points)}" in words
+    assert f"loads, {n_few} have at most one accepted run" in words
     knee_error = f"{ranges[1]} for the load at which p99 exceeds a bound;"
     assert f"{ranges[0]} for throughput, {knee_error}" in words
 
