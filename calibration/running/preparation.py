@@ -132,6 +132,7 @@ def warnings_of(scenario: Scenario, profile: CostSource) -> list[str]:
         unused_limit(scenario.backend),
         *unused_pauses(scenario.clients, scenario.load),
         _connects_in_window(scenario),
+        _never_ends(scenario),
         profile.outside_range(open_connections(scenario)),
         profile.not_measured(server.mechanism, _costs_of_some(server)),
         noise_warning(machine.noise, profile),
@@ -164,6 +165,22 @@ def _connects_in_window(scenario: Scenario) -> str:
         f"run.warm_up: must be about {DURATION.format(round(3 * pause_ns))} (three times "
         "load.think_time), so that users connect before the measured window, got "
         f"{DURATION.format(run.warm_up)}"
+    )
+
+
+def _never_ends(scenario: Scenario) -> str:
+    """Return a warning if kept connections of equal length hardly end in the run, else empty."""
+    load, run = scenario.load, scenario.run
+    is_limited = "requests" in load.model_fields_set and load.requests_spread == "constant"
+    if not (is_limited and load.connections and load.rate) or scenario.clients:
+        return ""
+    each = load.rate * run.duration / SECOND_NS / load.connections
+    if each >= load.requests:
+        return ""
+    return (
+        f"load.requests: a connection has some {each:.2g} requests in this run and ends after "
+        f"{load.requests}, so new connections and their cost are missing; "
+        'load.requests_spread = "geometric" has connections end at all times'
     )
 
 

@@ -117,7 +117,8 @@ def interrupt_load(
 
     dispatchsim lab interrupt-load my-machine --profile my-machine.toml
 
-    A process that only computes shows how much CPU time is left.
+    During the flood a process computes without a pause. Its progress shows how much CPU time the
+    flood leaves.
     """
     from rich.console import Console
 
@@ -165,8 +166,7 @@ def ablation(
         list[str] | None,
         typer.Option(
             metavar="EFFECT",
-            help="Only this effect, such as interrupt-way. The error for an unknown name lists all "
-            "effects. Repeatable.",
+            help="Only this effect, such as interrupt-way. Repeatable. An unknown name prints all.",
         ),
     ] = None,
     every: Annotated[
@@ -351,9 +351,9 @@ def equal_cpu(
     dispatchsim lab equal-cpu report/scores.json
 
     Two forecasts of p50 are compared with the measured one. Forecast 1 is for the measured load.
-    Forecast 2 is for the load at which the simulated CPU is as busy as the measured one was. If
-    only forecast 1 is wrong, the CPU costs are wrong. If both are wrong, wrong CPU costs are
-    not the only cause: a delay (such as the network's) or the model is wrong.
+    Forecast 2 is for the load at which the simulated CPU is as busy as the real CPU was. If
+    only forecast 1 is wrong, the CPU costs are wrong. If both are wrong, there is
+    another cause than CPU costs: a delay (such as the network's) or the model.
     """
     from rich.console import Console
 

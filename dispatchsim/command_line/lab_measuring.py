@@ -281,14 +281,15 @@ def packet_times(
     *,
     rounds: Annotated[int, typer.Option(min=1, max=100, help="Number of rounds.")] = 3,
 ) -> None:
-    """Compare packets and calls in a saturated server with those in microbenchmarks.
+    """Compare the time of packets and calls in a server and in microbenchmarks.
 
     dispatchsim lab packet-times
 
     The command needs root and traces the kernel. Each round takes some 20 s. The first table
-    compares a microbenchmark with servers of 64 and of 256 users. Where a step takes longer in a
-    server, the microbenchmark's cost is too low for the server. The second table needs no trace. It
-    shows the time of packets alone, of calls alone, and of both at once.
+    compares a microbenchmark with servers of 64 and of 256 users. A step is
+    the kernel's work for a packet or a call. If it takes longer in a server, the microbenchmark's
+    cost is too low. The second table needs no trace. It shows the CPU time for packets without
+    calls, for calls without packets, and for both at once.
     """
     from ..calibration.measure.displacement import displacement_table, measure_displacement
     from ..calibration.measure.packet_times import measure_packet_times, packet_times_table
@@ -506,7 +507,7 @@ def instructions(
     backlog: Annotated[int, typer.Option(help="Backlog of the listener.")] = 4096,
     repeat: Annotated[
         int,
-        typer.Option(help="Index of the run to count, from 0. Each run has other arrivals."),
+        typer.Option(help="Number of the run, the first is 0. Each run has other arrivals."),
     ] = 0,
     window_s: Annotated[float, typer.Option(help="Length of the window, in seconds.")] = 0.4,
     as_json: AsJson = False,
@@ -558,7 +559,7 @@ def memory_costs(
         typer.Option(
             "--keep",
             help="Store the costs in the --output folder. Without --output, store them as defaults "
-            "of machine.socket_memory and eleven other keys, which needs a git checkout.",
+            "of machine.socket_memory and eleven other keys. That needs a git checkout.",
         ),
     ] = False,
     output: Annotated[

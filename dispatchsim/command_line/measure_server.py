@@ -279,8 +279,8 @@ def measure_server(
         str | None,
         typer.Argument(
             metavar="CMD",
-            help="Command that starts the server in the foreground. Write {address} where the "
-            "command takes the server's address; it is replaced by the address to listen on.",
+            help="Command that starts the server in the foreground. Write {address} in place of "
+            "the address to listen on: dispatchsim fills it in.",
         ),
     ] = None,
     *,

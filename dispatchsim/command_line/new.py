@@ -54,8 +54,8 @@ def new(
     dispatchsim new websocket_hub hub.toml --defaults
 
     The terminal asks for options that are not given. The file explains each key, and marks values
-    that are examples. Its profile is that of DISPATCHSIM_PROFILE, else that of your CPU, else the
-    one with the most measured mechanisms.
+    that are examples. The file names the profile of DISPATCHSIM_PROFILE. Without it, the file names
+    the profile of your CPU, or else the one with the most measured mechanisms.
     """
     options = (
         *(connections, rate, reply_size, request_cpu, threads),

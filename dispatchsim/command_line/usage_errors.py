@@ -94,7 +94,7 @@ def _as_key(name: str, names: list[str]) -> str:
     word = name.removeprefix("--").replace("-", "_")
     keys = keys_of_other_sections(word, (), Scenario)
     ways = [f"--set {section}.{key}=VALUE" for section, key in keys[:_OWNERS_MAX]]
-    return f"; set it in the scenario: {' or '.join(ways)}" if ways else ""
+    return f"; to change the scenario, add {' or '.join(ways)}" if ways else ""
 
 
 def _names(parameter: Any) -> list[str]:

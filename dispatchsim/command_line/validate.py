@@ -73,7 +73,8 @@ def validate_machine(
     server at one load) with the largest errors. The report has one section per folder. On
     hardware, a forecast is compared with the median of repeated runs. On the emulated target
     (QEMU), where runs have no noise, it is compared with every single run. Forecasts that `lab
-    forecast-grid` wrote into FOLDER are compared, too.
+    forecast-grid` wrote into FOLDER are compared, too. A machine takes some minutes. After a stop,
+    the same command continues with the simulations that are finished in --output.
     """
     report = _validate_machines(
         folders, profile or [], output, draws=draws, workers=workers or cpu_count()

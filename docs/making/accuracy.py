@@ -219,8 +219,8 @@ def runs_text() -> str:
     p50, p99 = (unsigned(pairs[TRUST[row]][0].median) for row in (_P50, _P99))
     name = REPEATED.split("-2cpu", maxsplit=1)[0]
     return (
-        f"Two measured runs of the same load differ, too: on `{name}`, up to 80% of capacity, by "
-        f"{p50} in p50\nand {p99} in p99 (medians)."
+        f"Even two measured runs of the same load differ. On `{name}` at up to 80% of capacity, "
+        f"the median difference is {p50} in p50\nand {p99} in p99."
     )
 
 
@@ -230,9 +230,10 @@ def order_text() -> str:
     return (
         f"Capacities of nginx, memcached, Redis and Transmission: median error "
         f"{unsigned(summary['median'])} over {summary['n_cases']} measured cases.\n"
-        f"Both cases of a pair have the same server, but not the same settings or number of idle "
-        f"connections. In {summary['pairs']} pairs\nthe measured capacities clearly differ. In "
-        f"{summary['ordered']} of these the forecast finds the case with the higher capacity."
+        f"Pairs of these cases were compared, too: the same server with two settings or two "
+        f"numbers of idle connections. In {summary['pairs']} pairs\nthe measured capacities "
+        f"clearly differ. In {summary['ordered']} of these the forecast finds the case with the "
+        f"higher capacity."
     )
 
 

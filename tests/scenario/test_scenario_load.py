@@ -177,3 +177,21 @@ def test_users_who_come_only_after_the_warm_up_are_a_warning(profile: Profile) -
         "run.warm_up: must be about 3 s (three times load.think_time), so that users connect "
         "before the measured window, got 500 ms"
     ]
+
+
+@pytest.mark.parametrize(
+    ("rate", "more", "is_warned"),
+    [
+        ("900/s", {"requests": 10}, True),
+        ("1000/s", {"requests": 10}, False),  # ten on each connection
+        ("900/s", {"requests": 10, "requests_spread": "geometric"}, False),
+        ("900/s", {}, False),  # clients never close them
+    ],
+)
+def test_connections_of_equal_length_that_do_not_end_in_the_run_are_a_warning(
+    profile: Profile, rate: str, more: dict[str, Any], is_warned: bool
+) -> None:
+    asked = scenario(rate=rate, connections=100, **more).with_values(run={"duration": "1 s"})
+    found = [each for each in warnings_of(asked, profile) if each.startswith("load.requests: ")]
+    expected = "load.requests: a connection has some 9 requests in this run and ends after 10, "
+    assert [each.startswith(expected) for each in found] == [True] * is_warned

@@ -29,12 +29,12 @@ from tests.made_up_profile import Call
         ),
         (
             ("forecast", "x", "--rate", "9/s"),
-            "--rate: unknown option of `dispatchsim forecast`; set it in the scenario: --set "
+            "--rate: unknown option of `dispatchsim forecast`; to change the scenario, add --set "
             "load.rate=VALUE or --set flood.rate=VALUE",
         ),
         (
             ("run", "x", "--idle-connections", "9"),
-            "; set it in the scenario: --set idle.connections=VALUE",
+            "; to change the scenario, add --set idle.connections=VALUE",
         ),
         (
             ("run",),
