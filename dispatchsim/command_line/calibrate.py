@@ -210,8 +210,9 @@ def calibrate_machine(
 
     dispatchsim calibrate machine my-machine
 
-    The folder must hold runs of the kinds 'micro' and 'fit'. Runs of `measure flood` in it are
-    used, too. So are recordings of `lab gaps`: the times in which the host took the CPU away.
+    The folder must hold runs of the kinds 'micro' and 'fit'. If it also holds runs of
+    `measure flood`, they are used. So are recordings of `lab gaps`: the times in which the host
+    took the CPU away.
     """
     from ..calibration.emulated.microbenchmarks import missing_commands
     from ..calibration.fit.fit import fit_profile

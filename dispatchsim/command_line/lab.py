@@ -113,7 +113,7 @@ def interrupt_load(
         Path | None, typer.Option(help="Plot measured and forecast to this file, such as FILE.png.")
     ] = None,
 ) -> None:
-    """Compare the measured and the forecast CPU time of a process in a flood.
+    """Compare the measured and the forecast CPU time of a process among datagrams.
 
     dispatchsim lab interrupt-load my-machine --profile my-machine.toml
 
@@ -166,7 +166,8 @@ def ablation(
         list[str] | None,
         typer.Option(
             metavar="EFFECT",
-            help="Only this effect, such as interrupt-way. Repeatable. An unknown name prints all.",
+            help="Only this effect, such as interrupt-way. To list all effects, give an unknown "
+            "name. Repeatable.",
         ),
     ] = None,
     every: Annotated[
@@ -198,7 +199,7 @@ def forecast_grid(
         str,
         typer.Option(
             help="Requests/s of a saturated epoll_level server on the machine, such as 42000/s. "
-            "Loads are multiples of it, such as 0.8."
+            "Each load is this capacity times a factor, such as 0.8."
         ),
     ],
     kept_capacity: Annotated[

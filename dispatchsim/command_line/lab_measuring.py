@@ -79,8 +79,8 @@ def impatient(
 
     dispatchsim lab impatient my-machine --profile my-machine.toml
 
-    The server's application takes 20 us of CPU for each request. Loads are multiples of the
-    server's forecast capacity, such as 0.8.
+    The server's application takes 20 us of CPU for each request. Each load is the
+    forecast capacity of the server times a factor, such as 0.8.
     """
     from ..calibration.measure.machine_campaigns import IMPATIENT
     from ..validation.overload.impatient import compare, impatient_tables, points_of
@@ -107,8 +107,8 @@ def kept(
 
     dispatchsim lab kept my-machine --profile my-machine.toml
 
-    The application of each server takes 20 us of CPU for each request. Loads are multiples of the
-    server's forecast capacity, such as 0.8.
+    The application of each server takes 20 us of CPU for each request. Each load is the
+    forecast capacity of the server times a factor, such as 0.8.
     """
     from ..calibration.measure.machine_campaigns import KEPT
     from ..validation.points.kept import compare, kept_tables, points_of
@@ -255,7 +255,7 @@ def client_machine(
     second kind ("far_end") are imitated by a program that sends raw packets, as if from another
     machine. The command needs root. Each kind in turn sends requests to the same C server. The
     first table shows the highest load of each kind. The second shows the server's CPU time at equal
-    loads: with sockets on this machine it includes a part of the clients' TCP work.
+    loads. For clients of the first kind, this time includes a part of the clients' TCP work.
     """
     from ..calibration.measure.far_end_series import (
         PAIRED_RATES_PER_S,
@@ -281,15 +281,15 @@ def packet_times(
     *,
     rounds: Annotated[int, typer.Option(min=1, max=100, help="Number of rounds.")] = 3,
 ) -> None:
-    """Compare the time of packets and calls in a server and in microbenchmarks.
+    """Compare a server with microbenchmarks in the time that packets and calls take.
 
     dispatchsim lab packet-times
 
     The command needs root and traces the kernel. Each round takes some 20 s. The first table
-    compares a microbenchmark with servers of 64 and of 256 users. A step is
-    the kernel's work for a packet or a call. If it takes longer in a server, the microbenchmark's
-    cost is too low. The second table needs no trace. It shows the CPU time for packets without
-    calls, for calls without packets, and for both at once.
+    compares a microbenchmark with servers of 64 and of 256 users. Each row is the kernel's work for
+    a packet or a call. If it takes longer in a server, the microbenchmark's cost is too low. The
+    second table needs no trace. It shows the CPU time for packets without calls, for calls without
+    packets, and for both at once.
     """
     from ..calibration.measure.displacement import displacement_table, measure_displacement
     from ..calibration.measure.packet_times import measure_packet_times, packet_times_table
@@ -507,7 +507,7 @@ def instructions(
     backlog: Annotated[int, typer.Option(help="Backlog of the listener.")] = 4096,
     repeat: Annotated[
         int,
-        typer.Option(help="Number of the run, the first is 0. Each run has other arrivals."),
+        typer.Option(help="Which run to take. The first is 0. Each run has other arrivals."),
     ] = 0,
     window_s: Annotated[float, typer.Option(help="Length of the window, in seconds.")] = 0.4,
     as_json: AsJson = False,
@@ -604,7 +604,7 @@ def memory_costs(
 
 
 def period_profiles() -> None:
-    """Write the profiles of the papers' machines.
+    """Write the profiles of the old machines in the papers of `validate papers`.
 
     dispatchsim lab period-profiles
     """

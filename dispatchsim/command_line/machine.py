@@ -114,9 +114,9 @@ def measure_machine(
         typer.Option(
             "--quick",
             help="A shorter measurement. On hardware, KIND 'all' skips 'heldout' and takes two to "
-            "five minutes. Its results are enough for a profile. KIND 'heldout' measures every "
-            "eighth load. On the emulated target, 'all' skips nothing, and 'heldout' measures "
-            "every tenth load.",
+            "five minutes. Its results are enough for a profile. If KIND is 'heldout', every "
+            "eighth load is measured. On the emulated target, KIND 'all' skips nothing, and every "
+            "tenth load is measured.",
         ),
     ] = False,
     minutes: Annotated[

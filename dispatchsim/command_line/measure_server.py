@@ -237,7 +237,9 @@ class Campaign:
         Path | None,
         typer.Option(help=f"Folder for the results. {RESUMED} Default: measured/SERVER."),
     ] = None
-    minutes: Annotated[float, typer.Option(min=1, help="Begin no run later than this.")] = 90.0
+    minutes: Annotated[float, typer.Option(min=1, help="Begin no run after this many minutes.")] = (
+        90.0
+    )
     within: Annotated[
         str,
         typer.Option(

@@ -54,8 +54,8 @@ def new(
     dispatchsim new websocket_hub hub.toml --defaults
 
     The terminal asks for options that are not given. The file explains each key, and marks values
-    that are examples. The file names the profile of DISPATCHSIM_PROFILE. Without it, the file names
-    the profile of your CPU, or else the one with the most measured mechanisms.
+    that are examples. Its profile is the one that DISPATCHSIM_PROFILE names. If that is not set, it
+    is the profile of your CPU. If there is none, it is the one with the most measured mechanisms.
     """
     options = (
         *(connections, rate, reply_size, request_cpu, threads),

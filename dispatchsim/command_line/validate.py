@@ -69,12 +69,12 @@ def validate_machine(
 
     dispatchsim validate machine my-machine
 
-    Print which metrics are wrong, what to suspect, errors by load, and the points (a point is one
-    server at one load) with the largest errors. The report has one section per folder. On
+    A point is one server at one load. Print which metrics are wrong, what to suspect, errors by
+    load, and the points with the largest errors. The report has one section per folder. On
     hardware, a forecast is compared with the median of repeated runs. On the emulated target
     (QEMU), where runs have no noise, it is compared with every single run. Forecasts that `lab
-    forecast-grid` wrote into FOLDER are compared, too. A machine takes some minutes. After a stop,
-    the same command continues with the simulations that are finished in --output.
+    forecast-grid` wrote into FOLDER are compared, too. A machine takes some minutes. If the command
+    was stopped, run it again: it reuses the simulations that are in --output.
     """
     report = _validate_machines(
         folders, profile or [], output, draws=draws, workers=workers or cpu_count()
@@ -108,9 +108,9 @@ def validate_point(
 
     dispatchsim validate point my-machine "poll idle 0 closed 64"
 
-    A point is one server at one load. Print each metric of each run beside the forecast, and the
-    simulated CPU time of a request by activity. The output begins with the metric to start from,
-    and the costs to suspect. Runs that were rejected are left out.
+    A point is one server at one load. The output begins with the metric to look at first, and the
+    costs to suspect. A table has each metric of each run beside the forecast. Another table divides
+    the simulated CPU time of a request into activities. Runs that were rejected are left out.
     """
     from ..calibration.profiles.cost_profile import Profile
     from ..sim.files.tables import rich_table
@@ -189,8 +189,8 @@ def validate_papers(
         bool | None,
         typer.Option(
             "--ablation/--no-ablation",
-            help="Repeat the simulation with one rule of the kernel left out at a time. Default: "
-            "yes, but no with --fast.",
+            help="Repeat the simulation once for each rule of the kernel, without that rule. "
+            "Default: yes, but no with --fast.",
         ),
     ] = None,
     output: ReportFolder = Path("report-papers"),

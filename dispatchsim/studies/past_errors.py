@@ -119,8 +119,8 @@ class PastErrors(NamedTuple):
         share, rest = share_text(self.stated), share_text(1 - self.stated)
         return [
             *errors,
-            f"your application takes {share} of the CPU time; the correction applies only to the "
-            f"other {rest}",
+            f"at this load your application takes {share} of the CPU time; the correction applies "
+            f"only to the other {rest}",
         ]
 
 

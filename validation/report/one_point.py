@@ -189,7 +189,7 @@ def _metrics_table(found: OnePoint) -> Table:
         Column("forecast", lambda name: _text(name, forecast.central)),
     ]
     note = (
-        "Error: forecast divided by the median of the runs, minus 1. /4: a quarter of the median. "
+        "Error: forecast divided by the median of the runs, minus 1; /4 if it is a quarter. "
         "Only interrupts that packets cause are counted."
     )
     if forecast.draws:
