@@ -113,7 +113,7 @@ def interrupt_load(
         Path | None, typer.Option(help="Plot measured and forecast to this file, such as FILE.png.")
     ] = None,
 ) -> None:
-    """Compare the measured and the forecast CPU time of a process among datagrams.
+    """Compare measured and forecast CPU time of a process during a datagram flood.
 
     dispatchsim lab interrupt-load my-machine --profile my-machine.toml
 
@@ -352,7 +352,7 @@ def equal_cpu(
     dispatchsim lab equal-cpu report/scores.json
 
     Two forecasts of p50 are compared with the measured one. Forecast 1 is for the measured load.
-    Forecast 2 is for the load at which the simulated CPU is as busy as the real CPU was. If
+    Forecast 2 is for another load: with it, the simulated CPU is as busy as the real CPU was. If
     only forecast 1 is wrong, the CPU costs are wrong. If both are wrong, there is
     another cause than CPU costs: a delay (such as the network's) or the model.
     """

@@ -281,7 +281,7 @@ def packet_times(
     *,
     rounds: Annotated[int, typer.Option(min=1, max=100, help="Number of rounds.")] = 3,
 ) -> None:
-    """Compare a server with microbenchmarks in the time that packets and calls take.
+    """Compare the time for a packet or a call in a server and in a microbenchmark.
 
     dispatchsim lab packet-times
 
@@ -516,7 +516,7 @@ def instructions(
 
     dispatchsim lab instructions --mechanism epoll_level --users 64
 
-    They are counted in QEMU, on the emulated target.
+    The instructions are counted in QEMU, on the emulated target.
     """
     from ..calibration.emulated.instructions.instruction_profile import (
         LENGTHS,
@@ -604,7 +604,7 @@ def memory_costs(
 
 
 def period_profiles() -> None:
-    """Write the profiles of the old machines in the papers of `validate papers`.
+    """Write profiles of the old machines that `validate papers` simulates.
 
     dispatchsim lab period-profiles
     """

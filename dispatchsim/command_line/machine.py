@@ -87,8 +87,8 @@ Anyway = Annotated[
     bool,
     typer.Option(
         "--anyway",
-        help="Measure even if the host steals more than 5% of a CPU, another guest shares the "
-        "core for more than half of the time, or the load generator is too slow.",
+        help="Measure in spite of any of these: the host steals more than 5% of a CPU; another "
+        "guest shares the core for more than half of the time; the load generator is too slow.",
     ),
 ]
 Rounds = Annotated[
@@ -103,8 +103,8 @@ def measure_machine(
         Kind,
         typer.Argument(
             metavar="KIND",
-            help="micro: costs of single calls. fit: runs that a profile is fitted to. heldout: "
-            "runs to validate it with. all: these three.",
+            help="micro: costs of single calls. fit: further runs for the fit of a profile. "
+            "heldout: runs to validate the profile with. all: these three.",
         ),
     ] = Kind.ALL,
     *,
@@ -114,9 +114,9 @@ def measure_machine(
         typer.Option(
             "--quick",
             help="A shorter measurement. On hardware, KIND 'all' skips 'heldout' and takes two to "
-            "five minutes. Its results are enough for a profile. If KIND is 'heldout', every "
-            "eighth load is measured. On the emulated target, KIND 'all' skips nothing, and every "
-            "tenth load is measured.",
+            "five minutes. Its results are enough for a profile. KIND 'heldout' measures every "
+            "eighth load. On the emulated target, both measure every tenth load, and 'all' skips "
+            "no KIND.",
         ),
     ] = False,
     minutes: Annotated[

@@ -147,7 +147,8 @@ class Loads:
         str, typer.Option(help="Numbers of requests per connection, separated by commas.")
     ] = "1,1000"
     idle: Annotated[
-        str, typer.Option(help="Numbers of further idle connections, separated by commas.")
+        str,
+        typer.Option(help="Numbers of idle connections besides the users', separated by commas."),
     ] = "0"
 
 

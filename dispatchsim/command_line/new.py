@@ -55,7 +55,7 @@ def new(
 
     The terminal asks for options that are not given. The file explains each key, and marks values
     that are examples. Its profile is the one that DISPATCHSIM_PROFILE names. If that is not set, it
-    is the profile of your CPU. If there is none, it is the one with the most measured mechanisms.
+    is the profile of your CPU. If your CPU has none, it is the profile with the most mechanisms.
     """
     options = (
         *(connections, rate, reply_size, request_cpu, threads),

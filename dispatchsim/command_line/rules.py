@@ -47,7 +47,8 @@ class OfRules:
     kept: Annotated[
         str | None,
         typer.Option(
-            metavar="RELEASE", help="Use the stored results of Linux RELEASE instead of this Linux."
+            metavar="RELEASE",
+            help="Compare with the stored results of Linux RELEASE, and test nothing here.",
         ),
     ] = None
     keep: Annotated[
@@ -68,7 +69,7 @@ def validate_rules(
         Path | None, typer.Option(help="Folder for a page with all rules. Default: none.")
     ] = None,
 ) -> None:
-    """Test behaviours of the kernel in the simulator and on this Linux.
+    """Check that the simulator behaves like the kernel of this machine.
 
     dispatchsim validate rules --only epoll
     """

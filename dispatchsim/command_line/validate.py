@@ -91,7 +91,7 @@ def validate_point(
         str | None,
         typer.Argument(
             metavar="POINT",
-            help="Words of a point's label, in order. Default: list all labels.",
+            help="Some or all words of a point's label, in order. Default: list all labels.",
         ),
     ] = None,
     *,
@@ -189,8 +189,8 @@ def validate_papers(
         bool | None,
         typer.Option(
             "--ablation/--no-ablation",
-            help="Repeat the simulation once for each rule of the kernel, without that rule. "
-            "Default: yes, but no with --fast.",
+            help="Switch off one rule of the kernel at a time, and simulate again. Default: yes, "
+            "but no with --fast.",
         ),
     ] = None,
     output: ReportFolder = Path("report-papers"),

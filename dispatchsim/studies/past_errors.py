@@ -116,11 +116,10 @@ class PastErrors(NamedTuple):
         ]
         if not self.stated:
             return errors
-        share, rest = share_text(self.stated), share_text(1 - self.stated)
         return [
             *errors,
-            f"at this load your application takes {share} of the CPU time; the correction applies "
-            f"only to the other {rest}",
+            f"at the simulated load your application takes {share_text(self.stated)} of the CPU "
+            "time: the correction leaves this part unchanged",
         ]
 
 

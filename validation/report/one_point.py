@@ -189,14 +189,15 @@ def _metrics_table(found: OnePoint) -> Table:
         Column("forecast", lambda name: _text(name, forecast.central)),
     ]
     note = (
-        "Error: forecast divided by the median of the runs, minus 1; /4 if it is a quarter. "
+        "Error: how far the forecast is above (+) or below (-) the median of the runs. /4: the "
+        "forecast is a quarter of the median. "
         "Only interrupts that packets cause are counted."
     )
     if forecast.draws:
         columns.append(Column("interval", lambda name: _interval(name, forecast)))
         note += (
-            " Interval: it holds 95% of the forecasts with random costs. Each cost is drawn from "
-            "its measured interval."
+            " Interval: the range of 95% of the forecasts with random costs, each within its "
+            "measured interval."
         )
     columns.append(Column("error", lambda name: _error(name, found.scored)))
     return Table.of(found.point.label, list(_SHOWN), columns, note)

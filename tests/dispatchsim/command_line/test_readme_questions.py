@@ -129,7 +129,9 @@ def test_the_numbers_that_no_command_prints_are_true() -> None:
     words = " ".join(_README.split())
     (family_26,) = (errors_of(each) for each in scores()["hardware"] if "family26" in each["name"])
     n_servers, *_, n_loads = (family_26[row].n for row in TRUST.values())
-    assert f"first value is based on {n_servers} servers, the last on {n_loads} loads" in words
+    assert (
+        f"top row is based on {n_servers} servers, and the bottom row on {n_loads} loads" in words
+    )
     runs = read_rows(
         _REPOSITORY / "calibration" / "measured" / TRUSTED[-1] / "heldout.jsonl", RunRecord
     ).rows
