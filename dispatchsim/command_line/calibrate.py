@@ -210,9 +210,9 @@ def calibrate_machine(
 
     dispatchsim calibrate machine my-machine
 
-    The folder must hold runs of the kinds 'micro' and 'fit'. Runs of `measure flood` and
-    recordings of `lab gaps` are used, too, if it holds some. A gap is a time in which the host took
-    the CPU away.
+    The folder must hold runs of the kinds 'micro' and 'fit'. The folder may also hold runs
+    of `measure flood` and recordings of `lab gaps`. They are used, too. A gap is a time in which
+    the host took the CPU away.
     """
     from ..calibration.emulated.microbenchmarks import missing_commands
     from ..calibration.fit.fit import fit_profile

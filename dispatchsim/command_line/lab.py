@@ -110,7 +110,8 @@ def interrupt_load(
     *,
     profile: ProfileFile,
     plot: Annotated[
-        Path | None, typer.Option(help="Plot measured and forecast to this file, such as FILE.png.")
+        Path | None,
+        typer.Option(help="Plot measured and forecast values to this file, such as FILE.png."),
     ] = None,
 ) -> None:
     """Compare measured and forecast CPU time of a process during a datagram flood.
@@ -192,7 +193,10 @@ def ablation(
 
 def forecast_grid(
     profile: Annotated[
-        str, typer.Argument(metavar="PROFILE", help="A shipped profile, or a file of one.")
+        str,
+        typer.Argument(
+            metavar="PROFILE", help="The name of a shipped profile, or a profile's file."
+        ),
     ],
     *,
     capacity: Annotated[
@@ -352,8 +356,8 @@ def equal_cpu(
     dispatchsim lab equal-cpu report/scores.json
 
     Two forecasts of p50 are compared with the measured one. Forecast 1 is for the measured load.
-    Forecast 2 is for another load: with it, the simulated CPU is as busy as the real CPU was. If
-    only forecast 1 is wrong, the CPU costs are wrong. If both are wrong, there is
+    Forecast 2 is for another load, chosen so that the simulated CPU is as busy as the real CPU
+    was. If only forecast 1 is wrong, the CPU costs are wrong. If both are wrong, there is
     another cause than CPU costs: a delay (such as the network's) or the model.
     """
     from rich.console import Console
@@ -422,7 +426,7 @@ def what_measuring_buys(
 
     The same measured runs of FOLDER are forecast with the costs of each source. scaled: costs of
     another machine (--borrow), scaled by this machine's speed of computing, of memory and of
-    entering the kernel. quick: costs of --quick. full: costs of --profile.
+    entering the kernel. quick: costs of the profile --quick. full: costs of --profile.
     """
     from rich.console import Console
 

@@ -281,7 +281,7 @@ def packet_times(
     *,
     rounds: Annotated[int, typer.Option(min=1, max=100, help="Number of rounds.")] = 3,
 ) -> None:
-    """Compare the time for a packet or a call in a server and in a microbenchmark.
+    """Compare a server with a microbenchmark: the time of a packet, and of a call.
 
     dispatchsim lab packet-times
 

@@ -115,8 +115,8 @@ def measure_machine(
             "--quick",
             help="A shorter measurement. On hardware, KIND 'all' skips 'heldout' and takes two to "
             "five minutes. Its results are enough for a profile. KIND 'heldout' measures every "
-            "eighth load. On the emulated target, both measure every tenth load, and 'all' skips "
-            "no KIND.",
+            "eighth load. On the emulated target, KIND 'all' includes 'heldout', and every "
+            "tenth load is measured.",
         ),
     ] = False,
     minutes: Annotated[

@@ -148,7 +148,9 @@ class Loads:
     ] = "1,1000"
     idle: Annotated[
         str,
-        typer.Option(help="Numbers of idle connections besides the users', separated by commas."),
+        typer.Option(
+            help="Numbers of idle connections, without those of the users, separated by commas."
+        ),
     ] = "0"
 
 

@@ -48,7 +48,8 @@ class OfRules:
         str | None,
         typer.Option(
             metavar="RELEASE",
-            help="Compare with the stored results of Linux RELEASE, and test nothing here.",
+            help="Compare the simulator with the stored results of Linux RELEASE. The kernel of "
+            "this machine is not tested.",
         ),
     ] = None
     keep: Annotated[

@@ -118,8 +118,8 @@ class PastErrors(NamedTuple):
             return errors
         return [
             *errors,
-            f"at the simulated load your application takes {share_text(self.stated)} of the CPU "
-            "time: the correction leaves this part unchanged",
+            f"your application takes {share_text(self.stated)} of the CPU time at the simulated "
+            "load; this part is given, so it is not corrected",
         ]
 
 

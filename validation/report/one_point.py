@@ -196,8 +196,8 @@ def _metrics_table(found: OnePoint) -> Table:
     if forecast.draws:
         columns.append(Column("interval", lambda name: _interval(name, forecast)))
         note += (
-            " Interval: the range of 95% of the forecasts with random costs, each within its "
-            "measured interval."
+            " Interval: 95% of the forecasts lie in this range. Each forecast takes its costs at "
+            "random from their measured intervals."
         )
     columns.append(Column("error", lambda name: _error(name, found.scored)))
     return Table.of(found.point.label, list(_SHOWN), columns, note)
