@@ -172,11 +172,11 @@ def _runs(process: int) -> bool:
 
 
 def _wait_for(happens: Callable[[], object]) -> None:
-    for _ in range(500):
+    for _ in range(6000):
         if happens():
             return
         time.sleep(0.01)
-    raise AssertionError("it did not happen within 5 s")
+    raise AssertionError("it did not happen within a minute")
 
 
 @pytest.mark.parametrize("rule", ["wakes_beside_busy", "signal_held_elsewhere"])
