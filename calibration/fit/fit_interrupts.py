@@ -9,9 +9,9 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator, Sequence
 
-from ..points.point import Point
 from ..profiles.cost_profile import Profile
 from ..records.measured_runs import RunRecord
+from ..records.precision import by_point
 from ..running.preparation import open_connections
 from .request_fit import SIMULATED_NS, simulated_summary
 
@@ -34,11 +34,8 @@ def interrupt_warnings(
     simulated_ns:
         Length of the simulated window.
     """
-    of_points: dict[Point, list[RunRecord]] = {}
-    for run in runs:
-        if run.result.cpu.n_calls and run.result.replied:
-            of_points.setdefault(run.point, []).append(run)
-    for point, own in of_points.items():
+    counting = [run for run in runs if run.result.cpu.n_calls and run.result.replied]
+    for point, own in by_point(counting).items():
         counted = statistics.median(run.result.cpu.n_calls / run.result.replied for run in own)
         costs = profile.costs(point.server.mechanism, open_connections=open_connections(point))
         per_s = statistics.median(run.result.reply_rate_per_s.mean for run in own)

@@ -79,8 +79,8 @@ def impatient(
 
     dispatchsim lab impatient my-machine --profile my-machine.toml
 
-    The server's application takes 20 us of CPU for each request. Each load is the
-    forecast capacity of the server times a factor, such as 0.8.
+    The server's application takes 20 us of CPU for each request. Each load is the forecast
+    capacity of the server times a factor, such as 0.8.
     """
     from ..calibration.measure.machine_campaigns import IMPATIENT
     from ..validation.overload.impatient import compare, impatient_tables, points_of
@@ -107,8 +107,8 @@ def kept(
 
     dispatchsim lab kept my-machine --profile my-machine.toml
 
-    The application of each server takes 20 us of CPU for each request. Each load is the
-    forecast capacity of the server times a factor, such as 0.8.
+    The application of each server takes 20 us of CPU for each request. Each load is the forecast
+    capacity of the server times a factor, such as 0.8.
     """
     from ..calibration.measure.machine_campaigns import KEPT
     from ..validation.points.kept import compare, kept_tables, points_of

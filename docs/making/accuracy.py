@@ -202,9 +202,10 @@ def trust_table() -> Table:
     errors = {s["name"]: errors_of(s) for s in scores()["hardware"] if s["name"] in TRUSTED}
 
     def of(name: str) -> Column[str]:
+        own = errors[name]
         return Column(
             name.split("-2cpu", maxsplit=1)[0],
-            lambda row: _with_direction(*_medians(errors[name][TRUST[row]])),
+            lambda row: _with_direction(own[TRUST[row]].median, own[TRUST[row]].signed),
             words=True,
         )
 
@@ -248,10 +249,6 @@ def _summary(errors: ErrorSummary | None) -> str:
         return "-"
     median = f"{unsigned(errors.median)} ({signed(errors.signed)})"
     return f"{median}, {errors.n_within} of {errors.n}"
-
-
-def _medians(errors: ErrorSummary) -> tuple[float, float]:
-    return errors.median, errors.signed
 
 
 def _with_direction(median: float, of_signed: float) -> str:
