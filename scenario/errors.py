@@ -111,10 +111,11 @@ def unknown_key(name: str, known: Iterable[str]) -> str:
     """Return the error for the unknown key *name*: the nearest key, or all known keys.
 
     >>> unknown_key("ranges", ["name", "range"]), unknown_key("x", ["name", "range"])
-    ('unknown key (did you mean "range"?)', 'unknown key (known keys: name, range)')
+    ('unknown key (did you mean "range"?)', 'no key is called "x" (known keys: name, range)')
     """
     known = list(known)
     if not known:
         return "unknown key"
-    hint = nearest(name, known) or f" (known keys: {', '.join(known)})"
-    return f"unknown key{hint}"
+    if hint := nearest(name, known):
+        return f"unknown key{hint}"
+    return f'no key is called "{name}" (known keys: {", ".join(known)})'

@@ -151,6 +151,12 @@ class Preset(NamedTuple):
         return self.example(question)
 
 
+def command_in(text: str) -> str | None:
+    """Return the command in the head of the *text* of a file that `new` wrote, or None."""
+    match = re.search(rf"^{_TRY}(.*)$", text, re.M)
+    return match and match[1]
+
+
 _OF_ALL = ("rate", "reply-size", "request-cpu", "p99")
 _OF_BACKEND = ("backend-delay", "backend-limit", "backend-connections")
 PRESETS = {

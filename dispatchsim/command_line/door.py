@@ -19,6 +19,7 @@ import os
 import signal
 import sys
 import threading
+import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -34,6 +35,8 @@ from .usage_errors import WORDS, as_typed, usage_sentence
 _LIBRARY = __name__.partition(".")[0]
 _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD = -1, -2, -3
 _MIB = 1 << 20
+LOGGED_EVERY_S = 30.0
+"""Time between two lines of progress in a log."""
 _SETTINGS = {_M_MMAP_THRESHOLD: 32 * _MIB, _M_TRIM_THRESHOLD: 1024 * _MIB, _M_TOP_PAD: 64 * _MIB}
 
 
@@ -262,7 +265,7 @@ class Bar(Protocol):
 
 @contextlib.contextmanager
 def progress_bar(what: str) -> Iterator[Bar]:
-    """Yield a callback that shows a progress bar on standard error.
+    """Yield a callback that shows a progress bar on standard error, or in a log a line at times.
 
     The time left is the callback's (NaN: not known yet), or the bar's own estimate if it gives
     none.
@@ -277,8 +280,10 @@ def progress_bar(what: str) -> Iterator[Bar]:
     off = not console.is_terminal  # a bar would spoil a log
     with Progress(*columns, last, console=console, transient=True, disable=off) as bar:
         task = bar.add_task(what, total=None, left="")
+        shown_s = time.monotonic()
 
         def show(done: int, total: int, known: int = 0, seconds_left: float | None = None) -> None:
+            nonlocal shown_s
             bar.update(task, completed=done, total=total)
             if seconds_left is None:
                 expected = bar.tasks[task].time_remaining
@@ -287,6 +292,10 @@ def progress_bar(what: str) -> Iterator[Bar]:
             if not math.isnan(seconds_left):
                 words.append(f"{duration_text(seconds_left)} left")
             bar.update(task, left=", ".join(words))
+            if off and done < total and time.monotonic() >= shown_s + LOGGED_EVERY_S:
+                shown_s = time.monotonic()
+                line = ", ".join([f"{what}: {done} of {total}", *words])
+                console.print(line, markup=False, highlight=False, soft_wrap=True)
 
         yield show
 

@@ -426,7 +426,8 @@ def what_measuring_buys(
 
     The same measured runs of FOLDER are forecast with the costs of each source. scaled: costs of
     another machine (--borrow), scaled by this machine's speed of computing, of memory and of
-    entering the kernel. quick: costs of the profile --quick. full: costs of --profile.
+    entering the kernel. quick: costs from a short measurement (the profile given with --quick).
+    full: costs from the whole measurement (the profile given with --profile).
     """
     from rich.console import Console
 

@@ -113,10 +113,10 @@ def measure_machine(
         bool,
         typer.Option(
             "--quick",
-            help="A shorter measurement. On hardware, KIND 'all' skips 'heldout' and takes two to "
-            "five minutes. Its results are enough for a profile. KIND 'heldout' measures every "
-            "eighth load. On the emulated target, KIND 'all' includes 'heldout', and every "
-            "tenth load is measured.",
+            help="A shorter measurement. On hardware, 'all' measures only 'micro' and 'fit': two "
+            "to five minutes, enough for a profile. 'heldout', if asked for by name, measures "
+            "every eighth load. On the emulated target, 'all' measures all three kinds, at every "
+            "tenth load.",
         ),
     ] = False,
     minutes: Annotated[

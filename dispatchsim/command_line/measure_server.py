@@ -148,9 +148,7 @@ class Loads:
     ] = "1,1000"
     idle: Annotated[
         str,
-        typer.Option(
-            help="Numbers of idle connections, without those of the users, separated by commas."
-        ),
+        typer.Option(help="Numbers of further connections that stay idle, separated by commas."),
     ] = "0"
 
 

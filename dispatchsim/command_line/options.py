@@ -122,8 +122,8 @@ Samples = Annotated[
     int | None,
     typer.Option(
         min=1,
-        help="Simulate this many random, evenly spread combinations (a Latin hypercube), not all. "
-        "Needs --vary FIELD=LOW..HIGH.",
+        help="Simulate only N random combinations, spread evenly (a Latin hypercube). Give ranges "
+        "without a count: --vary load.rate=1000/s..8000/s.",
     ),
 ]
 StoreFolder = Annotated[

@@ -56,8 +56,8 @@ class OfRules:
         bool,
         typer.Option(
             "--keep",
-            help="Store the results in the --output folder. --kept reads them later. Without "
-            "--output, they are stored beside the catalogue of rules; this needs a git checkout.",
+            help="Store this kernel's results, for a later --kept. They go to the --output folder, "
+            "or else beside the catalogue of rules; this needs a git checkout.",
         ),
     ] = False
 

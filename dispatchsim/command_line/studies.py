@@ -12,6 +12,7 @@ import typer
 
 from ..scenario.errors import UserError
 from ..scenario.metrics import LEVEL_METRIC, check_metric
+from ..scenario.presets import command_in
 from ..scenario.quantities import DURATION
 from ..sim.files.parallel import cpu_count
 from ..studies.capacity import capacity as ask_capacity
@@ -72,6 +73,14 @@ from .working import (
 _MINUTE_S = 60.0
 
 
+def _ready(scenario: str) -> str:
+    """Return the command that `new` wrote into the file *scenario*, as the end of an error."""
+    path = Path(scenario)
+    text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+    command = command_in(text)
+    return f"; {path} was written for `{command}`" if command else ""
+
+
 @grouped
 def capacity(
     scenario: ScenarioName,
@@ -120,8 +129,7 @@ def capacity(
     if not bounds.given and objective is None:
         raise UserError(
             'a bound must be given: --p99 "50 ms", or one of --p50, --p90, --p95, --p99.9 and '
-            '--objective (in a file written by `dispatchsim new`, the line "# Try:" at the top has '
-            "the whole command)"
+            f"--objective{_ready(scenario)}"
         )
     if bounds.given and objective is not None:
         given = ", ".join(f"--{name}" for name in bounds.given)

@@ -53,8 +53,8 @@ def validate_machine(
     profile: Annotated[
         list[str] | None,
         typer.Option(
-            help="A shipped profile or a file, once per FOLDER. Default: the one with the "
-            "same name as FOLDER."
+            help="A shipped profile or a file. With several folders, repeat the option, in the "
+            "same order. Default: FOLDER.toml, or else the shipped profile of that name."
         ),
     ] = None,
     output: ReportFolder = Path("report"),
@@ -98,7 +98,8 @@ def validate_point(
     profile: Annotated[
         str | None,
         typer.Option(
-            help="A shipped profile or a file. Default: the one with the same name as FOLDER."
+            help="A shipped profile or a file. Default: FOLDER.toml, or else the shipped profile "
+            "of that name."
         ),
     ] = None,
     draws: CostSamples = 20,

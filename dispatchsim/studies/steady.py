@@ -31,7 +31,7 @@ from ..sim.files.parallel import run_all
 from ..sim.output_analysis.interval import Interval, batch_means_interval, mean_interval
 from ..sim.output_analysis.steady_state import drift, mser5, verdict_of_drift
 from ..sim.state.kinds import Status
-from ..sim.state.units import SECOND_NS
+from ..sim.state.units import MILLISECOND_NS, SECOND_NS
 from .rows import RunSeries
 
 if TYPE_CHECKING:
@@ -85,7 +85,12 @@ class Steady:
             found.append(f"warm-up: unknown from these runs, as {self.refused}")
         else:
             needs = time_text(self.warm_up_ns, 2, trim=True)
-            enough = "is enough" if has >= self.warm_up_ns else "is too short"
+            longer = DURATION.format(-(-self.warm_up_ns // MILLISECOND_NS) * MILLISECOND_NS)
+            enough = (
+                "is enough"
+                if has >= self.warm_up_ns
+                else f'is too short: use --set "run.warm_up={longer}"'
+            )
             found.append(
                 f"warm-up: {needs} by MSER-5; run.warm_up = {DURATION.format(has)} {enough}"
             )

@@ -77,7 +77,7 @@ def test_keys_are_read_into_the_record() -> None:
         ("order", "first", 'order: must be "as it comes" or "last first", got "first"'),
         ("voice", True, 'voice: must be "low" or "loud", got true'),
         ("room", "1 B", 'room: must be at least 1 KiB, got "1 B"'),
-        ("cpus", 2, "cpus: unknown key"),
+        ("cpus", 2, 'cpus: no key is called "cpus"'),
     ],
 )
 def test_a_file_is_refused_out_of_bounds(key: str, value: object, error: str) -> None:

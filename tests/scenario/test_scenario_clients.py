@@ -141,7 +141,7 @@ def test_paths_have_the_shares_of_the_classes_that_name_them() -> None:
         (
             OPEN,
             [{"share": 0.5, "speed": 1}, {"share": 0.5}],
-            "clients 1.speed: unknown key (known keys: name, share, requests,",
+            'clients 1.speed: no key is called "speed" (known keys: name, share, requests,',
         ),
         (
             OPEN,

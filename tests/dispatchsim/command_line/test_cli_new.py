@@ -74,6 +74,9 @@ def test_each_preset_runs(call: Call, preset: Preset) -> None:
     bound = "The file does not hold the bound on p99; give the bound to `capacity`. Next:"
     assert f"{path} is written. {bound}" in made.stdout.splitlines()
     assert f"# Try: dispatchsim capacity {path} --p99" in path.read_text()
+    boundless = call("capacity", str(path))
+    assert boundless.exit_code == 2
+    assert f"; {path} was written for `dispatchsim capacity {path} --p99" in boundless.output
 
 
 @EVERY_PRESET

@@ -318,7 +318,7 @@ def test_a_store_that_cannot_be_written_is_said_before_anything_runs(
             ("sweep", "--vary", "load.rate=1000/s", "--plot", "a.gif"),
             "must end in .png, .svg or .pdf",
         ),
-        (("capacity",), "at the top has the whole command)"),
+        (("capacity",), "--p99.9 and --objective"),
         (
             ("capacity", "--p99", "5 ms", "--objective", "p99 < 1 ms"),
             "must be absent with --p99",

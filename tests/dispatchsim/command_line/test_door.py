@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import subprocess
 import sys
@@ -59,3 +60,14 @@ def test_a_bar_says_what_is_known_and_the_time_left(
         bar(*now)
     drawn = console.export_text().splitlines()
     assert any(line.startswith("searching") and line.rstrip().endswith(says) for line in drawn)
+
+
+def test_a_log_gets_a_line_of_progress_at_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    console = Console(force_terminal=False, width=40, file=io.StringIO(), record=True)
+    monkeypatch.setattr(door, "notes", lambda: console)
+    with door.progress_bar("searching") as bar:
+        bar(1, 10, 0, 95.0)  # half a minute is not over
+        monkeypatch.setattr(door, "LOGGED_EVERY_S", 0.0)
+        bar(3, 10, 2, 95.0)
+        bar(10, 10)
+    assert console.export_text() == "searching: 3 of 10, 2 known, 1 min 35 s left\n"
