@@ -21,8 +21,9 @@ endif
 
 # The machines of the published report, in its order.
 MACHINES := epyc-family26-2cpu-linux-6.18 epyc-family25-2cpu-linux-6.18 \
-    epyc-family25-model17-2cpu-linux-6.18 xeon-family6-model207-2cpu-linux-6.18 \
-    counted-linux-6.1 counted-linux-6.1-unmerged
+    epyc-family25-model17-2cpu-linux-6.18 epyc-family25-model1-2cpu-linux-6.18 \
+    xeon-family6-model207-2cpu-linux-6.18 counted-linux-6.1 \
+    counted-linux-6.1-unmerged
 
 .DEFAULT_GOAL := help
 .PHONY: help test demo explore course lint bench equality faults recorded reports kernel size \

@@ -32,7 +32,11 @@ _VARIES = {"code", "date", "dispatchsim", "version", "versions", "seconds", "too
 """Keys of JSON that are about the program or the hour, not about what was computed."""
 _OF_FILES = re.compile(r"^(date|version|code|dispatchsim).*=.*\n", re.MULTILINE)
 
-_SLOW = ("epyc-family25-model17-2cpu-linux-6.18", "xeon-family6-model207-2cpu-linux-6.18")
+_SLOW = (
+    "epyc-family25-model1-2cpu-linux-6.18",
+    "epyc-family25-model17-2cpu-linux-6.18",
+    "xeon-family6-model207-2cpu-linux-6.18",
+)
 """Folders whose forecasts take minutes and are of the same points as another machine's."""
 
 Items = Iterator[tuple[str, str]]

@@ -293,6 +293,10 @@ _KIB = 1024
 _FLIGHTS = "write_flights"
 _CALM_US = 100
 """Time without packets before each reply of that bench (micro/flights.c)."""
+_APART_MIN = 0.5
+"""Interrupts a reply from which on its acknowledgement counts as a packet after the write."""
+_ACKED_LEAST_NS = 1.0
+"""The least cost of such a packet: without a cost, clients would send none."""
 
 
 def copying(medians: Medians) -> Fitted:
@@ -358,16 +362,24 @@ def _acknowledging(medians: Medians, costs: Known) -> Fitted:
 
 
 def _acknowledged_alone(medians: Medians, costs: Known) -> Fitted:
-    """Return the cost of the packet that acknowledges a reply within a window."""
+    """Return the cost of the packet that acknowledges a reply within a window.
+
+    On a fast way it may come before the end of the write of a long reply. Then it has no interrupt,
+    and its time is part of the write: such a reply shows nothing of it.
+    """
     kib, totals = _within_a_window(medians)
-    written = medians.points(_FLIGHTS, "reply", field="written_ns")[: len(kib)]
-    line = fit_line(
-        kib, [ns - writing_ns for ns, (_, writing_ns) in zip(totals, written, strict=True)]
+    written, entries = (
+        np.array(columns(medians.points(_FLIGHTS, "reply", field=field))[1][: len(kib)])
+        for field in ("written_ns", "interrupts_per_operation")
     )
+    is_apart = entries >= _APART_MIN
     entry_ns = first(costs, "interrupt.entry_ns") + _more_after_ns(costs.get(SINCE), _CALM_US)
     source = f"{_FLIGHTS} up to {WINDOW} segments, less their writes and interrupts"
-    left_ns = line.unknowns[0] - _entries_within_a_window(medians) * entry_ns
-    return constant(max(0.0, left_ns), line.residual, source)
+    if np.count_nonzero(is_apart) < 2:
+        return constant(_ACKED_LEAST_NS, 0.0, f"{source}: no acknowledgement had an interrupt")
+    line = fit_line(np.array(kib)[is_apart].tolist(), (totals - written)[is_apart].tolist())
+    left_ns = line.unknowns[0] - float(np.mean(entries[is_apart])) * entry_ns
+    return constant(max(_ACKED_LEAST_NS, left_ns), line.residual, source)
 
 
 def _entries_within_a_window(medians: Medians) -> float:

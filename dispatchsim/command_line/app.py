@@ -111,6 +111,7 @@ FAMILIES = {
             "gaps": "lab_measuring.gaps",
             "client-machine": "lab_measuring.client_machine",
             "packet-times": "lab_measuring.packet_times",
+            "late-resets": "lab_measuring.late_resets",
             "measure-servers": "lab_measuring.measure_servers",
             "report-servers": "lab_measuring.report_servers",
             "measure-unmerged": "lab_measuring.measure_unmerged",

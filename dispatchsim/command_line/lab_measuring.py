@@ -281,7 +281,7 @@ def packet_times(
     *,
     rounds: Annotated[int, typer.Option(min=1, max=100, help="Number of rounds.")] = 3,
 ) -> None:
-    """Compare a server with a microbenchmark: the time of a packet, and of a call.
+    """Test if packets and calls take as long in a server as in a microbenchmark.
 
     dispatchsim lab packet-times
 
@@ -298,6 +298,25 @@ def packet_times(
         beside = measure_displacement(testbed, programs, rounds=rounds, progress=_telling)
         times = measure_packet_times(testbed, programs, rounds=rounds, progress=_telling)
     _print_wide(packet_times_table(times), displacement_table(beside))
+
+
+def late_resets(
+    *,
+    rounds: Annotated[int, typer.Option(min=1, max=100, help="Number of rounds.")] = 3,
+) -> None:
+    """Count resets of clients that come after the server's close.
+
+    dispatchsim lab late-resets
+
+    The command needs root. Each round takes some 30 s. Clients are imitated by a program that sends
+    raw packets. A client ends its connection by a reset once it has the reply. If the server has
+    closed the connection by then, the client sends one more packet, which interrupts the server.
+    """
+    from ..calibration.measure.late_resets import late_resets_table, measure_late_resets
+
+    with _packet_testbed() as (testbed, programs):
+        found = measure_late_resets(testbed, programs, rounds=rounds, progress=_telling)
+    _print_wide(late_resets_table(found))
 
 
 @contextlib.contextmanager

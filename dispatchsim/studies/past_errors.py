@@ -118,8 +118,9 @@ class PastErrors(NamedTuple):
             return errors
         return [
             *errors,
-            f"your application takes {share_text(self.stated)} of the CPU time at the simulated "
-            "load; this part is given, so it is not corrected",
+            f"at the simulated load, your application takes {share_text(self.stated)} of the CPU "
+            "time; the scenario gives its time, so past errors correct only the other "
+            f"{share_text(1 - self.stated)}",
         ]
 
 

@@ -9,13 +9,16 @@ it. A client behind a network card, or one that builds its own packets, sends a 
 interrupts the server. Connections with longer pauses than 40 ms have one for each reply.
 
 The cost of a client's reset includes the acknowledgement of its last reply, as both are sent
-together. Acknowledgements of a reply longer than the window start its next flight
-(sim/tcp/windows.py). Left out: acknowledgements by hosted clients, and the client's time to
-acknowledge a repeated SYN-ACK.
+together. If the server begins its close before the reset comes, its FIN leaves. The client has no
+such connection any more, and answers the FIN by another reset. (All clients of Linux do. Where
+their kernel is on the server's CPU, the answer is part of the close.) Acknowledgements of a reply
+longer than the window start its next flight (sim/tcp/windows.py). Left out: acknowledgements by
+hosted clients, the client's time to acknowledge a repeated SYN-ACK, and that a FIN leaves before
+its close ends.
 
 Sources: Linux net/ipv4/tcp_input.c tcp_event_data_recv(), __tcp_ack_snd_check(), tcp_output.c
 tcp_event_data_sent(), tcp_timer.c tcp_delack_timer_handler(); include/net/tcp.h TCP_MAX_QUICKACKS,
-TCP_DELACK_MIN.
+TCP_DELACK_MIN; tcp.c __tcp_close(), tcp_ipv4.c tcp_v4_rcv() (no_tcp_socket).
 """
 
 from __future__ import annotations

@@ -281,10 +281,17 @@ def _awaits_close(world: World, c: int) -> bool:
 
 
 def server_closed(world: World, c: int) -> None:
-    """Let the server's FIN reach the client of *c*: it closes after its last reply, else fails."""
+    """Let the server's FIN reach the client of *c*: it closes after its last reply, else fails.
+
+    A client that has closed acknowledges the FIN. One that has reset the connection answers by a
+    reset, which is a packet without effect, too.
+    """
     world.ending[c] |= SERVER_CLOSED
     if world.ending[c] & CLIENT_CLOSED:
-        schedule(world, send_up(world, c, world.now_ns, 0), occurrence.LAST_ACK, c)
+        sent_ns = world.now_ns
+        if world.replies_acked:
+            sent_ns = client_turn(world, sent_ns, world.costs.client.ack_ns)
+        schedule(world, send_up(world, c, sent_ns, 0), occurrence.LAST_ACK, c)
     elif world.status[c] == status.REPLIED:
         # Free clients compute a reply before it has arrived.
         _comes_again(world, c, leave(world, c, max(world.now_ns, world.done_ns[c])))

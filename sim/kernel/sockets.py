@@ -298,7 +298,7 @@ def close(world: World, worker: Worker, fd: int) -> None:
     world.fd_of[c] = NONE
     if world.requests[c] == 0:
         _close_idle(world, c)
-    elif world.ended[c] != IS_GONE and _client_notices_close(world, c):
+    elif _end_matters(world, worker, c):
         _send_end(world, c)
 
 
@@ -309,6 +309,16 @@ def _close_idle(world: World, c: int) -> None:
         known_ns = send_down(world, c, known_ns, 0)
         schedule(world, send_up(world, c, known_ns, 0), occurrence.LAST_ACK, c)
     idle_may_return(world, c, known_ns)
+
+
+def _end_matters(world: World, worker: Worker, c: int) -> bool:
+    """Return whether it makes a difference that the server of *c*, which *worker* closes, ends it.
+
+    If the close began before the client's reset came, the client answers by another reset.
+    """
+    if worker.tells_client and world.replies_acked:
+        return True
+    return world.ended[c] != IS_GONE and _client_notices_close(world, c)
 
 
 def _client_notices_close(world: World, c: int) -> bool:

@@ -32,6 +32,7 @@ the head of its list), expire_timers().
 
 from __future__ import annotations
 
+from ..state.client_settings import Closing
 from ..state.event_calendar import is_led, schedule
 from ..state.kinds import NONE, RESET_LOST, occurrence, stage
 from ..state.units import MILLISECOND_NS, SECOND_NS
@@ -131,7 +132,7 @@ def sent_again(world: World, kind: int, c: int) -> None:
     A reset is not repeated, nor an acknowledgement without data: a SYN-ACK that is repeated has the
     client acknowledge anew (sim/tcp/handshake.py). An idle client's GONE is an orderly close.
     """
-    if kind == occurrence.REPLY_ACK:
+    if kind == occurrence.REPLY_ACK or (kind == occurrence.LAST_ACK and _answers_fin(world, c)):
         return
     if kind == occurrence.SYN:
         syn_lost(world, c)
@@ -143,6 +144,12 @@ def sent_again(world: World, kind: int, c: int) -> None:
         _handshake_goes_on(world, kind, c)
     else:
         _data_sent_again(world, kind, c)
+
+
+def _answers_fin(world: World, c: int) -> bool:
+    """Return whether the last packet of the client of *c* is a reset (`clients.server_closed`)."""
+    is_reset = world.client.closing == Closing.RESET and world.requests[c] > 0
+    return world.replies_acked and is_reset
 
 
 def _handshake_goes_on(world: World, kind: int, c: int) -> None:

@@ -132,12 +132,14 @@ def test_kept_connections_tell_what_is_of_the_connection() -> None:
 
 
 def test_handshakes_of_packet_clients_have_the_time_of_a_connection() -> None:
-    rows = [
-        MicroResult.model_validate(
-            row.model_dump() | {"steering": "far_end", "written_ns": row.median}
-        )
-        for row in micro_rounds()
-    ]
+    def of_packets(row: MicroResult) -> MicroResult:
+        """Return the row as packet clients have it: they acknowledge a reply after its write."""
+        more: dict[str, object] = {"steering": "far_end", "written_ns": row.median}
+        if row.bench == "write_flights":
+            more |= {"median": row.median + 4_000, "interrupts_per_operation": 1.0}
+        return MicroResult.model_validate(row.model_dump() | more)
+
+    rows = [of_packets(row) for row in micro_rounds()]
     machine = fit_profile({}, rows, [fit_run(1e6, steering="far_end")], replicates=5)
     costs = machine.costs("epoll_level", open_connections=64)
     costs = costs._replace(
@@ -153,8 +155,11 @@ def test_handshakes_of_packet_clients_have_the_time_of_a_connection() -> None:
         for point in (FIT_POINT, KEPT_FIT_POINT)
     ]
     found = fit_profile({}, rows, runs, replicates=20, simulated_ns=50_000_000).cost
-    # Where the time is spent changes how many packets share an interrupt: it is not found exactly.
-    assert found["interrupt"]["displaced_ns"].value[0] == pytest.approx(20_000, rel=0.1)
+    # Where the time is spent changes how many packets share an interrupt, so several divisions have
+    # the throughputs of both points: it is not found exactly.
+    displaced = found["interrupt"]["displaced_ns"]
+    assert displaced.residual < 0.01
+    assert displaced.value[0] == pytest.approx(20_000, rel=0.25)
     assert found["application"]["request_ns"].value[0] == pytest.approx(3_000, abs=1_500)
     assert "connection_ns" not in found["application"]
 

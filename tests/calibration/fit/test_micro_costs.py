@@ -1,5 +1,7 @@
 """The equations find the costs again from measurements made of known costs."""
 
+from collections.abc import Container
+
 import pytest
 from tests.calibration.fit.synthetic_asleep import TRUE_ASLEEP
 from tests.calibration.fit.synthetic_micro import (
@@ -27,7 +29,7 @@ from tests.calibration.fit.synthetic_told import (
 
 from dispatchsim.calibration.fit.medians import FitError, Fitted, MicroTable
 from dispatchsim.calibration.fit.micro_costs import micro_costs
-from dispatchsim.calibration.measure.microbenchmarks import bench_commands
+from dispatchsim.calibration.measure.microbenchmarks import LONG_REPLIES, bench_commands
 from dispatchsim.calibration.points.points import FURTHER_MECHANISMS
 from dispatchsim.calibration.profiles.cost import MECHANISM_TABLES, required_costs
 from dispatchsim.calibration.profiles.lent_costs import LENDERS
@@ -125,7 +127,7 @@ def test_known_curves_are_found_again() -> None:
         )
     crowd = {64: 0, 256: 900, 1024: 2_000, 4000: 2_500}  # flat beyond the last batch
     assert found["call.crowding"] == pytest.approx(crowd | {8000: crowd[4000]}, rel=1e-3)
-    returning = {64: 0, 256: 500, 1024: 1_500, 2048: 2_500, 4096: 2_500}
+    returning = {64: 0, 256: 500, 1024: 1_500, 1536: 2_500, 3072: 2_500}
     assert found["call.returning"] == pytest.approx(returning, rel=1e-3)
     refill = {us: refilled(us) for us in (0, 50, 200, 1000, 4000)} | {4001: refilled(4000)}
     assert found["sharing.refill"] == pytest.approx(refill, abs=10)
@@ -178,22 +180,33 @@ def test_an_interrupt_that_every_reply_has_is_no_cost_of_a_long_one() -> None:
 
 
 def test_packet_clients_have_a_cost_of_acknowledging() -> None:
-    def acknowledged(row: MicroResult) -> MicroResult:
-        """Return the row of a reply that is acknowledged after its write, by an interrupt."""
+    def acknowledged(row: MicroResult, *, within: Container[int] = ()) -> MicroResult:
+        """Return the row of a reply that is acknowledged after its write, by an interrupt.
+
+        Replies of sizes *within* are acknowledged within their writes.
+        """
         more: dict[str, float | str] = {"steering": "far_end"}
-        if row.bench == "write_flights":
+        if row.bench == "write_flights" and row.parameters["reply"] in within:
+            more |= {"written_ns": row.median + 900, "median": row.median + 900}
+        elif row.bench == "write_flights":
             n = float((row.model_extra or {})["interrupts_per_operation"])
             more |= {"written_ns": row.median, "interrupts_per_operation": n + 1}
             more |= {"median": row.median + TRUE["entry"] + 900}
         return MicroResult.model_validate(row.model_dump() | more)
 
-    found = constants([acknowledged(row) for row in micro_rounds()])
+    rows = micro_rounds()
+    found, apart, within = (
+        constants([acknowledged(row, within=sizes) for row in rows])
+        for sizes in ((), LONG_REPLIES[1:2], LONG_REPLIES)
+    )
     # In these rows a connection alone has cold caches, which this fit charges to the interrupt.
     left_ns = TRUE["entry"] + 900 - found["interrupt.entry_ns"]
     assert found["interrupt.reply_acked_ns"] == pytest.approx(left_ns, rel=1e-3)
     assert left_ns > 0
     assert found["client.ack_ns"] == pytest.approx(TRUE["send"], rel=1e-4)
     assert found["interrupt.cold_ns"] == 0
+    assert apart["interrupt.reply_acked_ns"] == pytest.approx(left_ns, rel=1e-3)
+    assert within["interrupt.reply_acked_ns"] == 1.0  # without a cost no acknowledgement would come
     with_sockets = constants(micro_rounds())
     assert not {"interrupt.reply_acked_ns", "client.ack_ns"} & with_sockets.keys()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from pathlib import Path
 
 import pytest
@@ -31,7 +32,8 @@ TURIN = Cpu("AuthenticAMD", "26", "2", "AMD EPYC 9575F 64-Core Processor")
 ROME = Cpu("AuthenticAMD", "23", "49", "AMD EPYC 7702")
 XEON = Cpu("GenuineIntel", "6", "207", "Intel(R) Xeon(R) Processor")
 NOTHING = Cpu("", "", "", "")
-FAMILY_25 = "epyc-family25-model17-2cpu-linux-6.18"
+GENOA = Cpu("AuthenticAMD", "25", "17", "AMD EPYC")
+BEST = "epyc-family25-model1-2cpu-linux-6.18"
 FAMILY_26 = "epyc-family26-2cpu-linux-6.18"
 NO_MODEL = "Intel(R) Xeon(R) CPU @ 2.20GHz", "QEMU Virtual CPU version 2.5+"
 OF_FAMILY = "the profile of your CPU's family"
@@ -62,7 +64,6 @@ def no_errors(name: str) -> None:
 @pytest.mark.parametrize(
     ("cpu", "name", "why"),
     [
-        (MILAN, FAMILY_25, f"{OF_FAMILY}, but of model 17; yours is model 1"),
         (TURIN, FAMILY_26, OF_FAMILY),  # the profile is older than the record of the model
     ],
 )
@@ -70,8 +71,23 @@ def test_the_family_of_the_cpu_decides(cpu: Cpu, name: str, why: str) -> None:
     assert chosen(cpu, shipped()) == Choice(name, why)
 
 
-def test_of_intel_the_model_decides() -> None:
-    assert chosen(XEON, shipped()) == Choice("xeon-family6-model207-2cpu-linux-6.18", OF_MODEL)
+@pytest.mark.parametrize(
+    ("cpu", "name"),
+    [
+        (MILAN, "epyc-family25-model1"),
+        (GENOA, "epyc-family25-model17"),
+        (XEON, "xeon-family6-model207"),
+    ],
+)
+def test_the_model_of_the_cpu_comes_first(cpu: Cpu, name: str) -> None:
+    assert chosen(cpu, shipped()) == Choice(f"{name}-2cpu-linux-6.18", OF_MODEL)
+
+
+def test_the_choice_names_another_model_of_the_family() -> None:
+    vermeer = Cpu("AuthenticAMD", "25", "33", "AMD Ryzen 9 5950X")
+    name, why = chosen(vermeer, shipped())
+    assert name.startswith("epyc-family25-")
+    assert re.fullmatch(rf"{OF_FAMILY}, but of model \d+; yours is model 33", why)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +101,7 @@ def test_of_intel_the_model_decides() -> None:
 )
 def test_without_a_match_it_is_the_quiet_one_with_most_mechanisms(cpu: Cpu, said: str) -> None:
     why = f"no profile matches this CPU, {said}: this one has the most measured mechanisms"
-    assert chosen(cpu, shipped()) == Choice(FAMILY_25, why)
+    assert chosen(cpu, shipped()) == Choice(BEST, why)
 
 
 @given(st.builds(Cpu, *[st.sampled_from([*each, ""]) for each in zip(MILAN, XEON, strict=True)]))
@@ -174,9 +190,7 @@ def on_cpu(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
-@pytest.mark.parametrize(
-    ("cpu", "name"), [(MILAN, FAMILY_25), (TURIN, FAMILY_26), (NOTHING, FAMILY_25)]
-)
+@pytest.mark.parametrize(("cpu", "name"), [(MILAN, BEST), (TURIN, FAMILY_26), (NOTHING, BEST)])
 def test_this_machines_cpu_decides(on_cpu: pytest.MonkeyPatch, cpu: Cpu, name: str) -> None:
     on_cpu.setattr(choosing, "cpu", lambda: cpu)
     assert default_choice().name == default_profile().name == name

@@ -382,6 +382,7 @@ def test_the_edges_of_an_interval(value: float, low: float, high: float, factor:
 def test_every_shipped_profile_serves_the_mechanisms_of_its_machine() -> None:
     further = {
         "epyc-family25-2cpu-linux-6.18": set(MERGED) - {"aio_poll"},
+        "epyc-family25-model1-2cpu-linux-6.18": set(MERGED) - {"aio_poll"},
         "epyc-family25-model17-2cpu-linux-6.18": set(MERGED) - {"aio_poll"},
         "xeon-family6-model207-2cpu-linux-6.18": set(MERGED) - {"aio_poll"},
         "counted-linux-6.1": MERGED,
