@@ -118,9 +118,8 @@ class PastErrors(NamedTuple):
             return errors
         return [
             *errors,
-            f"at the simulated load, your application takes {share_text(self.stated)} of the CPU "
-            "time; the scenario gives its time, so past errors correct only the other "
-            f"{share_text(1 - self.stated)}",
+            f"your application takes {share_text(self.stated)} of the CPU time (from the scenario)"
+            f", so past errors correct only the other {share_text(1 - self.stated)}",
         ]
 
 
