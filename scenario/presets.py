@@ -138,7 +138,7 @@ class Preset(NamedTuple):
     def example(self, question: Question) -> str:
         """Return the example's answer."""
         if question is P99:
-            match = re.search(r'^# Try: .* --p99 "(.*)"$', self.text, re.M)
+            match = re.search(r' --p99 "(.*)"$', command_in(self.text) or "")
             assert match, "the head of each preset has a line 'Try: ...' with --p99"
             return match[1]
         section, key = question.fields[0].split(".")

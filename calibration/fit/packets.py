@@ -364,8 +364,8 @@ def _acknowledging(medians: Medians, costs: Known) -> Fitted:
 def _acknowledged_alone(medians: Medians, costs: Known) -> Fitted:
     """Return the cost of the packet that acknowledges a reply within a window.
 
-    On a fast way it may come before the end of the write of a long reply. Then it has no interrupt,
-    and its time is part of the write: such a reply shows nothing of it.
+    If packets are quick, it may come before the end of a long reply's write. Then it has no
+    interrupt, and its time is part of the write, so such a reply does not show its cost.
     """
     kib, totals = _within_a_window(medians)
     written, entries = (
@@ -376,7 +376,7 @@ def _acknowledged_alone(medians: Medians, costs: Known) -> Fitted:
     entry_ns = first(costs, "interrupt.entry_ns") + _more_after_ns(costs.get(SINCE), _CALM_US)
     source = f"{_FLIGHTS} up to {WINDOW} segments, less their writes and interrupts"
     if np.count_nonzero(is_apart) < 2:
-        return constant(_ACKED_LEAST_NS, 0.0, f"{source}: no acknowledgement had an interrupt")
+        return constant(_ACKED_LEAST_NS, 0.0, f"{source}: fewer than two with an interrupt")
     line = fit_line(np.array(kib)[is_apart].tolist(), (totals - written)[is_apart].tolist())
     left_ns = line.unknowns[0] - float(np.mean(entries[is_apart])) * entry_ns
     return constant(max(_ACKED_LEAST_NS, left_ns), line.residual, source)

@@ -6,9 +6,8 @@
 A server that closes a connection sends a FIN, unless the client has reset it. Clients here reset a
 connection once they have its reply, and the server closes it after the reply, so both race. A
 client that has reset a connection replies to its FIN by another reset, a late one, which interrupts
-the server.
-Repeated packets do not count. The server is that of epoll_level: an epoll_ctl stands between its
-write and its close, so other servers close earlier.
+the server. Repeated packets do not count. The server is that of epoll_level: an epoll_ctl stands
+between its write and its close, so other servers close earlier.
 
 Sources: Linux net/ipv4/tcp.c __tcp_close(), tcp_ipv4.c tcp_v4_rcv() (no_tcp_socket).
 """
@@ -25,8 +24,8 @@ from ..points.point import Point, trace_to_replay
 from ..records.noise import Series
 from ..testbed.c_build import Programs
 from ..testbed.testbed import Testbed
-from .macro import Timing, run_trace
-from .packet_times import range_text
+from .macro import run_trace
+from .packet_times import TIMING, range_text
 
 PACKETS_OF_RESET_FIRST = 5
 LOADS: dict[str, dict[str, object]] = {
@@ -34,7 +33,6 @@ LOADS: dict[str, dict[str, object]] = {
     **{f"{n} users": {"loop": "closed", "users": n} for n in (4, 64)},
 }
 """Loads of a server with epoll_level, by their names."""
-_TIMING = Timing(warm_up_s=0.5, window_s=1.5, calibration_ms=20)
 
 
 class LateResets(NamedTuple):
@@ -64,9 +62,9 @@ def measure_late_resets(
         for row, load in zip(found, LOADS.values(), strict=True):
             progress(f"round {number + 1} of {rounds}: {row.load}")
             point = Point.of(server={"mechanism": "epoll_level"}, load=load)
-            trace = trace_to_replay(point, point.seed(number), _TIMING.run_seconds(point))
+            trace = trace_to_replay(point, point.seed(number), TIMING.run_seconds(point))
             run = run_trace(
-                point, trace, testbed=testbed, programs=programs, series=Series(), timing=_TIMING
+                point, trace, testbed=testbed, programs=programs, series=Series(), timing=TIMING
             )
             n_connections = np.count_nonzero(run.records.started_ns >= 0)
             n_packets = run.packets["sent"] - run.packets["syn_repeated"]

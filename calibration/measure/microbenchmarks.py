@@ -40,8 +40,8 @@ LISTED = (1, 100, 1000)  # writable descriptors, returned by one epoll_wait
 LISTED_IN_TURN = (100, 1000, 2000, 6000, 10_000)  # more than one wait returns: in turn
 CROWDS = (256, 1024, 4000)  # connections that wait together; the accept queue holds 4096
 KEPT = (256, 1024, 1536)
-"""Kept connections. Clients acknowledge replies by a timer after 40 ms, and on slow machines a turn
-of 2048 takes longer."""
+"""Kept connections. Clients acknowledge a reply by a timer after 40 ms, so a turn of all must take
+less time. On a slow machine a turn of 2048 took more."""
 FEW_AT_ONCE = 8  # of a ring; Linux does its work in batches of 20
 FLUSHED = (0, 64, 1000)  # signals
 QUEUE = 64  # signals that a recovery finds

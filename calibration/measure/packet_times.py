@@ -42,6 +42,8 @@ _EVENTS = (
     *("net/netif_receive_skb", "net/net_dev_xmit"),
     *(f"syscalls/sys_{way}_{call}" for call in _CALLS for way in ("enter", "exit")),
 )
+TIMING = Timing(warm_up_s=0.5, window_s=1.5, calibration_ms=20)
+"""Of a run of a server: short, as only packets or durations are counted."""
 _TRACED_S, _BENCH_STARTS_S, _SERVER_STARTS_S = 0.05, 0.35, 1.6
 _LEAST = 20
 """Fewer durations give no mean."""
@@ -140,9 +142,8 @@ def measure_packet_times(
         point = Point.of(
             server={"mechanism": "epoll_level"}, load={"loop": "closed", "users": n_users}
         )
-        timing = Timing(warm_up_s=0.5, window_s=1.5, calibration_ms=20)
         return lambda: run_point(
-            point, 0, testbed=testbed, programs=programs, series=Series(), timing=timing
+            point, 0, testbed=testbed, programs=programs, series=Series(), timing=TIMING
         )
 
     places: dict[str, tuple[Callable[[], object], float]] = {BENCH: (bench, _BENCH_STARTS_S)}

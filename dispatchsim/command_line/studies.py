@@ -73,7 +73,7 @@ from .working import (
 _MINUTE_S = 60.0
 
 
-def _ready(scenario: str) -> str:
+def _written_for(scenario: str) -> str:
     """Return the command that `new` wrote into the file *scenario*, as the end of an error."""
     path = Path(scenario)
     text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
@@ -129,7 +129,7 @@ def capacity(
     if not bounds.given and objective is None:
         raise UserError(
             'a bound must be given: --p99 "50 ms", or one of --p50, --p90, --p95, --p99.9 and '
-            f"--objective{_ready(scenario)}"
+            f"--objective{_written_for(scenario)}"
         )
     if bounds.given and objective is not None:
         given = ", ".join(f"--{name}" for name in bounds.given)

@@ -85,12 +85,10 @@ class Steady:
             found.append(f"warm-up: unknown from these runs, as {self.refused}")
         else:
             needs = time_text(self.warm_up_ns, 2, trim=True)
-            longer = DURATION.format(-(-self.warm_up_ns // MILLISECOND_NS) * MILLISECOND_NS)
-            enough = (
-                "is enough"
-                if has >= self.warm_up_ns
-                else f'is too short: use --set "run.warm_up={longer}"'
-            )
+            enough = "is enough"
+            if has < self.warm_up_ns:
+                longer = DURATION.format(-(-self.warm_up_ns // MILLISECOND_NS) * MILLISECOND_NS)
+                enough = f'is too short: use --set "run.warm_up={longer}"'
             found.append(
                 f"warm-up: {needs} by MSER-5; run.warm_up = {DURATION.format(has)} {enough}"
             )

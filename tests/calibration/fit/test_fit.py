@@ -144,7 +144,7 @@ def test_handshakes_of_packet_clients_have_the_time_of_a_connection() -> None:
     costs = machine.costs("epoll_level", open_connections=64)
     costs = costs._replace(
         application=ApplicationCosts(3_000),
-        interrupt=costs.interrupt._replace(displaced_ns=20_000),
+        interrupt=costs.interrupt._replace(displaced_ns=10_000),
     )
     runs = [
         fit_run(
@@ -155,11 +155,11 @@ def test_handshakes_of_packet_clients_have_the_time_of_a_connection() -> None:
         for point in (FIT_POINT, KEPT_FIT_POINT)
     ]
     found = fit_profile({}, rows, runs, replicates=20, simulated_ns=50_000_000).cost
-    # Where the time is spent changes how many packets share an interrupt, so several divisions have
-    # the throughputs of both points: it is not found exactly.
+    # Where the time is spent changes how many packets share an interrupt: it is not found exactly.
+    # With twice the time another division, 19% off, has the throughputs of both points, too.
     displaced = found["interrupt"]["displaced_ns"]
     assert displaced.residual < 0.01
-    assert displaced.value[0] == pytest.approx(20_000, rel=0.25)
+    assert displaced.value[0] == pytest.approx(10_000, rel=0.1)
     assert found["application"]["request_ns"].value[0] == pytest.approx(3_000, abs=1_500)
     assert "connection_ns" not in found["application"]
 
