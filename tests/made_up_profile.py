@@ -40,8 +40,8 @@ def profile_content(*, without: str = "") -> dict[str, Any]:
             tables[table] = {
                 name: _cost(table, name, is_curve=hint is Curve)
                 for name, hint in get_type_hints(kind).items()
-                # No cost per descriptor: a distribution, and a curve over microseconds of idleness.
-                if name not in ("way", "idle_exit_since")
+                # No cost per descriptor: a distribution, and curves over microseconds of idleness.
+                if name not in ("way", "idle_exit_since") and table != "cold"
             }
     return {
         "format": "dispatchsim-profile/1",

@@ -27,8 +27,10 @@ from dispatchsim.sim.state.costs import (
     NO_CLIENT,
     ApplicationCosts,
     ClientCosts,
+    ColdCosts,
     Costs,
     Curve,
+    curve,
     flat,
     per_item,
 )
@@ -104,6 +106,7 @@ class Scene(NamedTuple):
             ),
             application=ApplicationCosts(150, connection_ns=35),
         )
+        fine = fine._replace(cold=ColdCosts(*(curve({0: k, 1: 9 + k, 4: 40}) for k in range(8))))
         if self.mechanism not in ("select", "poll"):
             return fine
         return fine._replace(mechanism=fine.mechanism._replace(read_back=per_item(3)))

@@ -53,6 +53,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from .cold import after_idleness_ns, cold_costs
 from .curve_fit import (
     KNOTS_MAX,
     Floats,
@@ -300,11 +301,15 @@ def _clients(medians: Medians, _costs: Known) -> Known:
     return found
 
 
-def _idle_exits(medians: Medians) -> list[tuple[int, float]]:
+def _idle_exits(medians: Medians, costs: Known) -> list[tuple[int, float]]:
     """Return the cost of leaving idleness by pause in us, for pauses of both benches."""
     idle = medians.points("handshake_idle", "pause_us")
     spin = dict(medians.points("handshake_spin", "pause_us"))
-    exits = [(pause_us, max(0.0, ns - spin[pause_us])) for pause_us, ns in idle if pause_us in spin]
+    exits = [
+        (pause_us, max(0.0, ns - spin[pause_us] - after_idleness_ns(costs, "syn", pause_us)))
+        for pause_us, ns in idle
+        if pause_us in spin
+    ]
     if not exits:
         raise FitError(
             "micro.jsonl: handshake_spin: must have at least 1 result with a pause of "
@@ -320,7 +325,7 @@ def _waking(medians: Medians, costs: Known) -> Known:
     too. The remaining CPU time is falling asleep. Where the interrupt of an idle CPU takes less
     CPU time than that of a busy one, the difference is idle_saved_ns.
     """
-    exits = _idle_exits(medians)
+    exits = _idle_exits(medians, costs)
     exit_ns = usual(exits)
     slower_ns = medians.one("pingpong_block", {"mechanism": "epoll"}) - medians.one("pingpong_spin")
     woken_ns = max(0.0, slower_ns - exit_ns - first(costs, "epoll_level.event_ns"))
@@ -331,6 +336,9 @@ def _waking(medians: Medians, costs: Known) -> Known:
     interrupt_ns = first(costs, "interrupt.entry_ns", "interrupt.data_ns")
     interrupt_ns += after_pause_ns(medians, "epoll_block", costs.get(_SINCE))
     calls_ns = first(costs, "epoll_level.call_ns", "epoll_level.event_ns", "call.read_ns")
+    for slept_us in medians.values_of("epoll_block", "pause_us")[:1]:
+        interrupt_ns += after_idleness_ns(costs, "data", float(slept_us))
+        calls_ns += after_idleness_ns(costs, "read", float(slept_us))
     source = "epoll_block, less its calls"
     saved_ns = 0.0
     if beside_ns - interrupt_ns <= _FOREIGN_NS_MAX:
@@ -401,7 +409,7 @@ def _network(medians: Medians, costs: Known) -> Known:
     )
     return (
         own
-        | _cold(medians, costs)
+        | _cold_handshake(medians, costs)
         | {
             "interrupt.syn_ns": constant(handshake_ns - ack_ns, handshake.residual, split),
             "interrupt.ack_ns": constant(ack_ns, handshake.residual, split),
@@ -418,7 +426,7 @@ def _connecting_ns(medians: Medians, costs: Known) -> float:
     return max(0.0, connect_ns - first(costs, "epoll_level.add_ns"))
 
 
-def _cold(medians: Medians, costs: Known) -> Known:
+def _cold_handshake(medians: Medians, costs: Known) -> Known:
     """Return the extra cost of a handshake alone in its interrupt, if measured."""
     if medians.of_packets:
         source = "packet clients: no interrupt handles a whole handshake"
@@ -434,11 +442,11 @@ def _cold(medians: Medians, costs: Known) -> Known:
     return {"interrupt.cold_ns": constant(more_ns, 0.0, source)}
 
 
-def _after_idleness(medians: Medians, _costs: Known) -> Known:
+def _after_idleness(medians: Medians, costs: Known) -> Known:
     """Return the extra costs of the first handshake and accept after idleness, if measured."""
     bench = "lone_connection"
-    if not medians.has("lone_open"):
-        return {}
+    if not medians.has("lone_open") or "cold.syn" in costs:
+        return {}  # or the cold costs have it
     # On loopback the client's CPU handles the handshake.
     syn_ns = 0.0 if medians.loopback else medians.one("lone_open") - medians.one("lone_bare")
     calls_ns = medians.one("lone_calls") - medians.one("lone_awake")
@@ -461,11 +469,12 @@ _EQUATIONS: tuple[Callable[[Medians, Known], Known], ...] = (
     _bitmap,
     _scans,
     _clients,
-    _waking,
-    _after_idleness,
     way_costs,
     leaving_costs,
     _network,
+    cold_costs,
+    _waking,
+    _after_idleness,
     flight_costs,
     micro_told_costs,
     micro_blocking_costs,

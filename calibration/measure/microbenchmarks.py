@@ -107,6 +107,8 @@ def bench_commands(
         *_with("handshake_idle", "pause-us", IDLE_US),
         *_with("handshake_spin", "pause-us", IDLE_US),
         "lone_connection",
+        *_with("serve_paced", "pause-us", IDLE_US),
+        *_with("serve_asked", "pause-us", IDLE_US),
         *_with("client_calls", "batch", (1, 64)),
         "client_again",
         # benches of two mechanisms are measured once

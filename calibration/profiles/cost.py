@@ -19,6 +19,7 @@ from ...sim.state.costs import (
     ApplicationCosts,
     CallCosts,
     ClientCosts,
+    ColdCosts,
     Costs,
     Curve,
     InterruptCosts,
@@ -126,6 +127,7 @@ class SharingCosts(NamedTuple):
 SHARED_TABLES: dict[str, Any] = {
     "interrupt": InterruptCosts,
     "call": CallCosts,
+    "cold": ColdCosts,
     "application": ApplicationCosts,
     "client": ClientCosts,
     "network": NetworkCosts,

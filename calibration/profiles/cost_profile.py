@@ -28,6 +28,7 @@ from ...sim.state.costs import (
     ApplicationCosts,
     CallCosts,
     ClientCosts,
+    ColdCosts,
     Costs,
     Curve,
     InterruptCosts,
@@ -317,6 +318,7 @@ class Profile(Frozen):
             NO_CLIENT if free_clients else ClientCosts(**resolved("client")),
             MECHANISM_TABLES[mechanism](**resolved(mechanism)),
             **resolved("sharing"),
+            cold=ColdCosts(**resolved("cold")),
             handover_ns=resolved("blocking").get("saved_ns", 0),  # in any call that sleeps
         )
 

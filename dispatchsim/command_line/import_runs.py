@@ -74,8 +74,8 @@ def import_runs(
     dispatchsim import wrk2.txt --rate 2000/s --output runs.jsonl
 
     The command prints which values the tool did not record. It also prints the state of the server
-    in each run. stable: the server replied to all requests. overloaded: over 5% of the requests
-    failed or still waited at the end, or there was no reply. backlogged: in between. A run of a
+    in each run. stable: the server replied to all requests. overloaded: no request had a reply,
+    or over 5% of them failed or still waited at the end. backlogged: in between. A run of a
     closed loop has no state, as its clients wait for the server. The command reports if the tool
     stalled or ran out of descriptors: the load was then lower than intended.
     """

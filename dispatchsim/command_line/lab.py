@@ -179,7 +179,7 @@ def ablation(
         ),
     ] = 1,
 ) -> None:
-    """Compare forecast errors with and without each effect of the model.
+    """Leave out one effect of the model at a time, and print how forecast errors change.
 
     dispatchsim lab ablation my-machine --profile my-machine.toml --every 10
     """

@@ -304,13 +304,14 @@ def late_resets(
     *,
     rounds: Annotated[int, typer.Option(min=1, max=100, help="Number of rounds.")] = 3,
 ) -> None:
-    """Count resets of clients that come after the server's close.
+    """Count the resets that clients send after the server has closed the connection.
 
     dispatchsim lab late-resets
 
     The command needs root. Each round takes some 30 s. Clients are imitated by a program that sends
     raw packets. A client ends its connection by a reset once it has the reply. If the server has
-    closed the connection by then, the client sends one more packet, which interrupts the server.
+    already closed the connection, the client later sends a second reset, in reply to the FIN. This
+    packet interrupts the server once more.
     """
     from ..calibration.measure.late_resets import late_resets_table, measure_late_resets
 

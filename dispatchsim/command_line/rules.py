@@ -56,8 +56,8 @@ class OfRules:
         bool,
         typer.Option(
             "--keep",
-            help="Store this kernel's results, for a later --kept. They go to the --output folder, "
-            "or else beside the catalogue of rules; this needs a git checkout.",
+            help="Store this kernel's results in the --output folder, for a later --kept. Without "
+            "--output they go into the source tree, which must be a git checkout.",
         ),
     ] = False
 

@@ -104,7 +104,7 @@ class PastErrors(NamedTuple):
         runs, missed = "runs", METRICS[self.figure].short
         if self.knee_ns:
             bound = DURATION.format(self.knee_ns)
-            runs, missed = "servers", f"the load at which p99 exceeds {bound}"
+            runs, missed = "server programs", f"the load at which p99 exceeds {bound}"
         machines = _OF_OTHERS if self.is_of_others else ""
         least = f"; {self.n_least} of these errors may be larger" if self.n_least else ""
         few = "only " if self.allowed.n < _FEW else ""
@@ -118,8 +118,9 @@ class PastErrors(NamedTuple):
             return errors
         return [
             *errors,
-            f"your application takes {share_text(self.stated)} of the CPU time (from the scenario)"
-            f", so past errors correct only the other {share_text(1 - self.stated)}",
+            f"at the simulated load {share_text(self.stated)} of the busy CPU time is the "
+            "application's, which the scenario states: only the other "
+            f"{share_text(1 - self.stated)} was corrected",
         ]
 
 

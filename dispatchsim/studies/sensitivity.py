@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from ..store.store import Store
 
-_SHARED = ("interrupt", "call", "application", "client", "sharing")
+_SHARED = ("interrupt", "call", "cold", "application", "client", "sharing")
 SAMPLES = 64
 _LEVEL = 0.95
 _RESAMPLES = 500

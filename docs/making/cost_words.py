@@ -91,6 +91,19 @@ OF_TABLE: dict[str, Mapping[str, str]] = {
         "accept_cold_ns": "extra cost of the first accept since the CPU was idle",
         "returning": "extra cost of a later request, by the replies on others since the last one",
     },
+    "ColdCosts": {
+        name: f"extra time of {what}, by microseconds of idleness since the last one"
+        for name, what in {
+            "syn": "a connection request",
+            "ack": "the acknowledgement that ends a handshake",
+            "data": "a request that arrives",
+            "reset": "a reset by the client",
+            "accept": "an accept",
+            "read": "a read",
+            "write": "a write",
+            "close": "a close",
+        }.items()
+    },
     "ApplicationCosts": {
         "request_ns": "user code for a request, and all time that no other cost has",
         "look_ns": "the check of one connection in a scan for late ones",

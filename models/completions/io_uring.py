@@ -115,7 +115,7 @@ def _receive(world: World, worker: Worker, fd: int) -> Iterator[int]:
     """Receive the data on *fd*, or arm the receive."""
     costs = world.costs.mechanism
     if world.state[fd] & READABLE:
-        read_ns = _uncrossed_ns(world, world.costs.call.read_ns) + costs.complete_ns
+        read_ns = _uncrossed_ns(world, sockets.reading_ns(world, worker, True)) + costs.complete_ns
         yield from spend(worker, activity.READ, read_ns)
         sockets.read(world, fd)
         world.interest[fd] = 0
@@ -129,7 +129,7 @@ def _send(world: World, worker: Worker, fd: int) -> Iterator[int]:
     """Send the part of a reply that fits, or fail: the client may have reset the connection."""
     world.interest[fd] = 0
     n_bytes = sockets.writable_bytes(world, fd)
-    writing_ns = sockets.writing_ns(world, fd, n_bytes)
+    writing_ns = sockets.writing_ns(world, worker, fd, n_bytes)
     yield from spend(worker, activity.WRITE, _uncrossed_ns(world, writing_ns))
     n_left = sockets.write(world, fd, n_bytes)
     if n_left == sockets.FAILED:

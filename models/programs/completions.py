@@ -115,7 +115,7 @@ def port_pool(mechanism: Mechanism) -> Program:
     def serve_received(world: World, worker: Worker, fd: int) -> Iterator[int]:
         """Finish a receive; then reply to the request, or close."""
         call = world.costs.call
-        read_ns = max(0, call.read_ns - call.read_again_ns)
+        read_ns = max(0, sockets.reading_ns(world, worker, True) - call.read_again_ns)
         yield from spend(worker, activity.READ, read_ns)
         found = sockets.read(world, fd)
         if found == sockets.END_OF_FILE:
@@ -133,7 +133,7 @@ def port_pool(mechanism: Mechanism) -> Program:
     def send_reply(world: World, worker: Worker, fd: int) -> Iterator[int]:
         """Send the part that fits; send the rest later, in another packet or in this thread."""
         n_bytes = sockets.writable_bytes(world, fd)
-        yield from spend(worker, activity.WRITE, sockets.writing_ns(world, fd, n_bytes))
+        yield from spend(worker, activity.WRITE, sockets.writing_ns(world, worker, fd, n_bytes))
         n_left = sockets.write(world, fd, n_bytes)
         if n_left == sockets.FAILED:
             yield from go_on(world, worker, fd)  # nothing of the reply was sent: it closes

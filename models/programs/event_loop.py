@@ -147,8 +147,8 @@ def event_loop(mechanism: Mechanism) -> Program:
 
     def read_request(world: World, worker: Worker, fd: int) -> Generator[int, None, bool]:
         """Read once, and run the user code of a request; return whether to send its reply now."""
-        call, finds_data = world.costs.call, world.state[fd] & READABLE != 0
-        yield from spend(worker, activity.READ, call.read_ns if finds_data else call.read_again_ns)
+        read_ns = sockets.reading_ns(world, worker, world.state[fd] & READABLE != 0)
+        yield from spend(worker, activity.READ, read_ns)
         found = sockets.read(world, fd)
         if found == NONE:
             blocked(world, worker.interests, fd, READABLE)
@@ -215,7 +215,7 @@ def event_loop(mechanism: Mechanism) -> Program:
     def send_reply(world: World, worker: Worker, fd: int) -> Iterator[int]:
         """Write the part of a reply that fits; then wait for room or the next request, or close."""
         n_bytes = sockets.writable_bytes(world, fd)
-        yield from spend(worker, activity.WRITE, sockets.writing_ns(world, fd, n_bytes))
+        yield from spend(worker, activity.WRITE, sockets.writing_ns(world, worker, fd, n_bytes))
         n_left = sockets.write(world, fd, n_bytes)
         if n_left == sockets.FAILED:
             yield from leave(world, worker, fd)

@@ -159,7 +159,8 @@ def thread_per_connection(mechanism: Mechanism) -> Program:
         call, found_empty = world.costs.call, world.state[fd] & READABLE == 0
         check_ns = call.read_again_ns if found_empty else call.read_ns
         if world.now_ns > 0 or not found_empty:  # or it has been in the call since before
-            yield from spend(worker, activity.READ, check_ns)
+            reading_ns = sockets.reading_ns(world, worker, not found_empty)
+            yield from spend(worker, activity.READ, reading_ns)
         yield from wait(world, worker)
         if was_in_vain(world, worker, fd):
             return TOO_LATE
@@ -195,7 +196,7 @@ def thread_per_connection(mechanism: Mechanism) -> Program:
     def send_reply(world: World, worker: Worker, fd: int) -> Iterator[int]:
         """Call write, and sleep in it until the whole reply is in the send buffer, or it fails."""
         n_bytes = sockets.writable_bytes(world, fd)
-        yield from spend(worker, activity.WRITE, sockets.writing_ns(world, fd, n_bytes))
+        yield from spend(worker, activity.WRITE, sockets.writing_ns(world, worker, fd, n_bytes))
         n_left = sockets.write(world, fd, n_bytes)
         if n_left == sockets.FAILED:
             return

@@ -14,6 +14,7 @@ from ..clients.asking import drawn_for_request
 from ..clients.clients import idle_may_return
 from ..clients.kept import is_old, n_before
 from ..clients.slow_clients import taken_ns
+from ..cpu.caches import cooled_ns
 from ..state.client_settings import Closing
 from ..state.costs import curve_ns, sending_ns
 from ..state.event_calendar import schedule
@@ -27,6 +28,7 @@ from ..state.kinds import (
     activity,
     count,
     occurrence,
+    path,
     stage,
     status,
 )
@@ -85,15 +87,23 @@ def accepts_none(world: World, worker: Worker) -> bool:
 
 
 def cold_accept_ns(world: World, worker: Worker) -> int:
-    """Return the extra cost of the first accept since the CPU of *worker* was idle, else 0.
+    """Return the extra cost of an accept with cold caches: the first since the CPU was idle.
 
     The accept is noted: the next one has none.
     """
     cpu = worker.cpu
+    more_ns = cooled_ns(world, cpu, path.ACCEPT, world.costs.cold.accept)
     if not cpu.was_idle:
-        return 0
+        return more_ns
     cpu.was_idle = False
-    return world.costs.call.accept_cold_ns
+    return more_ns + world.costs.call.accept_cold_ns
+
+
+def reading_ns(world: World, worker: Worker, finds_any: bool) -> int:
+    """Return what a read takes that finds something, or nothing."""
+    call = world.costs.call
+    more_ns = cooled_ns(world, worker.cpu, path.READ, world.costs.cold.read)
+    return more_ns + (call.read_ns if finds_any else call.read_again_ns)
 
 
 def displaced_ns(world: World, fd: int) -> int:
@@ -177,6 +187,7 @@ def closing_ns(world: World, worker: Worker, fd: int) -> int:
         + world.costs.application.connection_ns
         + (interrupt.displaced_ns - displaced_ns(world, fd))
         + curve_ns(call.crowding, n_in_flight(world, worker))
+        + cooled_ns(world, worker.cpu, path.CLOSE, world.costs.cold.close)
     )
 
 
@@ -227,13 +238,16 @@ def writable_bytes(world: World, fd: int) -> int:
     return min(world.unsent[c], windows.room_in_buffer(world, c))
 
 
-def writing_ns(world: World, fd: int, n_bytes: int) -> int:
+def writing_ns(world: World, worker: Worker, fd: int, n_bytes: int) -> int:
     """Return what a write of *n_bytes* takes until its effect: one that fails copies nothing.
 
     It then takes what a read that finds nothing takes (Linux 6.18, one machine: 0.53 and 0.61 us).
     """
     call = world.costs.call
-    return call.read_again_ns if hung_up(world, fd) else sending_ns(call, n_bytes)
+    if hung_up(world, fd):
+        return call.read_again_ns
+    more_ns = cooled_ns(world, worker.cpu, path.WRITE, world.costs.cold.write)
+    return more_ns + sending_ns(call, n_bytes)
 
 
 def write(world: World, fd: int, n_bytes: int) -> int:

@@ -187,6 +187,24 @@ def sending_ns(call: CallCosts, n_bytes: int) -> int:
     return max(0, call.write_ns + copying_ns(call, n_bytes) - call.write_after_ns)
 
 
+class ColdCosts(NamedTuple):
+    """What packets and calls take more if other code has run on their CPU since the last of a kind.
+
+    Each is a function of the microseconds that the CPU was idle meanwhile: the host may have run
+    others there (sim/cpu/caches.py). At 0 it is what they take more among other packets and calls
+    than one after another of their kind, as in most benches.
+    """
+
+    syn: Curve = flat(0)
+    ack: Curve = flat(0)
+    data: Curve = flat(0)
+    reset: Curve = flat(0)
+    accept: Curve = flat(0)
+    read: Curve = flat(0)
+    write: Curve = flat(0)
+    close: Curve = flat(0)
+
+
 class ApplicationCosts(NamedTuple):
     """User code of the server for a request, and all work without a cost of its own.
 
@@ -235,6 +253,7 @@ class Costs(NamedTuple):
     mechanism: Any
     refill: Curve = flat(0)
     handover_ns: int = 0
+    cold: ColdCosts = ColdCosts()
 
 
 def switch_ns(interrupt: InterruptCosts, saved_ns: int) -> int:

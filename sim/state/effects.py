@@ -103,6 +103,22 @@ EFFECTS = {
         ("interrupt.syn_cold_ns", "call.accept_cold_ns"),
         "lone_connection",
     ),
+    "cold-caches": Effect(
+        "a packet or a call takes longer if others have run since the last of its kind, and longer "
+        "still if the CPU was idle",
+        (
+            "cold.syn",
+            "cold.ack",
+            "cold.data",
+            "cold.reset",
+            "cold.accept",
+            "cold.read",
+            "cold.write",
+            "cold.close",
+        ),
+        "serve_paced",
+        is_of_packet_clients=True,
+    ),
     "idle-interrupts": Effect(
         "an interrupt that finds the CPU idle takes less of its time: entering it is part of "
         "leaving idleness",

@@ -107,6 +107,22 @@ class activity:
     HOST_OTHER = 20  # a gap that is taken from none of these, or from nobody
 
 
+class path:
+    """Code of the kernel that runs for a packet or a call: what the caches may have lost of it."""
+
+    SYN = 0
+    ACK = 1  # completes a handshake
+    DATA = 2  # a request
+    RESET = 3
+    ACCEPT = 4
+    READ = 5
+    WRITE = 6
+    CLOSE = 7
+
+
+N_PATHS = 8
+
+
 class count:
     """What a run counts: each count is an entry of `World.counts` and of the outcome.
 

@@ -103,6 +103,7 @@ class Cpu:
     ledger_ns: list[int]  # by Activity
     ledger_mark_ns: list[int]
     packets: list[int]  # ring of packets that wait for the packet thread
+    warm_ns: list[int]  # by path: how long the CPU had been idle in all when it last ran
     first_runnable: int = 0
     n_runnable: int = 0
     n_first: int = 0  # of these, threads that come first regardless of CPU time
@@ -147,6 +148,7 @@ class Cpu:
     gap_shift_ns: int = 0  # from the times of the recording to those of the run
     gap_until_ns: int = 0  # when the last one ends that was taken
     n_gaps: int = 0  # that were taken
+    last_path: int = NONE  # the one of `warm_ns` that ran last
 
 
 @dataclass(slots=True, eq=False)
@@ -426,6 +428,7 @@ class Disturbances:
     asks_after: int  # packets that a softirq handles before it asks whether to go on
     comes_late: bool  # a device waits before it interrupts, or its interrupt is on its way
     entry_varies: bool  # an interrupt costs more the longer ago the last one was
+    caches_cool: bool  # packets and calls take longer if others have run meanwhile
     idle_exit_varies: bool  # waking takes longer the longer a CPU was idle
     busy_weight: int = WEIGHT  # of each process that computes, by its nice value
     n_others: int = 0  # of the other threads, those that do not sleep

@@ -12,11 +12,12 @@ from __future__ import annotations
 from ..clients.backend import reply_leaves
 from ..clients.clients import first_syn_sent, request_was_sent
 from ..clients.slow_clients import is_part
+from ..cpu.caches import cooled_ns
 from ..cpu.interrupts import handle_packet, handled_by, seen_at_once, steered_to
 from ..cpu.receiving import must_wait
 from ..state.client_settings import Closing
 from ..state.event_calendar import post, schedule
-from ..state.kinds import NONE, READABLE, occurrence, stage, status
+from ..state.kinds import NONE, READABLE, occurrence, path, stage, status
 from ..state.world import World
 from ..wire.retransmission import sent_again
 from .closing import fin_handled, gone_handled
@@ -61,6 +62,26 @@ def packet_handled(world: World, kind: int, c: int) -> None:
 
 def price_ns(world: World, kind: int, c: int) -> int:
     """Return the CPU time of handling a packet of that *kind* to *c*, without the interrupt."""
+    return _warm_price_ns(world, kind, c) + _cold_ns(world, kind, c)
+
+
+def _cold_ns(world: World, kind: int, c: int) -> int:
+    """Return what a packet takes more if the caches have lost its code; it is warm afterwards."""
+    if not world.caches_cool:
+        return 0
+    cpu, cold = steered_to(world, c), world.costs.cold
+    if kind == occurrence.REQUEST:
+        return cooled_ns(world, cpu, path.DATA, cold.data)
+    if kind == occurrence.SYN:
+        return cooled_ns(world, cpu, path.SYN, cold.syn)
+    if kind == occurrence.ACK:
+        return cooled_ns(world, cpu, path.ACK, cold.ack)
+    if kind in (occurrence.GONE, occurrence.FIN):
+        return cooled_ns(world, cpu, path.RESET, cold.reset)
+    return 0
+
+
+def _warm_price_ns(world: World, kind: int, c: int) -> int:
     costs = world.costs.interrupt
     if kind == occurrence.REQUEST:
         return request_price_ns(world, c)

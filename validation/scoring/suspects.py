@@ -212,7 +212,7 @@ SYMPTOMS = (
     Symptom(P50, "at low load", "CPU is right", (QUIET,),
             right=(CPU,),
             raises=("interrupt.idle_exit_ns", "interrupt.idle_exit_since", "interrupt.way",
-                    "interrupt.syn_cold_ns", "network.delay_ns")),
+                    "interrupt.syn_cold_ns", "cold.syn", "cold.ack", "network.delay_ns")),
     Symptom(P50, "near the capacity and above", "it is right at low load", (NEAR, PAST),
             right_at=((P50, QUIET),), too_high=_COSTS_HIGH, too_low=_COSTS_LOW),
     Symptom(P99, "at low load", "p50 and CPU are right", (QUIET,),

@@ -302,6 +302,8 @@ void bench_kept(const struct options *options);
 void bench_interrupt(const struct options *options);
 void bench_handshake(const struct options *options);
 void bench_lone(const struct options *options);
+void bench_paced(const struct options *options);
+void bench_asked(const struct options *options);
 void bench_way(const struct options *options);
 void bench_leaving(const struct options *options);
 void bench_client_calls(const struct options *options);

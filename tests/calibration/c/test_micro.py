@@ -94,11 +94,17 @@ BENCHES = [
     *("accept_block", "ring_block", "ring_calls", "close_ended", "handover_threads"),
     *("handover_processes", "spawn_thread", "spawn_process"),
     *("pingpong_spin", "pingpong_block", "handshake_idle", "handshake_spin"),
-    *("lone_connection", "client_calls", "client_again"),
+    *("lone_connection", "serve_paced", "serve_asked", "client_calls", "client_again"),
 ]
 LINES = {
     "serve_kept": ["kept_received", "kept_served"],
     "lone_connection": ["lone_bare", "lone_open", "lone_calls", "lone_awake"],
+    # On loopback nobody interrupts the server: no line is of a packet.
+    "serve_paced": [
+        *("paced_accept", "paced_add", "paced_read", "paced_write", "paced_delete"),
+        *("paced_close", "paced_idle"),
+    ],
+    "serve_asked": ["asked_read", "asked_write", "asked_idle"],
     "serve_calls": [
         *("serve_accept", "serve_accept_again", "serve_epoll_add", "serve_read"),
         *("serve_read_again", "serve_write", "serve_close"),

@@ -36,7 +36,7 @@ BENCHES = (
     ),
     *("read_block", "accept_block", "ring_block", "ring_calls", "close_ended", "spawn_thread"),
     *("pingpong_spin", "pingpong_block", "handshake_idle", "handshake_spin", "client_calls"),
-    *("client_again", "lone_connection"),
+    *("client_again", "lone_connection", "serve_paced", "serve_asked"),
 )
 """One of each kind that has connections."""
 

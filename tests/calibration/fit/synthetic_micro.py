@@ -185,6 +185,37 @@ def served(given: dict[str, Any]) -> dict[str, dict[str, float]]:
     return {f"serve_{name}": {"median": price} for name, price in ns.items()}
 
 
+COOLED = {"syn": 40, "ack": 900, "data": 200, "accept": 300, "read": 100, "write": 50}
+"""What packets and calls take more in turns than one kind after another."""
+COOLS_US = {"syn": 5, "ack": 3, "data": 2, "reset": 1, "accept": 4, "read": 0.6, "write": 1.5,
+            "close": 2.5}  # fmt: skip
+"""What they take more for each microsecond of idleness, in ns."""
+
+
+def paced(bench: str, pause_us: int) -> asleep.Lines:
+    """Return the lines of connections, or requests, that come one by one."""
+    idle_us = pause_us + 50 if pause_us else 0
+    warm = {
+        "syn": TRUE["entry"] + TRUE["syn"],
+        "ack": TRUE["entry"] + TRUE["data"] + TRUE["callback"],
+        "reset": 7_000,
+        "accept": SERVED["accept"],
+        "read": SERVED["read"],
+        "write": SERVED["write"] + TRUE["kib"] / 8,
+        "close": 3_800,
+    }
+    cold = {name: ns * idle_us + COOLED.get(name, 0) for name, ns in COOLS_US.items()}
+    if bench == "serve_paced":
+        ns = {name: warm_ns + cold[name] for name, warm_ns in warm.items()}
+        ns["ack"] += cold["data"]
+    else:
+        ns = {name: warm[name] + cold[name] for name in ("read", "write")}
+        ns["request"] = TRUE["entry"] + TRUE["later"] + TRUE["callback"] + cold["data"]
+    prefix = bench.removeprefix("serve_")
+    ns["idle"] = 1_000 * idle_us + 10
+    return {f"{prefix}_{name}": {"median": price} for name, price in ns.items()}
+
+
 def slept(bench: str, given: dict[str, Any]) -> asleep.Lines:
     """Return the lines of a bench of threads or of io_uring."""
     calls = {
@@ -226,6 +257,8 @@ def results_of(  # noqa: PLR0911, PLR0912 (one a family)
     if bench == "lone_connection":
         known = {"open": TRUE["syn_cold"], "bare": 0, "calls": TRUE["accept_cold"], "awake": 0}
         return given, {f"lone_{name}": {"median": 20_000 + ns} for name, ns in known.items()}
+    if bench in ("serve_paced", "serve_asked"):
+        return given, paced(bench, int(given["pause_us"]))
     if bench == "client_calls":
         names = ("connect", "send", "receive", "close")
         return given, {f"client_{name}": {"median": TRUE[name]} for name in names}

@@ -2,11 +2,14 @@
 
 from collections.abc import Container
 
+import numpy as np
 import pytest
 from tests.calibration.fit.synthetic_asleep import TRUE_ASLEEP
 from tests.calibration.fit.synthetic_micro import (
     ADD_NS,
     CLOSE_NS,
+    COOLED,
+    COOLS_US,
     DELETE_NS,
     MODIFY_NS,
     SERVED,
@@ -247,6 +250,49 @@ def test_a_handshake_that_takes_less_between_served_connections_costs_nothing_mo
     on_loopback = micro_costs(MicroTable(micro_rounds(steering="loopback")).medians())
     assert on_loopback["interrupt.syn_cold_ns"].value == (0,)
     assert on_loopback["call.accept_cold_ns"].value == (TRUE["accept_cold"],)
+
+
+def rows_of_packets() -> list[MicroResult]:
+    """Return the rows of packet clients, whose handshakes no interrupt handles alone."""
+
+    def of_packets(row: MicroResult) -> MicroResult:
+        more: dict[str, float | str] = {"steering": "far_end", "written_ns": row.median}
+        if row.bench == "write_flights":
+            more |= {"median": row.median + TRUE["entry"] + 900, "interrupts_per_operation": 1.0}
+        elif row.bench == "interrupt_connect" and row.parameters["burst"] == 1:
+            more["median"] = row.median - TRUE["cold"]
+        return MicroResult.model_validate(row.model_dump() | more)
+
+    return [of_packets(row) for row in micro_rounds()]
+
+
+def test_connections_one_by_one_show_what_cold_caches_cost_packet_clients() -> None:
+    found = fitted(rows_of_packets())
+    for name, cools in COOLS_US.items():
+        cost = found[f"cold.{name}"]
+        at_us = sorted(cost)
+        # Beyond the longest pause the cost stays.
+        assert (at_us[0], at_us[-2], at_us[-1]) == (0, 5_050, 5_051)
+        at_0 = COOLED.get(name, 0)
+        expected = [at_0 + cools * us for us in at_us[:-1]]
+        assert [cost[us] for us in at_us] == pytest.approx([*expected, expected[-1]], abs=1)
+    # They are all of what idleness costs.
+    assert not {"interrupt.syn_cold_ns", "call.accept_cold_ns"} & found.keys()
+    assert not any(key.startswith("cold.") for key in fitted(micro_rounds()))
+
+
+def test_leaving_idleness_does_not_count_cold_caches_twice() -> None:
+    rows = rows_of_packets()
+    plain = fitted([row for row in rows if not row.bench.startswith(("paced_", "asked_"))])
+    found = fitted(rows)
+
+    def exit_ns(costs: dict[str, dict[int, float]], us: int) -> float:
+        return costs["interrupt.idle_exit_ns"][0] + costs["interrupt.idle_exit_since"][us]
+
+    for us in (50, 300):
+        syn = found["cold.syn"]
+        more_ns = float(np.interp(us, list(syn), list(syn.values()))) - syn[0]
+        assert exit_ns(plain, us) - exit_ns(found, us) == pytest.approx(more_ns, abs=1)
 
 
 def tables(rows: list[MicroResult]) -> set[str]:

@@ -199,7 +199,7 @@ def test_what_the_scenario_states_of_its_application_was_never_missed(profile: d
     assert answer.centre == pytest.approx(found.middle * busy_s / faster_s)
     assert found.middle < answer.centre < 1.1 * found.middle
     assert answer.centre * 100e-6 < 1
-    assert "of the CPU time (from the scenario), so past errors" in answer.reckoning[-1]
+    assert "application's, which the scenario states: only the other" in answer.reckoning[-1]
     assert any("the rule for the interval rests on" in each for each in answer.warnings)
 
 
@@ -315,7 +315,8 @@ def test_where_p99_breaks_past_errors_are_of_the_load_at_which_it_did(
         "past forecasts of the load at which p99 exceeds 1 ms were 17%"
     )
     assert (
-        answer.reckoning[2] == "these past forecasts cover only 5 servers, without application work"
+        answer.reckoning[2]
+        == "these past forecasts cover only 5 server programs, without application work"
     )
     assert answer.reckoning[1].endswith("; 1 of these errors may be larger")
     (least,) = (w for w in answer.warnings if w.startswith("in 1 of 5 past comparisons "))

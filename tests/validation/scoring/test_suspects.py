@@ -207,6 +207,8 @@ SCENES = {
     ("p50_ns", "interrupt.idle_exit_since"): LOW,
     ("p50_ns", "interrupt.way"): LOW,
     ("p50_ns", "interrupt.syn_cold_ns"): LOW,
+    ("p50_ns", "cold.syn"): LOW,
+    ("p50_ns", "cold.ack"): LOW,
     ("p50_ns", "network.delay_ns"): LOW,
 }
 """A scenario in which the metric depends on the cost."""
@@ -215,6 +217,8 @@ PROFILES = {
     "application.request_ns": "epyc-family26-2cpu-linux-6.18",
     "interrupt.idle_exit_since": "epyc-family25-model17-2cpu-linux-6.18",
     "interrupt.syn_cold_ns": "epyc-family25-model17-2cpu-linux-6.18",
+    "cold.syn": "epyc-family25-model1-2cpu-linux-6.18",
+    "cold.ack": "epyc-family25-model1-2cpu-linux-6.18",
     "network.delay_ns": "counted-linux-6.1",
     "call.crowding": "counted-linux-6.1",
 }
