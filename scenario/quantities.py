@@ -174,8 +174,10 @@ def _shifted(digits: str, places: int) -> str:
 def _without_comma(text: object) -> str:
     """Return the correct spelling of a number with a comma; "" for other texts.
 
-    >>> _without_comma("61,000/s"), _without_comma("5,5 ms")
-    ('without a comma, such as "61_000/s" or "61.000/s"', 'without a comma, such as "5.5 ms"')
+    >>> _without_comma("61,000/s")
+    'without a comma: "61_000/s" for thousands, "61.000/s" for a fraction'
+    >>> _without_comma("5,5 ms")
+    'without a comma, such as "5.5 ms"'
     """
     if not isinstance(text, str):
         return ""
@@ -184,7 +186,9 @@ def _without_comma(text: object) -> str:
         ways.append(shown(text.replace(",", "_")))
     if _COMMA_FRACTION.fullmatch(text):
         ways.append(shown(text.replace(",", ".")))
-    return f"without a comma, such as {' or '.join(ways)}" if ways else ""
+    if len(ways) > 1:
+        return f"without a comma: {ways[0]} for thousands, {ways[1]} for a fraction"
+    return f"without a comma, such as {ways[0]}" if ways else ""
 
 
 def read_count(text: str) -> int:
@@ -200,7 +204,10 @@ def read_count(text: str) -> int:
     """
     written = read_number(text)
     if written is None or not written.is_whole or text[-1] not in THOUSANDS:
-        raise QuantityError(f'must be a whole number (4, 20000 or "20k"), got {shown(text)}')
+        rule = 'a whole number (4, 20000 or "20k")'
+        if _GROUPED.fullmatch(text):
+            rule = f"without a comma, such as {text.replace(',', '_')}"
+        raise QuantityError(f"must be {rule}, got {shown(text)}")
     return int(written.digits)
 
 

@@ -1,17 +1,19 @@
-"""What packets and calls take more with cold caches: connections one by one, beside benches.
+"""The extra time of packets and calls with cold caches, from connections that come one by one.
 
                      median, by idle time         less
     paced_syn        its interrupt                entry_ns + syn_ns
-    paced_ack        acknowledgement, request     entry_ns + ack_ns + data_ns, and the next line
-    asked_request    a later request              entry_ns + data_ns - data_saved_ns
+    paced_ack        its interrupt                entry_ns + ack_ns
+    asked_request    its interrupt                entry_ns + data_ns - data_saved_ns
     paced_accept     the call                     accept_ns
     asked_read       the call                     read_ns
     asked_write      the call                     write_ns and its copying
 
-What is left without idleness is that of packets and calls that take turns. What idleness adds is
-the difference of paced_X from its own value without idleness. Connections that come one by one are
-reset before the server closes them, so resets and closes are compared among themselves only.
-Of clients with sockets one interrupt handles a whole handshake, so these rows have another meaning.
+At 0 us: the extra time among other packets and calls, compared with a bench that repeats one kind.
+Beyond: paced_X less its value at 0 us. A request, its read and its write at 0 us are those of later
+requests, as kept connections have many of them. What first ones take more stays in
+interrupt.displaced_ns, which is fitted. Connections that come one by one are reset before the
+server closes them, so resets and closes are compared among themselves only. With socket clients
+one interrupt handles a whole handshake, so the fit skips them.
 Sources: sim/cpu/caches.py, micro/paced.c.
 """
 
@@ -45,17 +47,18 @@ def cold_costs(medians: Medians, costs: Known) -> Known:
         by_pause = dict(medians.points(bench, "pause_us"))
         return np.array([by_pause[pause_us] for pause_us in pauses_us])
 
-    saved_ns = first(costs, "interrupt.data_saved_ns")
     copied_ns = first(costs, "call.write_kib_ns") * REPLY_BYTES / _KIB
-    entries_ns = first(costs, "interrupt.entry_ns") + _since_ns(costs, idle_us)
-    request_ns = taken_ns("asked_request") - entries_ns
-    first_ns = taken_ns("paced_ack") - first(costs, "interrupt.entry_ns")
-    data = _cooling(request_ns, first(costs, "interrupt.data_ns") - max(0.0, saved_ns))
+    entry_ns = first(costs, "interrupt.entry_ns")
+    # The SYN comes after the pause, the other packets 10 to 20 us after another one.
+    syn_entry_ns = entry_ns + _since_ns(costs, idle_us)
+    data_ns = first(costs, "interrupt.data_ns")
+    saved_ns = max(0.0, first(costs, "interrupt.data_saved_ns"))
+    later_ns = taken_ns("asked_request")[0] - entry_ns
     alone_ns = {name: first(costs, f"call.{name}_ns") for name in ("accept", "read", "write")}
     found = {
-        "syn": _cooling(taken_ns("paced_syn") - entries_ns, first(costs, "interrupt.syn_ns")),
-        "ack": _cooling(first_ns - data, first(costs, "interrupt.ack_ns", "interrupt.data_ns")),
-        "data": data,
+        "syn": _cooling(taken_ns("paced_syn") - syn_entry_ns, first(costs, "interrupt.syn_ns")),
+        "ack": _cooling(taken_ns("paced_ack") - entry_ns, first(costs, "interrupt.ack_ns")),
+        "data": _cooling(taken_ns("paced_request") - entry_ns, data_ns, later_ns + saved_ns),
         "reset": _cooling(taken_ns("paced_reset")),
         "accept": _cooling(taken_ns("paced_accept"), alone_ns["accept"]),
         "read": _cooling(taken_ns("paced_read"), alone_ns["read"], taken_ns("asked_read")[0]),
@@ -71,14 +74,14 @@ def cold_costs(medians: Medians, costs: Known) -> Known:
 
 
 def _cooling(taken_ns: Floats, alone_ns: float = math.inf, awake_ns: float = math.nan) -> Floats:
-    """Return what is more by idle time; it never falls.
+    """Return the extra time for each idle time.
 
     `awake_ns` is the time without idleness, by default the first of *taken_ns*; *alone_ns* that in
     benches of one kind.
     """
     least_ns = taken_ns[0] if math.isnan(awake_ns) else awake_ns
     more_ns = max(0.0, least_ns - alone_ns) + taken_ns - taken_ns[0]
-    return np.asarray(np.maximum.accumulate(more_ns), np.float64)
+    return np.asarray(np.maximum(0.0, more_ns), np.float64)
 
 
 def _since_ns(costs: Known, idle_us: Sequence[int]) -> Floats:

@@ -83,6 +83,7 @@ from .packets import (
     flight_costs,
     knows_cold,
     leaving_costs,
+    pause_us_of,
     solve_packets,
     usual,
     way_costs,
@@ -305,8 +306,20 @@ def _idle_exits(medians: Medians, costs: Known) -> list[tuple[int, float]]:
     """Return the cost of leaving idleness by pause in us, for pauses of both benches."""
     idle = medians.points("handshake_idle", "pause_us")
     spin = dict(medians.points("handshake_spin", "pause_us"))
+    at_once_ns = spin[min(spin)] if spin else 0.0
     exits = [
-        (pause_us, max(0.0, ns - spin[pause_us] - after_idleness_ns(costs, "syn", pause_us)))
+        (
+            pause_us,
+            max(
+                0.0,
+                # What idleness cools beyond what the pause itself cools.
+                ns
+                - spin[pause_us]
+                - max(
+                    0.0, after_idleness_ns(costs, "syn", pause_us) - (spin[pause_us] - at_once_ns)
+                ),
+            ),
+        )
         for pause_us, ns in idle
         if pause_us in spin
     ]
@@ -328,6 +341,8 @@ def _waking(medians: Medians, costs: Known) -> Known:
     exits = _idle_exits(medians, costs)
     exit_ns = usual(exits)
     slower_ns = medians.one("pingpong_block", {"mechanism": "epoll"}) - medians.one("pingpong_spin")
+    slept_us = pause_us_of(medians, "pingpong_block")
+    slower_ns -= sum(after_idleness_ns(costs, name, slept_us) for name in ("data", "read", "write"))
     woken_ns = max(0.0, slower_ns - exit_ns - first(costs, "epoll_level.event_ns"))
     where = {"n": medians.points("epoll_block", "n")[0][0]}
     thread_ns = medians.one("epoll_block", where)
@@ -336,9 +351,9 @@ def _waking(medians: Medians, costs: Known) -> Known:
     interrupt_ns = first(costs, "interrupt.entry_ns", "interrupt.data_ns")
     interrupt_ns += after_pause_ns(medians, "epoll_block", costs.get(_SINCE))
     calls_ns = first(costs, "epoll_level.call_ns", "epoll_level.event_ns", "call.read_ns")
-    for slept_us in medians.values_of("epoll_block", "pause_us")[:1]:
-        interrupt_ns += after_idleness_ns(costs, "data", float(slept_us))
-        calls_ns += after_idleness_ns(costs, "read", float(slept_us))
+    slept_us = pause_us_of(medians, "epoll_block")
+    interrupt_ns += after_idleness_ns(costs, "data", slept_us)
+    calls_ns += after_idleness_ns(costs, "read", slept_us)
     source = "epoll_block, less its calls"
     saved_ns = 0.0
     if beside_ns - interrupt_ns <= _FOREIGN_NS_MAX:
@@ -445,8 +460,13 @@ def _cold_handshake(medians: Medians, costs: Known) -> Known:
 def _after_idleness(medians: Medians, costs: Known) -> Known:
     """Return the extra costs of the first handshake and accept after idleness, if measured."""
     bench = "lone_connection"
-    if not medians.has("lone_open") or "cold.syn" in costs:
-        return {}  # or the cold costs have it
+    if "cold.syn" in costs:
+        return {
+            "interrupt.syn_cold_ns": constant(0.0, 0.0, "part of cold.syn"),
+            "call.accept_cold_ns": constant(0.0, 0.0, "part of cold.accept"),
+        }
+    if not medians.has("lone_open"):
+        return {}
     # On loopback the client's CPU handles the handshake.
     syn_ns = 0.0 if medians.loopback else medians.one("lone_open") - medians.one("lone_bare")
     calls_ns = medians.one("lone_calls") - medians.one("lone_awake")

@@ -204,14 +204,19 @@ def usual(points: Sequence[tuple[int, float]]) -> float:
     return dict(points).get(USUAL_PAUSE_US, points[0][1])
 
 
-def after_pause_ns(medians: Medians, bench: str, since: Fitted | None) -> float:
-    """Return the extra cost of an entry after the pause of *bench*."""
+def pause_us_of(medians: Medians, bench: str) -> float:
+    """Return the pause of *bench* in us, the usual one of several; 0 without one."""
     pauses_us = medians.values_of(bench, "pause_us")
     if not pauses_us:
         return 0.0
-    return _more_after_ns(
-        since, float(USUAL_PAUSE_US if USUAL_PAUSE_US in pauses_us else pauses_us[0])
-    )
+    return float(USUAL_PAUSE_US if USUAL_PAUSE_US in pauses_us else pauses_us[0])
+
+
+def after_pause_ns(medians: Medians, bench: str, since: Fitted | None) -> float:
+    """Return the extra cost of an entry after the pause of *bench*."""
+    if not medians.values_of(bench, "pause_us"):
+        return 0.0
+    return _more_after_ns(since, pause_us_of(medians, bench))
 
 
 def _more_after_ns(since: Fitted | None, pause_us: float) -> float:

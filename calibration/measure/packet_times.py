@@ -1,6 +1,6 @@
-"""How long packets and calls take in a saturated server, beside the benches of their costs.
+"""How long packets and calls take in a server, saturated or not, beside benches of their costs.
 
-    server, N users       SYN | accept, read .. | ACK, request | write, close | SYN | ...
+    server                SYN | accept, read .. | ACK, request | write, close | SYN | ...
     bench interrupts      SYN SYN SYN ... ACK ACK ACK ... request request ...
     bench calls           accept accept ... read read ... write write ...
 
@@ -32,6 +32,8 @@ from .macro import Timing, run_point
 from .microbenchmarks import run_bench
 
 USERS = (64, 256)
+RATES_PER_S = (1_000, 5_000, 15_000)
+"""Loads of servers that are idle in between."""
 BENCH = "bench"
 _BENCH_COMMAND = "serve_calls --mechanism epoll_edge"
 """It makes connections in bursts, and then calls in batches, with the server's own code."""
@@ -65,7 +67,7 @@ benches' requests of 64 bytes."""
 
 
 class StepTimes(NamedTuple):
-    """The mean times of a step in us, by round, for each place: "bench", or a number of users."""
+    """The mean times of a step in us, by round, for each place: "bench", or a load."""
 
     step: str
     by_place: Mapping[str, Sequence[float]]
@@ -125,9 +127,10 @@ def measure_packet_times(
     *,
     rounds: int,
     users: Sequence[int] = USERS,
+    rates_per_s: Sequence[int] = RATES_PER_S,
     progress: Callable[[str], None] = lambda _: None,
 ) -> list[StepTimes]:
-    """Return the times of all steps; a round measures the bench, and a server for each of *users*.
+    """Return the times of all steps; a round measures the bench, and a server at each load.
 
     Raises
     ------
@@ -138,16 +141,17 @@ def measure_packet_times(
     def bench() -> object:
         return run_bench(_BENCH_COMMAND, 0, testbed=testbed, programs=programs)
 
-    def serve(n_users: int) -> Callable[[], object]:
-        point = Point.of(
-            server={"mechanism": "epoll_level"}, load={"loop": "closed", "users": n_users}
-        )
+    def serve(**load: object) -> Callable[[], object]:
+        point = Point.of(server={"mechanism": "epoll_level"}, load=load)
         return lambda: run_point(
             point, 0, testbed=testbed, programs=programs, series=Series(), timing=TIMING
         )
 
     places: dict[str, tuple[Callable[[], object], float]] = {BENCH: (bench, _BENCH_STARTS_S)}
-    places |= {f"{n:,} users": (serve(n), _SERVER_STARTS_S) for n in users}
+    places |= {f"{n:,} users": (serve(loop="closed", users=n), _SERVER_STARTS_S) for n in users}
+    places |= {
+        f"{n:,}/s": (serve(loop="open", rate=f"{n}/s"), _SERVER_STARTS_S) for n in rates_per_s
+    }
     found: dict[str, dict[str, list[float]]] = {
         step: {place: [] for place in places} for step in STEPS
     }

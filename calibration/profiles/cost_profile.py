@@ -183,17 +183,18 @@ class Profile(Frozen):
     def older_than(self) -> list[str]:
         """The effects whose costs this profile lacks because it is older than them.
 
-        Runs with this profile omit these effects. Effects of packet clients are not among them, as
-        they do not apply to other clients. Reconstructed profiles and profiles of counted
+        Runs with this profile omit these effects. Effects of packet clients are among them only if
+        its clients were packets. Reconstructed profiles and profiles of counted
         instructions never have these costs: no source gives them, or all packets come from outside
         the machine.
         """
         if self.machine.get("reconstructed") or "network_delay_ns" in self.machine:
             return []
+        of_packets = "ack_ns" in self.cost.get("client", {})
         return [
             name
             for name, effect in EFFECTS.items()
-            if not effect.is_of_packet_clients and not self.has_effect(name)
+            if (of_packets or not effect.is_of_packet_clients) and not self.has_effect(name)
         ]
 
     def has_effect(self, name: str) -> bool:

@@ -457,8 +457,10 @@ def check_mechanisms(names: Sequence[str], key: str = "mechanisms") -> list[str]
     Raises
     ------
     UserError
-        If a name is unknown or repeated, or there is none.
+        If a name is unknown, empty or repeated, or there is none.
     """
+    if len(names) > 1 and "" in names:
+        raise UserError(f'{key}: must have a name between commas, got "{",".join(names)}"')
     found = [named(name) for name in names]
     for name in found:
         if name not in CATALOGUE:

@@ -285,11 +285,12 @@ def packet_times(
 
     dispatchsim lab packet-times
 
-    The command needs root and traces the kernel. Each round takes some 20 s. The first table
-    compares a microbenchmark with servers of 64 and of 256 users. Each row is the kernel's work for
-    a packet or a call. If it takes longer in a server, the microbenchmark's cost is too low. The
-    second table needs no trace. It shows the CPU time for packets without calls, for calls without
-    packets, and for both at once.
+    The command needs root and traces the kernel. Each round takes some 40 s. The first table
+    compares a microbenchmark with servers: saturated by 64 and by 256 users, and at three loads
+    that leave them idle in between. Each row is the kernel's work for a packet or a call. If it
+    takes longer in a server, the microbenchmark's cost is too low. The second table needs no trace.
+    It shows the CPU time for packets without calls, for calls without packets, and for both at
+    once.
     """
     from ..calibration.measure.displacement import displacement_table, measure_displacement
     from ..calibration.measure.packet_times import measure_packet_times, packet_times_table

@@ -12,7 +12,7 @@ from ..calibration.running.compiling import Side, compile_engines
 from ..models.catalogue import MECHANISMS
 from ..scenario.errors import UserError
 from ..sim.files.parallel import cpu_count
-from .door import compiling, keeping, people, progress_bar
+from .door import compiling, keeping, notes, people, progress_bar
 from .observed import OfRuns, habits_told, observed_runs
 from .options import grouped
 from .working import check_measured
@@ -54,7 +54,8 @@ def validate_machine(
         list[str] | None,
         typer.Option(
             help="A shipped profile or a file. With several folders, repeat the option, in the "
-            "same order. Default: FOLDER.toml, or else the shipped profile of that name."
+            "same order. Default: FOLDER.toml in the current folder, or else the shipped profile "
+            "of that name."
         ),
     ] = None,
     output: ReportFolder = Path("report"),
@@ -98,8 +99,8 @@ def validate_point(
     profile: Annotated[
         str | None,
         typer.Option(
-            help="A shipped profile or a file. Default: FOLDER.toml, or else the shipped profile "
-            "of that name."
+            help="A shipped profile or a file. Default: FOLDER.toml in the current folder, or else "
+            "the shipped profile of that name."
         ),
     ] = None,
     draws: CostSamples = 20,
@@ -146,6 +147,7 @@ def validate_point(
             wanted, runs, source, draws=draws, workers=workers or cpu_count(), progress=progress
         )
     console.print(where_to_start(found), markup=False)
+    console.print(f"profile {_profile_shown(machine.profile_path)}", markup=False, soft_wrap=True)
     for table in point_tables(found):
         console.print(rich_table(table))
 
@@ -275,6 +277,13 @@ def _machines(folders: Sequence[Path], profiles: Sequence[str]) -> list[MachineR
     return [MachineRuns(path, folder) for path, folder in zip(paths, folders, strict=True)]
 
 
+def _profile_shown(path: Path) -> str:
+    """Return the name of a shipped profile, or the file of another."""
+    from ..calibration.profiles.cost_profile import shipped_profiles
+
+    return path.stem if path == shipped_profiles().get(path.stem) else str(path)
+
+
 def _runs_of(folder: Path) -> list[RunRecord]:
     from ..validation.forecast.provenance import read_machine_runs
 
@@ -288,6 +297,13 @@ def _profile_of(folder: Path) -> str:
     name = folder.resolve().name
     calibrated = Path(f"{name}.toml")
     if calibrated.is_file():
+        if name in shipped_profiles():
+            notes().print(
+                f"profile: {calibrated} of the current folder, not the shipped profile of that "
+                f"name (--profile {name})",
+                markup=False,
+                soft_wrap=True,
+            )
         return str(calibrated)
     if name in shipped_profiles():
         return name

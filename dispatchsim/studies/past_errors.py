@@ -118,9 +118,9 @@ class PastErrors(NamedTuple):
             return errors
         return [
             *errors,
-            f"at the simulated load {share_text(self.stated)} of the busy CPU time is the "
-            "application's, which the scenario states: only the other "
-            f"{share_text(1 - self.stated)} was corrected",
+            f"{share_text(self.stated)} of the busy CPU time is the application's (from the "
+            "scenario); the correction applies to the other "
+            f"{share_text(1 - self.stated)}",
         ]
 
 

@@ -115,7 +115,8 @@ def _receive(world: World, worker: Worker, fd: int) -> Iterator[int]:
     """Receive the data on *fd*, or arm the receive."""
     costs = world.costs.mechanism
     if world.state[fd] & READABLE:
-        read_ns = _uncrossed_ns(world, sockets.reading_ns(world, worker, True)) + costs.complete_ns
+        read_ns = _uncrossed_ns(world, world.costs.call.read_ns) + costs.complete_ns
+        read_ns += sockets.cold_read_ns(world, worker)
         yield from spend(worker, activity.READ, read_ns)
         sockets.read(world, fd)
         world.interest[fd] = 0

@@ -115,7 +115,7 @@ def port_pool(mechanism: Mechanism) -> Program:
     def serve_received(world: World, worker: Worker, fd: int) -> Iterator[int]:
         """Finish a receive; then reply to the request, or close."""
         call = world.costs.call
-        read_ns = max(0, sockets.reading_ns(world, worker, True) - call.read_again_ns)
+        read_ns = max(0, call.read_ns - call.read_again_ns) + sockets.cold_read_ns(world, worker)
         yield from spend(worker, activity.READ, read_ns)
         found = sockets.read(world, fd)
         if found == sockets.END_OF_FILE:

@@ -147,7 +147,9 @@ def event_loop(mechanism: Mechanism) -> Program:
 
     def read_request(world: World, worker: Worker, fd: int) -> Generator[int, None, bool]:
         """Read once, and run the user code of a request; return whether to send its reply now."""
-        read_ns = sockets.reading_ns(world, worker, world.state[fd] & READABLE != 0)
+        call, finds_data = world.costs.call, world.state[fd] & READABLE != 0
+        read_ns = call.read_ns if finds_data else call.read_again_ns
+        read_ns += sockets.cold_read_ns(world, worker)
         yield from spend(worker, activity.READ, read_ns)
         found = sockets.read(world, fd)
         if found == NONE:

@@ -159,13 +159,14 @@ def thread_per_connection(mechanism: Mechanism) -> Program:
         call, found_empty = world.costs.call, world.state[fd] & READABLE == 0
         check_ns = call.read_again_ns if found_empty else call.read_ns
         if world.now_ns > 0 or not found_empty:  # or it has been in the call since before
-            reading_ns = sockets.reading_ns(world, worker, not found_empty)
-            yield from spend(worker, activity.READ, reading_ns)
+            yield from spend(worker, activity.READ, check_ns)
         yield from wait(world, worker)
         if was_in_vain(world, worker, fd):
             return TOO_LATE
         found = sockets.read(world, fd)
-        yield from spend(worker, activity.READ, max(0, call.read_ns - check_ns))
+        # After the sleep in the call, which cools the caches.
+        rest_ns = max(0, call.read_ns - check_ns) + sockets.cold_read_ns(world, worker)
+        yield from spend(worker, activity.READ, rest_ns)
         return found
 
     def ask_backend(world: World, worker: Worker, fd: int) -> Iterator[int]:

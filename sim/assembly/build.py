@@ -20,7 +20,7 @@ from ..load.laws import draws_ns, share_draws
 from ..load.workload import Trace
 from ..state.columns import I32, I64, DeclaredColumn, MakeColumn, Per, as_lists, power_of_two
 from ..state.costs import ColdCosts, Costs
-from ..state.kinds import N_PATHS, NONE, Activity, Count, weight_of_nice
+from ..state.kinds import NONE, Activity, Count, KernelPath, weight_of_nice
 from ..state.mechanism import Program, Trait
 from ..state.memory_settings import MemorySettings
 from ..state.program_settings import Sharing
@@ -103,7 +103,7 @@ def build_world(
             runnable=column(n_threads + n_others, NONE, I32),
             ledger_ns=column(len(Activity), 0, I64),
             ledger_mark_ns=column(len(Activity), 0, I64),
-            warm_ns=column(N_PATHS, 0, I64),
+            idle_at_last_ns=column(len(KernelPath), 0, I64),
             packets=column(power_of_two(kernel.receive_queue), NONE, I64),
             asks_after=asks_after(kernel, costs),
             **gaps_of_cpu,

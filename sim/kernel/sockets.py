@@ -27,8 +27,8 @@ from ..state.kinds import (
     WRITABLE,
     activity,
     count,
+    kernel_path,
     occurrence,
-    path,
     stage,
     status,
 )
@@ -87,23 +87,22 @@ def accepts_none(world: World, worker: Worker) -> bool:
 
 
 def cold_accept_ns(world: World, worker: Worker) -> int:
-    """Return the extra cost of an accept with cold caches: the first since the CPU was idle.
+    """Return the extra cost of an accept with cold caches; it is noted, for the next one.
 
-    The accept is noted: the next one has none.
+    A profile has either cold.accept or call.accept_cold_ns, the cost of the first accept since the
+    CPU was idle.
     """
     cpu = worker.cpu
-    more_ns = cooled_ns(world, cpu, path.ACCEPT, world.costs.cold.accept)
+    more_ns = cooled_ns(world, cpu, kernel_path.ACCEPT, world.costs.cold.accept)
     if not cpu.was_idle:
         return more_ns
     cpu.was_idle = False
     return more_ns + world.costs.call.accept_cold_ns
 
 
-def reading_ns(world: World, worker: Worker, finds_any: bool) -> int:
-    """Return what a read takes that finds something, or nothing."""
-    call = world.costs.call
-    more_ns = cooled_ns(world, worker.cpu, path.READ, world.costs.cold.read)
-    return more_ns + (call.read_ns if finds_any else call.read_again_ns)
+def cold_read_ns(world: World, worker: Worker) -> int:
+    """Return the extra cost of a read with cold caches; it is noted, for the next one."""
+    return cooled_ns(world, worker.cpu, kernel_path.READ, world.costs.cold.read)
 
 
 def displaced_ns(world: World, fd: int) -> int:
@@ -187,7 +186,7 @@ def closing_ns(world: World, worker: Worker, fd: int) -> int:
         + world.costs.application.connection_ns
         + (interrupt.displaced_ns - displaced_ns(world, fd))
         + curve_ns(call.crowding, n_in_flight(world, worker))
-        + cooled_ns(world, worker.cpu, path.CLOSE, world.costs.cold.close)
+        + cooled_ns(world, worker.cpu, kernel_path.CLOSE, world.costs.cold.close)
     )
 
 
@@ -246,7 +245,7 @@ def writing_ns(world: World, worker: Worker, fd: int, n_bytes: int) -> int:
     call = world.costs.call
     if hung_up(world, fd):
         return call.read_again_ns
-    more_ns = cooled_ns(world, worker.cpu, path.WRITE, world.costs.cold.write)
+    more_ns = cooled_ns(world, worker.cpu, kernel_path.WRITE, world.costs.cold.write)
     return more_ns + sending_ns(call, n_bytes)
 
 

@@ -188,11 +188,11 @@ def sending_ns(call: CallCosts, n_bytes: int) -> int:
 
 
 class ColdCosts(NamedTuple):
-    """What packets and calls take more if other code has run on their CPU since the last of a kind.
+    """The extra time of packets and calls if other code has run since the last of their kind.
 
     Each is a function of the microseconds that the CPU was idle meanwhile: the host may have run
-    others there (sim/cpu/caches.py). At 0 it is what they take more among other packets and calls
-    than one after another of their kind, as in most benches.
+    others there (sim/cpu/caches.py). At 0: extra time among other packets and calls, compared with
+    a bench that repeats one kind.
     """
 
     syn: Curve = flat(0)

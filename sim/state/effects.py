@@ -27,7 +27,7 @@ class Effect(NamedTuple):
         The bench of `measure machine micro` that measures it; "flood": `measure flood`; "fit": the
         fit points.
     is_of_packet_clients:
-        Whether the effect exists only for packet clients.
+        Whether the effect exists, or is measured, only with packet clients.
     otherwise:
         The cost that has its time without the effect; empty: none has.
     """

@@ -107,7 +107,7 @@ class activity:
     HOST_OTHER = 20  # a gap that is taken from none of these, or from nobody
 
 
-class path:
+class kernel_path:
     """Code of the kernel that runs for a packet or a call: what the caches may have lost of it."""
 
     SYN = 0
@@ -118,9 +118,6 @@ class path:
     READ = 5
     WRITE = 6
     CLOSE = 7
-
-
-N_PATHS = 8
 
 
 class count:
@@ -278,6 +275,7 @@ def enumeration(name: str, numbers: type) -> Any:
 
 Activity = enumeration("Activity", activity)
 Count = enumeration("Count", count)
+KernelPath = enumeration("KernelPath", kernel_path)
 Occurrence = enumeration("Occurrence", occurrence)
 Stage = enumeration("Stage", stage)
 Status = enumeration("Status", status)

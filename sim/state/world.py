@@ -103,7 +103,7 @@ class Cpu:
     ledger_ns: list[int]  # by Activity
     ledger_mark_ns: list[int]
     packets: list[int]  # ring of packets that wait for the packet thread
-    warm_ns: list[int]  # by path: how long the CPU had been idle in all when it last ran
+    idle_at_last_ns: list[int]  # by KernelPath: how long it had been idle in all, at the last run
     first_runnable: int = 0
     n_runnable: int = 0
     n_first: int = 0  # of these, threads that come first regardless of CPU time
@@ -148,7 +148,7 @@ class Cpu:
     gap_shift_ns: int = 0  # from the times of the recording to those of the run
     gap_until_ns: int = 0  # when the last one ends that was taken
     n_gaps: int = 0  # that were taken
-    last_path: int = NONE  # the one of `warm_ns` that ran last
+    last_path: int = NONE  # the KernelPath that ran last
 
 
 @dataclass(slots=True, eq=False)

@@ -17,7 +17,7 @@ from ..cpu.interrupts import handle_packet, handled_by, seen_at_once, steered_to
 from ..cpu.receiving import must_wait
 from ..state.client_settings import Closing
 from ..state.event_calendar import post, schedule
-from ..state.kinds import NONE, READABLE, occurrence, path, stage, status
+from ..state.kinds import NONE, READABLE, kernel_path, occurrence, stage, status
 from ..state.world import World
 from ..wire.retransmission import sent_again
 from .closing import fin_handled, gone_handled
@@ -61,7 +61,10 @@ def packet_handled(world: World, kind: int, c: int) -> None:
 
 
 def price_ns(world: World, kind: int, c: int) -> int:
-    """Return the CPU time of handling a packet of that *kind* to *c*, without the interrupt."""
+    """Return the CPU time of handling a packet of that *kind* to *c*, without the interrupt.
+
+    Asked once, when it is handled: its code is in the caches afterwards.
+    """
     return _warm_price_ns(world, kind, c) + _cold_ns(world, kind, c)
 
 
@@ -71,13 +74,13 @@ def _cold_ns(world: World, kind: int, c: int) -> int:
         return 0
     cpu, cold = steered_to(world, c), world.costs.cold
     if kind == occurrence.REQUEST:
-        return cooled_ns(world, cpu, path.DATA, cold.data)
+        return cooled_ns(world, cpu, kernel_path.DATA, cold.data)
     if kind == occurrence.SYN:
-        return cooled_ns(world, cpu, path.SYN, cold.syn)
+        return cooled_ns(world, cpu, kernel_path.SYN, cold.syn)
     if kind == occurrence.ACK:
-        return cooled_ns(world, cpu, path.ACK, cold.ack)
+        return cooled_ns(world, cpu, kernel_path.ACK, cold.ack)
     if kind in (occurrence.GONE, occurrence.FIN):
-        return cooled_ns(world, cpu, path.RESET, cold.reset)
+        return cooled_ns(world, cpu, kernel_path.RESET, cold.reset)
     return 0
 
 

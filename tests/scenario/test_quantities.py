@@ -111,7 +111,7 @@ def test_a_bandwidth_is_in_bits(text: str, bits_per_s: int) -> None:
         (BANDWIDTH, "10 GBps", 'either "80 Gbit/s" (bytes) or "10 Gbit/s" (bits)'),
         (BANDWIDTH, "10 GB/s", 'either "80 Gbit/s" (bytes) or "10 Gbit/s" (bits)'),
         (BANDWIDTH, "100 mb/s", 'either "800 Mbit/s" (bytes) or "100 Mbit/s" (bits)'),
-        (RATE, "61,000/s", 'without a comma, such as "61_000/s" or "61.000/s"'),
+        (RATE, "61,000/s", 'without a comma: "61_000/s" for thousands, "61.000/s" for a fraction'),
         (RATE, "1,061,000/s", 'without a comma, such as "1_061_000/s"'),
         (DURATION, "5,5 ms", 'without a comma, such as "5.5 ms"'),
     ],
@@ -138,10 +138,15 @@ def test_counts_and_shares_may_be_texts() -> None:
     assert (read_percentage("50%"), read_percentage("0.1 %")) == (0.5, 0.001)
 
 
-@pytest.mark.parametrize("text", ["", "20", "1.0005k", "20kk", "20k/s", "50%", "k", "20,000"])
+@pytest.mark.parametrize("text", ["", "20", "1.0005k", "20kk", "20k/s", "50%", "k", "2,0"])
 def test_a_count_is_whole(text: str) -> None:
     with pytest.raises(QuantityError, match=r'^must be a whole number \(4, 20000 or "20k"\), got'):
         read_count(text)
+
+
+def test_a_count_has_no_comma() -> None:
+    with pytest.raises(QuantityError, match=r"^must be without a comma, such as 20_000, got"):
+        read_count("20,000")
 
 
 @pytest.mark.parametrize("text", ["50", 50, 50.0, True, None, "", "ms", "50 mS", "5e3 ms", "٣ ms"])

@@ -87,12 +87,27 @@ class OnePoint:
         The forecast beside the median of the runs.
     cpu_ns:
         The simulated CPU time of a request at the central costs, in ns by activity.
+    profile:
+        The profile of the forecast.
     """
 
     point: Point
     runs: Sequence[RunRecord]
     scored: PointScore
     cpu_ns: Mapping[str, float]
+    profile: Profile
+
+    def has_cost(self, cost: str) -> bool:
+        """Return whether the profile's *cost* is above 0: "call.crowding", or any of "call.*".
+
+        It has those of a MECHANISM.
+        """
+        table, name = cost.split(".")
+        if table == "MECHANISM":
+            return True
+        known = self.profile.table(table)
+        costs = known.values() if name == "*" else filter(None, [known.get(name)])
+        return any(any(each.value) for each in costs)
 
 
 def find_point(points: Iterable[Point], words: str) -> Point:
@@ -173,7 +188,7 @@ def one_point(
         if spent_ns > 0
     }
     own = [run for run in runs if run.accepted and run.point == point]
-    return OnePoint(point, own, scored, cpu_ns)
+    return OnePoint(point, own, scored, cpu_ns, profile)
 
 
 def point_tables(found: OnePoint) -> list[Table]:
@@ -291,9 +306,9 @@ def _start(found: OnePoint, regime: str) -> str:
     wrong, spent = _wrong_metrics(found.scored, regime), _wrong_cpu(found)
     if spent and (INTERRUPTS not in wrong or spent.excess >= wrong[INTERRUPTS].excess):
         said = f"{spent.text('the CPU time of a request')} Suspect: "
-        said += _general(CPU, QUIET).suspects(spent.error)
+        said += _general(CPU, QUIET).suspects(spent.error, is_there=found.has_cost)
         if regime in (NEAR, PAST):
-            others = _general(CPU, regime).suspects(spent.error)
+            others = _general(CPU, regime).suspects(spent.error, is_there=found.has_cost)
             said += f". If CPU is right {REGIME_NAMES[QUIET]}: {others}"
         return f"{said}."
     if not wrong:
@@ -305,7 +320,8 @@ def _start(found: OnePoint, regime: str) -> str:
     elsewhere = [METRICS[f] for f, r in symptom.needed(regime) if r != regime]
     check = f"First check {elsewhere[0]} {REGIME_NAMES[QUIET]}. " if elsewhere else ""
     error = wrong[figure].error
-    return f"{wrong[figure].text(METRICS[figure])} {check}Suspect: {symptom.suspects(error)}."
+    suspects = symptom.suspects(error, is_there=found.has_cost)
+    return f"{wrong[figure].text(METRICS[figure])} {check}Suspect: {suspects}."
 
 
 def _wrong_cpu(found: OnePoint) -> _Wrong | None:

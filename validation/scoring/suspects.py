@@ -138,8 +138,15 @@ class Symptom(NamedTuple):
         """
         return ", ".join(filter(None, (names[self.figure], self.where)))
 
-    def suspects(self, error: float, code: Callable[[str], str] = str) -> str:
+    def suspects(
+        self,
+        error: float,
+        code: Callable[[str], str] = str,
+        is_there: Callable[[str], bool] = lambda _: True,
+    ) -> str:
         """Return the suspects for a forecast with the signed *error*; *code* sets names of costs.
+
+        Costs for which *is_there* is False are never suspected as too high.
 
         >>> SYMPTOMS[5].suspects(-0.2)
         'interrupt.sleep_ns, interrupt.wake_ns, interrupt.entry_since too low'
@@ -147,10 +154,11 @@ class Symptom(NamedTuple):
         high, low = (self.raises, self.lowers) if error > 0 else (self.lowers, self.raises)
         costs = [
             f"{', '.join(map(code, names))} too {side}"
-            for names, side in ((high, "high"), (low, "low"))
+            for names, side in ((list(filter(is_there, high)), "high"), (low, "low"))
             if names
         ]
-        return "; ".join([*costs, *filter(None, [self.too_high if error > 0 else self.too_low])])
+        others = self.too_high if error > 0 else self.too_low
+        return "; ".join([*costs, *filter(None, [others])]) or "a cost that this table leaves out"
 
     def needed(self, regime: str) -> tuple[Cell, ...]:
         """Return what must be right, each metric at a load, if this one is wrong at *regime*."""
@@ -194,7 +202,7 @@ SYMPTOMS = (
             raises=_FLIGHTS, only=_has_long_replies),
     Symptom(CPU, "at low load", "it is right near the capacity", (QUIET,),
             right_at=((CPU, NEAR),),
-            raises=("interrupt.sleep_ns", "interrupt.wake_ns", "interrupt.entry_since")),
+            raises=("interrupt.sleep_ns", "interrupt.wake_ns", "interrupt.entry_since", "cold.*")),
     Symptom(CPU, "at every load", "events per wait are right", (QUIET,),
             right=(EVENTS,),
             raises=_LEDGER, too_high=_LARGEST, too_low=_LARGEST),
@@ -212,7 +220,7 @@ SYMPTOMS = (
     Symptom(P50, "at low load", "CPU is right", (QUIET,),
             right=(CPU,),
             raises=("interrupt.idle_exit_ns", "interrupt.idle_exit_since", "interrupt.way",
-                    "interrupt.syn_cold_ns", "cold.syn", "cold.ack", "network.delay_ns")),
+                    "interrupt.syn_cold_ns", "cold.*", "network.delay_ns")),
     Symptom(P50, "near the capacity and above", "it is right at low load", (NEAR, PAST),
             right_at=((P50, QUIET),), too_high=_COSTS_HIGH, too_low=_COSTS_LOW),
     Symptom(P99, "at low load", "p50 and CPU are right", (QUIET,),

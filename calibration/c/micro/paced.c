@@ -1,25 +1,33 @@
 /* What the packets and calls of a connection take if connections come one by one, with pauses.
  *
- *     peer             connect ... open, request                             | reset         |
- *     server   asleep | reads the clock .. SYN .. ACK, request | accept .. write | .. ACK, reset | close
- *                                          GAP    GAP            each call timed       GAP
+ *     peer             connect .. open . request                             | reset        |
+ *     server   asleep | reads the clock .. SYN .. ACK .. request | accept .. write | .. reset | close
+ *                                          GAP    GAP    GAP       each call timed     GAP
  *
  * In other benches one kind of packet or call follows itself. Here all kinds take turns, as in a
  * server, and each kind comes once a turn: the longer the pause, the more of its code and data has
  * left the caches. In the pause the server sleeps, so that its CPU is idle; it is awake again before
  * the next connection comes. Without a pause it stays awake. On a kept connection a turn is a request,
- * a read and a write. */
+ * a read and a write. Turns in which a tick came, or packets shared an interrupt, do not count. */
 #include "clients.h"
 
 #include <stdio.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
-enum { SPARE_DESCRIPTORS = 200, GAP_NS_MIN = 400, SETTLE_NS = 12000, ROBBERIES_MAX = 4 };
+enum {
+    SPARE_DESCRIPTORS = 200,
+    GAP_NS_MIN = 400,
+    APART_NS = 15000, /* the interrupt of the packet before is over */
+    SETTLE_NS = 12000,
+    ROBBERIES_MAX = 4,
+};
 
 enum line {
     LINE_SYN,
     LINE_ACK,
+    LINE_REQUEST,
     LINE_ACCEPT,
     LINE_ADD,
     LINE_READ,
@@ -34,7 +42,8 @@ enum line {
 static const char *const line_names[2][N_LINES] = {
     {
         [LINE_SYN] = "paced_syn",       /* its interrupt */
-        [LINE_ACK] = "paced_ack",       /* that of the acknowledgement and the request */
+        [LINE_ACK] = "paced_ack",       /* that of the acknowledgement */
+        [LINE_REQUEST] = "paced_request",
         [LINE_ACCEPT] = "paced_accept", /* the calls */
         [LINE_ADD] = "paced_add",
         [LINE_READ] = "paced_read",
@@ -46,7 +55,7 @@ static const char *const line_names[2][N_LINES] = {
         [LINE_IDLE] = "paced_idle", /* the pause */
     },
     {
-        [LINE_ACK] = "asked_request", /* the interrupt of a request on a kept connection */
+        [LINE_REQUEST] = "asked_request", /* the interrupt of a request on a kept connection */
         [LINE_READ] = "asked_read",
         [LINE_WRITE] = "asked_write",
         [LINE_IDLE] = "asked_idle",
@@ -60,7 +69,7 @@ struct paced {
     bool nobody_interrupts; /* on loopback the sender's CPU receives */
     int epoll;
     struct connections connections; /* one, if it is kept */
-    uint64_t deadline_ns, ends;     /* ends: when the last call has ended, in ticks */
+    uint64_t ends;                  /* when the last call has ended, in ticks */
     double robbed_ns[ROBBERIES_MAX];
     int n_robbed;
     struct samples samples[N_LINES];
@@ -80,7 +89,10 @@ static void take_turns(void *context)
         int client = paced->keeps ? paced->connections.clients[0] : client_open(pair);
         if (!paced->keeps) {
             client_connect(pair, client);
+            spin_ns(
+                APART_NS); /* not attending: a quick acknowledgement would share its interrupt */
             (void)client_spin_until_open(pair, client);
+            clients_spin(pair, APART_NS);
         }
         client_send(pair, client, REQUEST_BYTES);
         if (paced->keeps) {
@@ -101,17 +113,22 @@ static void take_turns(void *context)
     }
 }
 
-/* Read the clock until the peer ends it, and note the first robberies. */
+/* Read the clock until the peer ends it, and note the first robberies. The peer may end it during the
+ * last one, so the clock is read once more. */
 static void be_robbed(struct paced *paced, atomic_bool *until)
 {
     uint64_t gap_min = ns_to_ticks(GAP_NS_MIN);
+    uint64_t last = ticks_now();
+    bool is_over = false;
     paced->n_robbed = 0;
-    for (uint64_t last = ticks_now(), now; !atomic_exchange(until, false); last = now) {
-        now = ticks_now();
-        if (now - last >= gap_min && paced->n_robbed < ROBBERIES_MAX) {
-            paced->robbed_ns[paced->n_robbed] = ticks_to_ns(now - last);
-            paced->n_robbed += !paced->nobody_interrupts;
+    while (!is_over) {
+        is_over = atomic_exchange(until, false);
+        uint64_t now = ticks_now();
+        bool is_robbed = now - last >= gap_min && !paced->nobody_interrupts;
+        if (is_robbed && paced->n_robbed < ROBBERIES_MAX) {
+            paced->robbed_ns[paced->n_robbed++] = ticks_to_ns(now - last);
         }
+        last = now;
     }
 }
 
@@ -138,9 +155,10 @@ static void serve_one(struct paced *paced)
     add(paced, LINE_IDLE, ticks_to_ns(ticks_now() - asleep));
     atomic_store(&paced->is_awake, true);
     be_robbed(paced, &paced->is_there);
-    if (paced->n_robbed == (keeps ? 1 : 2)) { /* otherwise a tick came, or they shared one */
+    int first = keeps ? LINE_REQUEST : LINE_SYN;
+    if (paced->n_robbed == LINE_REQUEST - first + 1) {
         for (int i = 0; i < paced->n_robbed; i++) {
-            add(paced, keeps || i > 0 ? LINE_ACK : LINE_SYN, paced->robbed_ns[i]);
+            add(paced, (enum line)(first + i), paced->robbed_ns[i]);
         }
     }
     int fd = keeps ? paced->connections.server_fds[0] : -1;
@@ -151,14 +169,17 @@ static void serve_one(struct paced *paced)
         epoll_control(paced->epoll, EPOLL_CTL_ADD, fd, EPOLLIN);
         add_call(paced, LINE_ADD);
     }
-    while (receive_bytes(fd, REPLY_BYTES) == 0) { /* an interrupt came late */
+    if (receive_bytes(fd, REPLY_BYTES) == 0) { /* an interrupt came late */
         await(fd, POLLIN);
+        (void)receive_bytes(fd, REPLY_BYTES);
+        paced->ends = ticks_now();
+    } else {
+        add_call(paced, LINE_READ);
     }
-    add_call(paced, LINE_READ);
     send_bytes(fd, REPLY_BYTES);
     add_call(paced, LINE_WRITE);
     be_robbed(paced, &paced->is_over);
-    if (paced->n_robbed == 1) {
+    if (!keeps && paced->n_robbed == 1) {
         add(paced, LINE_RESET, paced->robbed_ns[0]);
     }
     if (!keeps) {
@@ -182,12 +203,15 @@ static void measure(const struct options *options, bool keeps)
     pair_open(&pair, options, SPARE_DESCRIPTORS);
     connections_open(&paced.connections, &pair, keeps);
     paced.epoll = epoll_open();
-    paced.deadline_ns = now_ns() + (uint64_t)options->milliseconds * 1000000u;
+    uint64_t deadline_ns = now_ns() + (uint64_t)options->milliseconds * 1000000u;
+    if (prctl(PR_SET_TIMERSLACK, 1UL) != 0) { /* or a sleep takes 50 us more */
+        fail_errno("prctl");
+    }
     for (int line = 0; line < N_LINES; line++) {
         samples_open(&paced.samples[line]);
     }
     peer_start(&pair, take_turns, &paced);
-    while (meet_again(&pair, SERVER, paced.deadline_ns)) {
+    while (meet_again(&pair, SERVER, deadline_ns)) {
         serve_one(&paced);
         meet(&pair, SERVER);
     }

@@ -197,7 +197,8 @@ def paced(bench: str, pause_us: int) -> asleep.Lines:
     idle_us = pause_us + 50 if pause_us else 0
     warm = {
         "syn": TRUE["entry"] + TRUE["syn"],
-        "ack": TRUE["entry"] + TRUE["data"] + TRUE["callback"],
+        "ack": TRUE["entry"],
+        "request": TRUE["entry"] + TRUE["data"] + TRUE["callback"],
         "reset": 7_000,
         "accept": SERVED["accept"],
         "read": SERVED["read"],
@@ -206,8 +207,8 @@ def paced(bench: str, pause_us: int) -> asleep.Lines:
     }
     cold = {name: ns * idle_us + COOLED.get(name, 0) for name, ns in COOLS_US.items()}
     if bench == "serve_paced":
+        cold["request"] = cold["data"]
         ns = {name: warm_ns + cold[name] for name, warm_ns in warm.items()}
-        ns["ack"] += cold["data"]
     else:
         ns = {name: warm[name] + cold[name] for name in ("read", "write")}
         ns["request"] = TRUE["entry"] + TRUE["later"] + TRUE["callback"] + cold["data"]

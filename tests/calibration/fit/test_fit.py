@@ -139,7 +139,10 @@ def test_handshakes_of_packet_clients_have_the_time_of_a_connection() -> None:
             more |= {"median": row.median + 4_000, "interrupts_per_operation": 1.0}
         return MicroResult.model_validate(row.model_dump() | more)
 
-    rows = [of_packets(row) for row in micro_rounds()]
+    # Without the benches of cold caches, which have a part of that time.
+    rows = [
+        of_packets(row) for row in micro_rounds() if not row.bench.startswith(("paced_", "asked_"))
+    ]
     machine = fit_profile({}, rows, [fit_run(1e6, steering="far_end")], replicates=5)
     costs = machine.costs("epoll_level", open_connections=64)
     costs = costs._replace(

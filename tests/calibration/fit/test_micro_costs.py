@@ -1,8 +1,8 @@
 """The equations find the costs again from measurements made of known costs."""
 
 from collections.abc import Container
+from typing import Any
 
-import numpy as np
 import pytest
 from tests.calibration.fit.synthetic_asleep import TRUE_ASLEEP
 from tests.calibration.fit.synthetic_micro import (
@@ -252,15 +252,34 @@ def test_a_handshake_that_takes_less_between_served_connections_costs_nothing_mo
     assert on_loopback["call.accept_cold_ns"].value == (TRUE["accept_cold"],)
 
 
-def rows_of_packets() -> list[MicroResult]:
-    """Return the rows of packet clients, whose handshakes no interrupt handles alone."""
+_COLD_BENCHES = ("paced_", "asked_")
+
+
+def rows_of_packets(*, cools: bool = False) -> list[MicroResult]:
+    """Return the rows of packet clients, whose handshakes no interrupt handles alone.
+
+    If caches cool, a bench that sleeps for 200 us takes as much longer, by COOLS_US.
+    """
+    cooled_ns = {name: ns * 200 * cools for name, ns in COOLS_US.items()}
 
     def of_packets(row: MicroResult) -> MicroResult:
-        more: dict[str, float | str] = {"steering": "far_end", "written_ns": row.median}
+        more: dict[str, Any] = {"steering": "far_end", "written_ns": row.median}
+        extra: dict[str, Any] = row.model_extra or {}
+        parameters = row.parameters | {"pause_us": 200}
         if row.bench == "write_flights":
             more |= {"median": row.median + TRUE["entry"] + 900, "interrupts_per_operation": 1.0}
         elif row.bench == "interrupt_connect" and row.parameters["burst"] == 1:
             more["median"] = row.median - TRUE["cold"]
+        elif row.bench == "handshake_idle":
+            us = int(row.parameters["pause_us"])
+            more["median"] = row.median + COOLS_US["syn"] * us * cools
+        elif row.bench == "pingpong_block":
+            later_ns = sum(cooled_ns[name] for name in ("data", "read", "write"))
+            more |= {"median": row.median + later_ns, "parameters": parameters}
+        elif row.bench == "epoll_block":
+            read_ns, both_ns = cooled_ns["read"], cooled_ns["read"] + cooled_ns["data"]
+            more |= {"median": row.median + read_ns, "cpu_ns": extra["cpu_ns"] + read_ns}
+            more |= {"busy_ns": extra["busy_ns"] + both_ns, "parameters": parameters}
         return MicroResult.model_validate(row.model_dump() | more)
 
     return [of_packets(row) for row in micro_rounds()]
@@ -277,22 +296,20 @@ def test_connections_one_by_one_show_what_cold_caches_cost_packet_clients() -> N
         expected = [at_0 + cools * us for us in at_us[:-1]]
         assert [cost[us] for us in at_us] == pytest.approx([*expected, expected[-1]], abs=1)
     # They are all of what idleness costs.
-    assert not {"interrupt.syn_cold_ns", "call.accept_cold_ns"} & found.keys()
+    assert found["interrupt.syn_cold_ns"] == found["call.accept_cold_ns"] == {0: 0}
     assert not any(key.startswith("cold.") for key in fitted(micro_rounds()))
 
 
-def test_leaving_idleness_does_not_count_cold_caches_twice() -> None:
-    rows = rows_of_packets()
-    plain = fitted([row for row in rows if not row.bench.startswith(("paced_", "asked_"))])
-    found = fitted(rows)
-
-    def exit_ns(costs: dict[str, dict[int, float]], us: int) -> float:
-        return costs["interrupt.idle_exit_ns"][0] + costs["interrupt.idle_exit_since"][us]
-
-    for us in (50, 300):
-        syn = found["cold.syn"]
-        more_ns = float(np.interp(us, list(syn), list(syn.values()))) - syn[0]
-        assert exit_ns(plain, us) - exit_ns(found, us) == pytest.approx(more_ns, abs=1)
+def test_sleeping_and_waking_do_not_have_the_time_of_cold_caches() -> None:
+    rows = [row for row in rows_of_packets() if not row.bench.startswith(_COLD_BENCHES)]
+    warm, cold = fitted(rows), fitted(rows_of_packets(cools=True))
+    for name in ("idle_exit_ns", "idle_exit_since", "wake_ns", "sleep_ns", "idle_saved_ns"):
+        known = warm[f"interrupt.{name}"]
+        assert cold[f"interrupt.{name}"] == pytest.approx(known, abs=2), name
+    assert warm["interrupt.wake_ns"][0] > 1_000
+    # Without these benches the same rows would have longer sleeps.
+    rows = [row for row in rows_of_packets(cools=True) if not row.bench.startswith(_COLD_BENCHES)]
+    assert fitted(rows)["interrupt.idle_exit_since"] != warm["interrupt.idle_exit_since"]
 
 
 def tables(rows: list[MicroResult]) -> set[str]:

@@ -112,6 +112,9 @@ def test_mechanisms_that_do_not_exist_are_refused(
     assert said("poll,kq").startswith("--mechanisms: must be one of select, poll, ")
     assert said("poll,kq").endswith('got "kq"')
     assert '(did you mean "select"?), got "selct"' in said("selct")
+    assert said("poll,,epoll") == (
+        '--mechanisms: must have a name between commas, got "poll,,epoll"'
+    )
     assert said("poll,poll") == "--mechanisms: must be one or more, each once, got poll, poll"
 
 

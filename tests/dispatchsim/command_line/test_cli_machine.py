@@ -21,6 +21,7 @@ from dispatchsim.calibration.emulated import target as emulated
 from dispatchsim.calibration.emulated.kernel_build import UnfinishedBuild
 from dispatchsim.calibration.measure import target
 from dispatchsim.calibration.measure.microbenchmarks import bench_commands
+from dispatchsim.calibration.profiles.cost_profile import shipped_profiles
 from dispatchsim.calibration.records.measured_runs import MicroResult, append
 from dispatchsim.command_line import calibrate as cli_calibrate
 from dispatchsim.command_line import validate as cli_validate
@@ -194,6 +195,26 @@ def test_a_point_is_listed_shown_or_not_found(
     )
     assert result.exit_code == exit_code
     assert shown in result.stdout + result.stderr
+
+
+def test_a_profile_in_the_current_folder_that_hides_a_shipped_one_is_named(
+    call: Call, tmp_path: Path
+) -> None:
+    name = next(iter(shipped_profiles()))
+    (tmp_path / name).mkdir()
+    append(tmp_path / name / "heldout.jsonl", synthetic_run(HELD_OUT, toy_profile()))
+    toy_profile().write(Path(f"{name}.toml"))
+    result = call("validate", "point", tmp_path / name, "closed 8", "--cost-samples", 0)
+    noted = " ".join(result.stderr.split())
+    assert f"profile: {name}.toml of the current folder, not the shipped profile" in noted
+    assert f"profile {name}.toml" in result.stdout
+    # Named, the shipped one is taken.
+    result = call(
+        *("validate", "point", tmp_path / name, "closed 8", "--cost-samples", 0),
+        *("--profile", name),
+    )
+    assert "of the current folder" not in result.stderr
+    assert f"profile {name}\n" in result.stdout
 
 
 def test_a_point_of_the_emulated_target_is_refused(call: Call, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from dispatchsim.sim.cpu.caches import cooled_ns
 from dispatchsim.sim.figures.outcome import Outcome
 from dispatchsim.sim.state.client_settings import NetworkSettings
 from dispatchsim.sim.state.costs import ColdCosts, curve, flat
-from dispatchsim.sim.state.kinds import N_PATHS, NONE, Activity, Count, path
+from dispatchsim.sim.state.kinds import NONE, Activity, Count, KernelPath, kernel_path
 from dispatchsim.sim.state.settings import RunSettings
 from dispatchsim.sim.state.units import MICROSECOND_NS, MILLISECOND_NS
 
@@ -23,7 +23,8 @@ def a_cpu() -> Any:
         ledger_ns=[0] * len(Activity),
         idle=False,
         idle_from_ns=0,
-        warm_ns=[0] * N_PATHS,
+        irq_free_ns=NONE,
+        idle_at_last_ns=[0] * len(KernelPath),
         last_path=NONE,
     )
 
@@ -31,23 +32,38 @@ def a_cpu() -> Any:
 def test_a_path_is_warm_right_after_itself_and_cold_after_others_and_idleness() -> None:
     world: Any = SimpleNamespace(caches_cool=True, now_ns=0)
     cpu = a_cpu()
-    assert cooled_ns(world, cpu, path.READ, MORE) == 100  # nothing has run here before
-    assert cooled_ns(world, cpu, path.READ, MORE) == 0
-    assert cooled_ns(world, cpu, path.WRITE, MORE) == 100
-    assert cooled_ns(world, cpu, path.READ, MORE) == 100
+    assert cooled_ns(world, cpu, kernel_path.READ, MORE) == 100  # nothing has run here before
+    assert cooled_ns(world, cpu, kernel_path.READ, MORE) == 0
+    assert cooled_ns(world, cpu, kernel_path.WRITE, MORE) == 100
+    assert cooled_ns(world, cpu, kernel_path.READ, MORE) == 100
     cpu.ledger_ns[Activity.IDLE] += 3 * MICROSECOND_NS
-    assert cooled_ns(world, cpu, path.READ, MORE) == 400  # after itself, but also after idleness
+    assert (
+        cooled_ns(world, cpu, kernel_path.READ, MORE) == 400
+    )  # after itself, but also after idleness
     cpu.ledger_ns[Activity.IDLE] += 2 * MICROSECOND_NS
-    assert cooled_ns(world, cpu, path.READ, MORE) == 300
-    assert cooled_ns(world, cpu, path.WRITE, MORE) == 600  # of both pieces of idleness
-    assert cooled_ns(world, cpu, path.WRITE, MORE) == 0
+    assert cooled_ns(world, cpu, kernel_path.READ, MORE) == 300
+    assert cooled_ns(world, cpu, kernel_path.WRITE, MORE) == 600  # of both pieces of idleness
+    assert cooled_ns(world, cpu, kernel_path.WRITE, MORE) == 0
+
+
+def test_a_packet_right_behind_one_of_its_kind_is_warm_whatever_the_first_has_noted() -> None:
+    world: Any = SimpleNamespace(caches_cool=True, now_ns=0)
+    cpu = a_cpu()
+    cooled_ns(world, cpu, kernel_path.DATA, MORE)
+    # Leaving idleness is noted after the first packet of the softirq, which goes on.
+    cpu.ledger_ns[Activity.IDLE] += 5 * MICROSECOND_NS
+    cpu.irq_free_ns = 3_000
+    assert cooled_ns(world, cpu, kernel_path.DATA, MORE) == 0
+    cpu.ledger_ns[Activity.IDLE] += 5 * MICROSECOND_NS
+    cpu.irq_free_ns = -1
+    assert cooled_ns(world, cpu, kernel_path.DATA, MORE) == 600
 
 
 def test_idleness_counts_while_it_lasts() -> None:
     world: Any = SimpleNamespace(caches_cool=True, now_ns=9 * MICROSECOND_NS)
     cpu = a_cpu()
     cpu.idle, cpu.idle_from_ns = True, 2 * MICROSECOND_NS
-    assert cooled_ns(world, cpu, path.SYN, MORE) == 800
+    assert cooled_ns(world, cpu, kernel_path.SYN, MORE) == 800
 
 
 def ran(cold: ColdCosts, *at_ns: int) -> Outcome:

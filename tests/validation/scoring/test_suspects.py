@@ -95,7 +95,7 @@ def test_nothing_wrong_has_no_suspects() -> None:
 
 
 def test_a_cost_is_too_high_or_too_low_as_the_metric_is() -> None:
-    sleeping = "interrupt.sleep_ns, interrupt.wake_ns, interrupt.entry_since"
+    sleeping = "interrupt.sleep_ns, interrupt.wake_ns, interrupt.entry_since, cold.*"
     right = readings("cpu_busy", 0.0, NEAR)
     assert suspected(readings("cpu_busy", 0.1), right) == {"cpu_busy": f"{sleeping} too high"}
     assert suspected(readings("cpu_busy", -0.1), right) == {"cpu_busy": f"{sleeping} too low"}
@@ -207,8 +207,8 @@ SCENES = {
     ("p50_ns", "interrupt.idle_exit_since"): LOW,
     ("p50_ns", "interrupt.way"): LOW,
     ("p50_ns", "interrupt.syn_cold_ns"): LOW,
-    ("p50_ns", "cold.syn"): LOW,
-    ("p50_ns", "cold.ack"): LOW,
+    ("p50_ns", "cold.*"): LOW,
+    ("cpu_busy", "cold.*"): LOW,
     ("p50_ns", "network.delay_ns"): LOW,
 }
 """A scenario in which the metric depends on the cost."""
@@ -217,8 +217,7 @@ PROFILES = {
     "application.request_ns": "epyc-family26-2cpu-linux-6.18",
     "interrupt.idle_exit_since": "epyc-family25-model17-2cpu-linux-6.18",
     "interrupt.syn_cold_ns": "epyc-family25-model17-2cpu-linux-6.18",
-    "cold.syn": "epyc-family25-model1-2cpu-linux-6.18",
-    "cold.ack": "epyc-family25-model1-2cpu-linux-6.18",
+    "cold.*": "epyc-family25-model1-2cpu-linux-6.18",
     "network.delay_ns": "counted-linux-6.1",
     "call.crowding": "counted-linux-6.1",
 }
