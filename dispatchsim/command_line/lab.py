@@ -167,8 +167,8 @@ def ablation(
         list[str] | None,
         typer.Option(
             metavar="EFFECT",
-            help="Only this effect, such as interrupt-way. To list all effects, give an unknown "
-            "name. Repeatable.",
+            help="Leave out only this effect, such as interrupt-way. To list all effects, give an "
+            "unknown name. Repeatable.",
         ),
     ] = None,
     every: Annotated[
@@ -490,7 +490,7 @@ def reported(
         ),
     ] = None,
 ) -> None:
-    """Check that the committed pictures of measured runs are up to date.
+    """Check that the pictures in validation/reported are those of the report there.
 
     dispatchsim lab reported
 

@@ -286,11 +286,11 @@ def packet_times(
     dispatchsim lab packet-times
 
     The command needs root and traces the kernel. Each round takes some 40 s. The first table
-    compares a microbenchmark with servers: saturated by 64 and by 256 users, and at three loads
-    that leave them idle in between. Each row is the kernel's work for a packet or a call. If it
-    takes longer in a server, the microbenchmark's cost is too low. The second table needs no trace.
-    It shows the CPU time for packets without calls, for calls without packets, and for both at
-    once.
+    compares a microbenchmark with servers. The servers are saturated, by 64 and by 256 users, or
+    run at three lower loads, at which they are idle between requests. Each row is the kernel's work
+    for a packet or a call. If it takes longer in a server, the microbenchmark's cost is too low.
+    The second table needs no trace. It shows the CPU time for packets without calls, for calls
+    without packets, and for both at once.
     """
     from ..calibration.measure.displacement import displacement_table, measure_displacement
     from ..calibration.measure.packet_times import measure_packet_times, packet_times_table
@@ -310,9 +310,9 @@ def late_resets(
     dispatchsim lab late-resets
 
     The command needs root. Each round takes some 30 s. Clients are imitated by a program that sends
-    raw packets. A client ends its connection by a reset once it has the reply. If the server has
-    already closed the connection, the client later sends a second reset, in reply to the FIN. This
-    packet interrupts the server once more.
+    raw packets. A client ends its connection by a reset once it has the reply. If the server
+    closes the connection before this reset arrives, its FIN is on the way already. The client
+    replies to the FIN by a second reset, which interrupts the server once more.
     """
     from ..calibration.measure.late_resets import late_resets_table, measure_late_resets
 
@@ -666,7 +666,7 @@ def bench(
         ),
     ] = None,
     profile: Annotated[
-        Path | None, typer.Option(help="File with costs. Default: the shipped profile.")
+        Path | None, typer.Option(help="File with costs. Default: the profile of your CPU.")
     ] = None,
     json_file: Annotated[
         Path | None,

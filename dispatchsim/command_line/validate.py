@@ -106,7 +106,7 @@ def validate_point(
     draws: CostSamples = 20,
     workers: Processes = None,
 ) -> None:
-    """Compare the measured runs of one point with its forecast.
+    """Compare the measured runs of one server at one load with the forecast.
 
     dispatchsim validate point my-machine "poll idle 0 closed 64"
 
@@ -192,8 +192,8 @@ def validate_papers(
         bool | None,
         typer.Option(
             "--ablation/--no-ablation",
-            help="Switch off one rule of the kernel at a time, and simulate again. Default: yes, "
-            "but no with --fast.",
+            help="Switch off one rule of the simulated kernel at a time, and simulate again. "
+            "Default: yes, but no with --fast.",
         ),
     ] = None,
     output: ReportFolder = Path("report-papers"),
