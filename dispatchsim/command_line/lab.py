@@ -395,7 +395,7 @@ def what_measuring_buys(
     quick: Annotated[
         Path,
         typer.Option(
-            metavar="PROFILE", help="Profile of this machine from `measure machine --quick`."
+            metavar="PROFILE", help="Profile of FOLDER's machine from `measure machine --quick`."
         ),
     ],
     borrow: Annotated[
@@ -425,8 +425,8 @@ def what_measuring_buys(
     dispatchsim lab what-measuring-buys mine --quick quick.toml --borrow MACHINE
 
     The same measured runs of FOLDER are forecast with the costs of each source. scaled: costs of
-    another machine (--borrow), scaled by this machine's speed of computing, of memory and of
-    entering the kernel. quick: costs from a short measurement (the profile given with --quick).
+    another machine (--borrow), scaled by how fast FOLDER's machine computes, uses memory and enters
+    the kernel. quick: costs from a short measurement (the profile given with --quick).
     full: costs from the whole measurement (the profile given with --profile).
     """
     from rich.console import Console
@@ -490,7 +490,7 @@ def reported(
         ),
     ] = None,
 ) -> None:
-    """Check that the pictures in validation/reported are those of the report there.
+    """Check that the pictures in validation/reported match the data of the report there.
 
     dispatchsim lab reported
 

@@ -510,12 +510,12 @@ def check_measured(folder: Path, *names: str) -> None:
         if not path.is_file() or path.stat().st_size == 0:
             if others := sorted(found.parent.name for found in folder.glob(f"*/{name}")):
                 raise UserError(
-                    f"{path}: no such file with results: {folder} has some in its folders: "
+                    f"{path}: the file is missing or empty: {folder} has such files in its folders: "
                     f"{', '.join(others)}"
                 )
             kind = f" {path.stem}" if path.stem in ("micro", "fit", "heldout") else ""
             command = f"dispatchsim measure machine{kind} --output {folder}"
-            raise UserError(f"{path}: no such file with results: `{command}` writes it")
+            raise UserError(f"{path}: the file is missing or empty; `{command}` writes it")
 
 
 def check_known(option: str, name: str, known: Iterable[str]) -> None:

@@ -231,4 +231,6 @@ def test_the_folder_above_those_with_results_names_them(call: Call, tmp_path: Pa
         append(tmp_path / name / "heldout.jsonl", synthetic_run(HELD_OUT, toy_profile()))
     result = call("validate", "point", tmp_path)
     assert result.exit_code == 2
-    assert f"{tmp_path} has them in its folders: another, mine" in " ".join(result.stderr.split())
+    assert f"{tmp_path} has such files in its folders: another, mine" in " ".join(
+        result.stderr.split()
+    )

@@ -33,7 +33,7 @@ def test_a_folder_without_runs_is_refused(tmp_path: Path) -> None:
     done = lab("ablation", tmp_path, "--profile", "epyc-family25-2cpu-linux-6.18")
     assert (done.exit_code, done.stderr) == (
         2,
-        f"error: {tmp_path}/heldout.jsonl: no such file with results: "
+        f"error: {tmp_path}/heldout.jsonl: the file is missing or empty; "
         f"`dispatchsim measure machine heldout --output {tmp_path}` writes it\n",
     )
 
