@@ -510,8 +510,8 @@ def check_measured(folder: Path, *names: str) -> None:
         if not path.is_file() or path.stat().st_size == 0:
             if others := sorted(found.parent.name for found in folder.glob(f"*/{name}")):
                 raise UserError(
-                    f"{path}: the file is missing or empty: {folder} has such files in its folders: "
-                    f"{', '.join(others)}"
+                    f"{path}: the file is missing or empty: {folder} has such files in its "
+                    f"folders: {', '.join(others)}"
                 )
             kind = f" {path.stem}" if path.stem in ("micro", "fit", "heldout") else ""
             command = f"dispatchsim measure machine{kind} --output {folder}"
