@@ -254,8 +254,9 @@ def client_machine(
     Clients of the first kind ("load" in the tables) are sockets on this machine. Those of the
     second kind ("far_end") are imitated by a program that sends raw packets, as if from another
     machine. The command needs root. Each kind in turn sends requests to the same C server. The
-    first table shows the highest load that each kind can offer. The second shows the CPU time of the
-    server at equal loads. For clients of the first kind, this time includes a part of the clients' TCP work.
+    first table shows the highest load that each kind can offer. The second shows the CPU time of
+    the server at equal loads. For clients of the first kind, this time includes a part of the
+    clients' TCP work.
     """
     from ..calibration.measure.far_end_series import (
         PAIRED_RATES_PER_S,
