@@ -179,7 +179,7 @@ def ablation(
         ),
     ] = 1,
 ) -> None:
-    """Leave out one effect of the model at a time, and print how forecast errors change.
+    """Leave out one effect at a time, and print how forecast errors change.
 
     dispatchsim lab ablation my-machine --profile my-machine.toml --every 10
     """
@@ -490,7 +490,7 @@ def reported(
         ),
     ] = None,
 ) -> None:
-    """Check that the pictures in validation/reported match the data of the report there.
+    """Check that the published pictures match the data of the published report.
 
     dispatchsim lab reported
 

@@ -149,7 +149,7 @@ class Symptom(NamedTuple):
         Costs for which *is_there* is False are never suspected as too high.
 
         >>> SYMPTOMS[5].suspects(-0.2)
-        'interrupt.sleep_ns, interrupt.wake_ns, interrupt.entry_since too low'
+        'interrupt.sleep_ns, interrupt.wake_ns, interrupt.entry_since, cold.* too low'
         """
         high, low = (self.raises, self.lowers) if error > 0 else (self.lowers, self.raises)
         costs = [

@@ -146,8 +146,10 @@ def test_measured_runs_of_another_version_are_refused(
 
 
 def test_a_folder_without_measurements_is_named(call: Call, tmp_path: Path) -> None:
-    assert "heldout.jsonl: must hold results" in sentence(call("validate", "machine", tmp_path))
-    assert "machine.json: must hold results" in sentence(call("calibrate", "machine", tmp_path))
+    assert "heldout.jsonl: the file is missing or empty" in sentence(
+        call("validate", "machine", tmp_path)
+    )
+    assert "machine.json: the file is missing or empty" in sentence(call("calibrate", "machine", tmp_path))
     assert "must be an existing folder" in sentence(
         call("calibrate", "machine", tmp_path / "absent")
     )
