@@ -20,13 +20,13 @@ Sources: sim/cpu/caches.py, micro/paced.c.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
 from ...sim.state.units import MICROSECOND_NS
 from .curve_fit import Floats
 from .medians import REPLY_BYTES, Fitted, Known, Medians, columns, first
+from .packets import more_after_ns
 
 _KIB = 1024
 _SOURCE = "serve_paced and serve_asked, by idle time; at 0 less benches of one kind"
@@ -50,7 +50,8 @@ def cold_costs(medians: Medians, costs: Known) -> Known:
     copied_ns = first(costs, "call.write_kib_ns") * REPLY_BYTES / _KIB
     entry_ns = first(costs, "interrupt.entry_ns")
     # The SYN comes after the pause, the other packets 10 to 20 us after another one.
-    syn_entry_ns = entry_ns + _since_ns(costs, idle_us)
+    since = costs.get("interrupt.entry_since")
+    syn_entry_ns = entry_ns + np.array([more_after_ns(since, us) for us in idle_us])
     data_ns = first(costs, "interrupt.data_ns")
     saved_ns = max(0.0, first(costs, "interrupt.data_saved_ns"))
     later_ns = taken_ns("asked_request")[0] - entry_ns
@@ -82,14 +83,6 @@ def _cooling(taken_ns: Floats, alone_ns: float = math.inf, awake_ns: float = mat
     least_ns = taken_ns[0] if math.isnan(awake_ns) else awake_ns
     more_ns = max(0.0, least_ns - alone_ns) + taken_ns - taken_ns[0]
     return np.asarray(np.maximum(0.0, more_ns), np.float64)
-
-
-def _since_ns(costs: Known, idle_us: Sequence[int]) -> Floats:
-    """Return the extra cost of an entry after each idle time; 0 if it is unknown."""
-    since = costs.get("interrupt.entry_since")
-    if since is None:
-        return np.zeros(len(idle_us))
-    return np.asarray(np.interp(idle_us, since.at, since.value), np.float64)
 
 
 def after_idleness_ns(costs: Known, name: str, idle_us: float) -> float:

@@ -307,22 +307,15 @@ def _idle_exits(medians: Medians, costs: Known) -> list[tuple[int, float]]:
     idle = medians.points("handshake_idle", "pause_us")
     spin = dict(medians.points("handshake_spin", "pause_us"))
     at_once_ns = spin[min(spin)] if spin else 0.0
-    exits = [
-        (
-            pause_us,
-            max(
-                0.0,
-                # What idleness cools beyond what the pause itself cools.
-                ns
-                - spin[pause_us]
-                - max(
-                    0.0, after_idleness_ns(costs, "syn", pause_us) - (spin[pause_us] - at_once_ns)
-                ),
-            ),
-        )
-        for pause_us, ns in idle
-        if pause_us in spin
-    ]
+
+    def exit_ns(pause_us: int, idle_ns: float) -> float:
+        # The pause itself has cooled the SYN in either bench. What idleness cools beyond that is no
+        # part of leaving it.
+        paused_ns = spin[pause_us] - at_once_ns
+        cooled_ns = max(0.0, after_idleness_ns(costs, "syn", pause_us) - paused_ns)
+        return max(0.0, idle_ns - spin[pause_us] - cooled_ns)
+
+    exits = [(pause_us, exit_ns(pause_us, ns)) for pause_us, ns in idle if pause_us in spin]
     if not exits:
         raise FitError(
             "micro.jsonl: handshake_spin: must have at least 1 result with a pause of "

@@ -216,10 +216,10 @@ def after_pause_ns(medians: Medians, bench: str, since: Fitted | None) -> float:
     """Return the extra cost of an entry after the pause of *bench*."""
     if not medians.values_of(bench, "pause_us"):
         return 0.0
-    return _more_after_ns(since, pause_us_of(medians, bench))
+    return more_after_ns(since, pause_us_of(medians, bench))
 
 
-def _more_after_ns(since: Fitted | None, pause_us: float) -> float:
+def more_after_ns(since: Fitted | None, pause_us: float) -> float:
     """Return the extra cost of an entry after a pause; 0 if it is unknown."""
     return 0.0 if since is None else float(np.interp(pause_us, since.at, since.value))
 
@@ -378,7 +378,7 @@ def _acknowledged_alone(medians: Medians, costs: Known) -> Fitted:
         for field in ("written_ns", "interrupts_per_operation")
     )
     is_apart = entries >= _APART_MIN
-    entry_ns = first(costs, "interrupt.entry_ns") + _more_after_ns(costs.get(SINCE), _CALM_US)
+    entry_ns = first(costs, "interrupt.entry_ns") + more_after_ns(costs.get(SINCE), _CALM_US)
     source = f"{_FLIGHTS} up to {WINDOW} segments, less their writes and interrupts"
     if np.count_nonzero(is_apart) < 2:
         return constant(_ACKED_LEAST_NS, 0.0, f"{source}: fewer than two with an interrupt")

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from .costs import Costs
+from .costs import ColdCosts, Costs
 
 
 class Effect(NamedTuple):
@@ -106,16 +106,7 @@ EFFECTS = {
     "cold-caches": Effect(
         "a packet or a call takes longer if others have run since the last of its kind, and longer "
         "still if the CPU was idle",
-        (
-            "cold.syn",
-            "cold.ack",
-            "cold.data",
-            "cold.reset",
-            "cold.accept",
-            "cold.read",
-            "cold.write",
-            "cold.close",
-        ),
+        tuple(f"cold.{name}" for name in ColdCosts._fields),
         "serve_paced",
         is_of_packet_clients=True,
     ),

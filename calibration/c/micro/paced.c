@@ -11,7 +11,6 @@
  * a read and a write. Turns in which a tick came, or packets shared an interrupt, do not count. */
 #include "clients.h"
 
-#include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -48,8 +47,7 @@ static const char *const line_names[2][N_LINES] = {
         [LINE_ADD] = "paced_add",
         [LINE_READ] = "paced_read",
         [LINE_WRITE] = "paced_write",
-        [LINE_RESET] =
-            "paced_reset", /* the interrupt of the reply's acknowledgement and the reset */
+        [LINE_RESET] = "paced_reset", /* that of the reply's acknowledgement and the reset */
         [LINE_DELETE] = "paced_delete",
         [LINE_CLOSE] = "paced_close",
         [LINE_IDLE] = "paced_idle", /* the pause */
@@ -89,8 +87,8 @@ static void take_turns(void *context)
         int client = paced->keeps ? paced->connections.clients[0] : client_open(pair);
         if (!paced->keeps) {
             client_connect(pair, client);
-            spin_ns(
-                APART_NS); /* not attending: a quick acknowledgement would share its interrupt */
+            /* Not attending: a quick acknowledgement would share the interrupt of the SYN. */
+            spin_ns(APART_NS);
             (void)client_spin_until_open(pair, client);
             clients_spin(pair, APART_NS);
         }
@@ -179,10 +177,10 @@ static void serve_one(struct paced *paced)
     send_bytes(fd, REPLY_BYTES);
     add_call(paced, LINE_WRITE);
     be_robbed(paced, &paced->is_over);
-    if (!keeps && paced->n_robbed == 1) {
-        add(paced, LINE_RESET, paced->robbed_ns[0]);
-    }
     if (!keeps) {
+        if (paced->n_robbed == 1) {
+            add(paced, LINE_RESET, paced->robbed_ns[0]);
+        }
         paced->ends = ticks_now();
         epoll_control(paced->epoll, EPOLL_CTL_DEL, fd, 0);
         add_call(paced, LINE_DELETE);

@@ -149,7 +149,9 @@ def test_a_folder_without_measurements_is_named(call: Call, tmp_path: Path) -> N
     assert "heldout.jsonl: the file is missing or empty" in sentence(
         call("validate", "machine", tmp_path)
     )
-    assert "machine.json: the file is missing or empty" in sentence(call("calibrate", "machine", tmp_path))
+    assert "machine.json: the file is missing or empty" in sentence(
+        call("calibrate", "machine", tmp_path)
+    )
     assert "must be an existing folder" in sentence(
         call("calibrate", "machine", tmp_path / "absent")
     )

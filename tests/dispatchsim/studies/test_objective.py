@@ -59,7 +59,7 @@ def test_every_figure_of_an_objective_is_one_of_a_run() -> None:
         ("p99 < 5m", r'p99: must be either "5 min" \(minutes\) or "5 ms" \(milliseconds\)'),
         (
             "throughput > 20,000/s",
-            r'must be without a comma: "20_000/s" for thousands, "20.000/s" for',
+            r'must be without a comma: "20_000/s" for thousands, "20.000/s" for a fraction',
         ),
         ("p99 = 5 ms", "must look like"),
         ("pp99 < 5 ms", r'objective: pp99: unknown key \(did you mean "p99"'),

@@ -110,7 +110,7 @@ def test_cpu_comes_before_the_events_that_it_changes(near: OnePoint) -> None:
     said = where_to_start(changed(near, events_per_wait=events, cpu_busy=measured.cpu_busy * 1.06))
     assert said.startswith("Look first at the CPU time of a request: the forecast is 6.0% too high")
     assert "Suspect: call.*, interrupt.entry_ns, application.request_ns too high" in said
-    assert "If CPU is right up to 80% of capacity: " in said
+    assert "If CPU is right up to 80% of capacity: `sharing.refill` matters" in said
     said = where_to_start(changed(near, events_per_wait=events))
     assert said.startswith("Look first at events per wait: the forecast is 70% too high")
     assert "Suspect: the model of the mechanism, or simulated settings" in said
@@ -133,7 +133,8 @@ def test_a_cost_that_the_profile_does_not_have_is_not_suspected_to_be_too_high(
         )
         return where_to_start(replace(busier, profile=profile))
 
-    assert "call.crowding" in said_with(crowding=50.0)
+    crowded = said_with(crowding=50.0)
+    assert "If CPU is right up to 80% of capacity: call.crowding" in crowded
     assert "call.crowding" not in said_with(crowding=0.0)
 
 
